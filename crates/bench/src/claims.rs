@@ -38,7 +38,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this row is asked for.
+    /// Whether this row is requested.
     pub(crate) fn wants(&self, claim: &Claim) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == claim.name)
     }
@@ -174,7 +174,7 @@ claims! {
     /// A node's peak memory while it finds all whom two users follow, with 10,000 and a million follows, over
     /// that while it reads all of the shorter list.
     COMMON_MEMORY = Claim::cost("common_following_memory", "MiB").difference().target(16.0);
-    /// For how long Redis does nothing else, at most, meanwhile, over the same.
+    /// The longest Redis command while a node finds them, over that while it reads all of the shorter list.
     COMMON_REDIS = Claim::cost("common_following_redis", "ms").difference().target(10.0);
 
     /// Joins a second to one group in CQL by 64 callers / rows in one partition that one caller writes under

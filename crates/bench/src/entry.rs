@@ -33,7 +33,7 @@ pub enum Kind {
 /// The memory that an entry takes.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryBytes {
-    /// By which the process has grown.
+    /// Bytes by which the process has grown.
     pub grown: i64,
     /// That the memory tier counts.
     pub counted: i64,

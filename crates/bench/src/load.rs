@@ -37,7 +37,7 @@ const UNDER_WAY_MAX: usize = 20_000;
 #[derive(Debug)]
 pub(crate) struct Method<Q, A> {
     path: &'static str,
-    /// Whether an answer holds what was asked for.
+    /// Whether an answer holds the requested data.
     is_whole: fn(&A) -> bool,
     asked: PhantomData<fn(Q)>,
 }

@@ -57,7 +57,7 @@ enum Command {
     EntryBytes { kind: Kind, entries: i64 },
 }
 
-/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` is: they concern servers and arguments.
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {

@@ -113,7 +113,7 @@ pub(crate) struct Row {
     pub(crate) target: Option<f64>,
     /// The claim's direction.
     pub(crate) better: Better,
-    /// Whether the figure reaches the target; true where there is none.
+    /// Whether the figure reaches the target; true without a target.
     pub(crate) holds: bool,
     /// A round's smallest and largest figure.
     pub(crate) spread: [f64; 2],

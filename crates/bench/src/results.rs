@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Results<'a> {
     plan: &'a Plan,
     began: Instant,
-    /// How many rows the run was asked for.
+    /// How many rows were requested.
     wanted: usize,
     rows: Vec<Row>,
 }

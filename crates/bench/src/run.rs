@@ -23,7 +23,7 @@ pub enum Verdict {
     Holds,
     /// Every row ran, and at least one row does not hold.
     Misses,
-    /// A row that was asked for could not run.
+    /// A requested row could not run.
     Incomplete,
 }
 

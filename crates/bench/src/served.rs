@@ -17,7 +17,7 @@ use crate::claims::Plan;
 
 /// How long a server may take until it accepts connections.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
-/// Between two tries to connect.
+/// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects to a server, as soon as it accepts connections.
@@ -40,14 +40,14 @@ pub(crate) async fn connect(address: SocketAddr) -> Result<Channel> {
 /// A server. Dropping it ends the process and removes its data.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
-    /// Where it answers.
+    /// The address that the server listens on.
     pub(crate) address: SocketAddr,
     child: Child,
     _data: TempDir,
 }
 
 impl ServerProcess {
-    /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
+    /// A node with an empty embedded store, whose memory tier keeps its entries as long as the run takes.
     pub(crate) fn kith(plan: &Plan) -> Result<Self> {
         Self::start(&plan.program()?, embedded)
     }
@@ -114,7 +114,7 @@ impl ServerProcess {
         let data = TempDir::new()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let mut command = Command::new(program);
-        // No more threads on one side than on the other, and no configuration from around.
+        // Both sides have the same number of threads, and no configuration from their environment.
         command.env_clear().env("TOKIO_WORKER_THREADS", "2").current_dir(data.path()).stdin(Stdio::null());
         arguments(&mut command, address, data.path());
         let child = command.stdout(Stdio::null()).spawn();
@@ -174,7 +174,7 @@ fn prefix_of(database: &str) -> String {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to be done about either then.
+        // It may have ended by itself; both errors are harmless then.
         drop(self.child.kill());
         drop(self.child.wait());
     }

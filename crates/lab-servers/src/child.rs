@@ -41,7 +41,7 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it; what it says goes to the log.
+    /// Starts the process. Its output goes to the log.
     ///
     /// # Errors
     /// When it does not start, or the log cannot be written.
@@ -98,7 +98,7 @@ impl ChildProcess {
         self.process.id()
     }
 
-    /// Its standard error, once, where the command had it piped.
+    /// Takes the pipe with its standard error, once, if the command piped it.
     pub const fn stderr(&mut self) -> Option<ChildStderr> {
         self.process.stderr.take()
     }

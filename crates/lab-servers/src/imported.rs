@@ -66,7 +66,7 @@ pub async fn fill_up_to(channel: Channel, users: i64) -> Result<()> {
     Ok(())
 }
 
-/// Sends all users once. Returns those that were turned away before anything was begun.
+/// Sends all users once. Returns the users that were turned away before anything was begun.
 async fn import<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<Vec<i64>>
 where
     T: GrpcService<Body>,

@@ -37,7 +37,7 @@ pub fn peak_mib(process: u32) -> Result<f64> {
     mib_of(process, "VmHWM:")
 }
 
-/// Lets [`peak_mib`] begin with what the process holds now (proc(5), `clear_refs`).
+/// Resets the peak that [`peak_mib`] returns to the process's present memory (proc(5), `clear_refs`).
 ///
 /// # Errors
 /// When there is no such process, or it belongs to another user.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks.
+/// The pause between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Waits until something is so, by looking every 20 ms. `what`: the error if it is not so in time, as in `a

@@ -18,7 +18,7 @@ const LOAD: Load = Load {
     before: Duration::from_secs(1),
     // A busy machine makes few calls.
     lasts: Some(Duration::from_secs(6)),
-    // Longer than what a killed node had begun locks its records.
+    // This is longer than a killed node's open transactions lock its records.
     after: Some(Duration::from_secs(12)),
     cold: 50,
     mix: Mix::WRITING,

@@ -99,7 +99,7 @@ async fn only_writes_wait_for_a_foreign_lock() {
     assert!(written.iter().all(Result::is_ok), "{written:?}");
 }
 
-/// Whether its health says that it serves.
+/// Whether the health service reports that the node serves.
 async fn serves(channel: &Channel) -> bool {
     let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
     health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap().into_inner().status == 1

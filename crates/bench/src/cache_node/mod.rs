@@ -27,7 +27,7 @@ pub(crate) use store::Store;
 
 /// How long a node may take to trust its memory.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Between two looks at whether it does.
+/// The pause between two checks.
 const POLL: Duration = Duration::from_millis(5);
 /// How long a change's publication may take before it waits, as in the program.
 const CHANGE_BOUND: Duration = Duration::from_millis(150);
@@ -41,7 +41,7 @@ pub(crate) fn secret() -> MessageMac {
     MessageMac::new(&[7; 32])
 }
 
-/// A node among others, and what its namespaces share. Its background work ends when it is dropped.
+/// A node among others, and the state that its namespaces share. Its background work ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct CacheNode {
     pub(crate) node: Node,

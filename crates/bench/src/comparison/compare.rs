@@ -14,7 +14,7 @@ use super::{Fault, Run, Scheme, Sizes, report_page::html, run};
 pub struct Comparison {
     /// The seed for all random choices.
     pub seed: u64,
-    /// By fault, and within it by scheme.
+    /// The runs, ordered by fault, then by scheme.
     pub runs: Vec<Run>,
 }
 

@@ -29,8 +29,7 @@ pub enum Fault {
     /// No node has the records yet, and reads from the store are answered up to 30 ms after they were made:
     /// writes overtake loads.
     Races,
-    /// All nodes but the first can not subscribe: what they had subscribed to is reset, and so is each new
-    /// try.
+    /// All nodes but the first cannot subscribe: their subscriptions are reset, and so is each new attempt.
     SubscriptionCut,
     /// One message in a hundred does not reach a node.
     LostOneInHundred,

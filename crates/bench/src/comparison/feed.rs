@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cache_node::Store;
 
-/// Between two looks for new commits.
+/// The pause between two checks for new commits.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The commits, from the store itself. One node reads it, and leads as long as it runs.

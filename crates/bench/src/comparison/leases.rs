@@ -17,10 +17,10 @@ const GET: &str = "local copy = redis.call('GET', KEYS[1]) \
 /// Fills under a lease that still holds.
 const FILL: &str = "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 'void' end \
     redis.call('DEL', KEYS[2]) redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 'filled'";
-/// Deletes the copy, and a lease with it: what was read before fills no more.
+/// Deletes the copy, and its lease: a value that was read before cannot be filled any more.
 const DELETE: &str = "redis.call('DEL', KEYS[1], KEYS[2]) return 'deleted'";
 
-/// A key gives one lease in so long, in milliseconds, as in the paper.
+/// A key gives one lease in this time, in milliseconds, as in the paper.
 const LEASE_MS: u32 = 10_000;
 /// Pause before a read asks again while another has the lease, and how often it does before it loads by
 /// itself.
@@ -47,7 +47,7 @@ enum LeaseAnswer {
     Copy(u64),
     Lease,
     Wait,
-    /// It does not answer.
+    /// Redis does not answer.
     Away,
 }
 

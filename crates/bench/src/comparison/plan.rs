@@ -11,7 +11,7 @@ const BETWEEN: Duration = Duration::from_millis(60);
 const BEFORE: Duration = Duration::from_millis(30);
 /// How many loads on each node a pair of writes is to overtake.
 const LOADS: usize = 2;
-/// One write in so many dies where writers die.
+/// One write in this many dies where writers die.
 const DIES_ONE_IN: u32 = 10;
 
 /// How large a run is.
@@ -25,7 +25,7 @@ pub struct Sizes {
     pub pairs: u32,
     /// Readers on each node.
     pub readers: u64,
-    /// How long what is cut or frozen is.
+    /// How long a link is cut or frozen.
     pub outage: Duration,
     /// How long any other fault lasts.
     pub fault: Duration,

@@ -7,7 +7,7 @@ use super::{Comparison, Fault, Run, Scheme, ages::SLOT, table};
 /// A point on a line is the maximum over this many slots: a stale record is not read in every slot.
 const OF_LAST: u32 = 5;
 
-/// One page that needs nothing else.
+/// A self-contained page.
 pub(super) fn html(comparison: &Comparison) -> String {
     let mut body = format!(
         "<p>How old are cached reads? The oldest read of the last {} ms, as the time since a later version had been \

@@ -27,11 +27,12 @@ use super::{
 };
 use crate::cache_node::Store;
 
-/// Between two reads by a reader.
+/// The pause between two reads by a reader.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Between two looks at all records after the fault.
+/// The pause between two looks at all records after the fault.
 const LOOK: Duration = Duration::from_secs(1);
-/// A run is over early after so many looks in turn that found nothing stale: nothing is written any more.
+/// A run ends early after this many consecutive looks that found no stale record: nothing is written any
+/// more.
 const CLEAN_LOOKS: u32 = 2;
 
 /// Observations by one scheme's readers under one fault.
@@ -104,7 +105,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     }
     let site = SchemeSite::start(scheme, sizes.nodes, &store, seed).await?;
     let warm = if fault.schedule() == Schedule::Cold { 0 } else { sizes.keys };
-    // All memories hold these records.
+    // All memories must hold these records.
     site.stale(warm).await?;
     let (end, loads, keys) = (watch::Sender::new(false), store.loads(), Arc::new(AtomicU64::new(warm)));
     let (began, bound) = (Instant::now(), fault.bound());
@@ -131,7 +132,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     Ok(Run { scheme, fault, fault_ms, lasted_ms, writes, refused, ages, stale_for_ever, loads, machine_ms })
 }
 
-/// Looks until nothing is stale any more, or what is stale is so for ever; how many records are.
+/// Checks until no record is stale any more, or stale records count as stale for ever. Returns how many are.
 async fn stale_for_ever(
     site: &SchemeSite,
     context: &ReaderContext,
@@ -238,7 +239,7 @@ async fn sum(mut readers: JoinSet<Ages>) -> Ages {
     sum
 }
 
-/// Between two looks at the machine's clock.
+/// The pause between two looks at the machine's clock.
 const CLOCK_LOOK: Duration = Duration::from_millis(2);
 
 /// How late the machine woke this thread at worst, until it is ended.

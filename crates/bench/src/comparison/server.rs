@@ -16,7 +16,7 @@ const CHANNEL: &str = "comparison:changed";
 const KEPT_MS: i64 = 600_000;
 /// Longest wait for the answer to a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(100);
-/// A connection on which an answer is due for so long is given up.
+/// A connection is given up if an answer is due for this long.
 const UNRESPONSIVE: Duration = Duration::from_millis(500);
 /// Pause between two tries to connect, in milliseconds.
 const RECONNECT_MS: u32 = 100;
@@ -73,7 +73,7 @@ impl Server {
 }
 
 /// Calls with the key of each record that is published as changed, until the task is aborted. A connection
-/// that ends is made again and subscribes again; what was published meanwhile is missed.
+/// that ends is made again and subscribes again; messages published meanwhile are missed.
 pub(super) async fn subscribe(url: &str, changed: impl Fn(u64) + Send + 'static) -> Result<JoinHandle<()>> {
     let client: SubscriberClient = builder(url)?.build_subscriber_client()?;
     client.init().await?;

@@ -37,7 +37,7 @@ impl SchemeSite {
         let (keys, mut stale) = ((0..keys).collect::<Vec<u64>>(), BTreeSet::new());
         for node in &self.nodes {
             for some in keys.chunks(AT_ONCE) {
-                // First what is the truth: it only grows.
+                // Read the store first: its versions only grow.
                 let least: Vec<u64> = some.iter().map(|key| self.store.version(*key)).collect();
                 let versions = try_join_all(some.iter().map(|key| node.read(*key)));
                 let versions = versions.await.context("a read failed")?;

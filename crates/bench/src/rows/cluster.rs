@@ -10,7 +10,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for; nothing where there is no MongoDB or no Redis.
+/// Runs the requested rows. No row runs unless there is a MongoDB and a Redis.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let (Some(_), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
     if !plan.wants(&CLUSTER_CPU) {

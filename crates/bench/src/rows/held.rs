@@ -33,7 +33,7 @@ const UNREAD: usize = 200;
 /// Users in an answer that is not read: some tens of KiB.
 const BATCHED: usize = 100;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&WATCHES_HELD_P99, &UNREAD_HELD_P99]) {
         return Ok(());

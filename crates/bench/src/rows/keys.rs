@@ -11,7 +11,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&GET_USER_KEY_CPU, &KEY_COST_CPU]) {
         return Ok(());

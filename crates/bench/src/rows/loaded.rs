@@ -40,7 +40,7 @@ impl LoadedServer {
     /// A node to which these users are imported, and which has read all of them into memory.
     ///
     /// # Errors
-    /// Also when the node takes calls without its key.
+    /// Fails, too, if the node takes calls without its key.
     pub(super) async fn node(served: ServerProcess, key: Option<&'static str>, ids: &[i64]) -> Result<Self> {
         let loaded = Self::connect(served, GET_USER, key, ids).await?;
         fill(&mut loaded.client()?, ids).await?;
@@ -51,7 +51,7 @@ impl LoadedServer {
     /// A bare server with this node's users, which checks the same key.
     ///
     /// # Errors
-    /// Also when it takes calls without the key.
+    /// Fails, too, if it takes calls without the key.
     pub(super) async fn echo(served: ServerProcess, node: &Self, ids: &[i64]) -> Result<Self> {
         let answers = node.answers(ids).await?;
         let puts = u64::try_from(answers.len())?;
@@ -93,7 +93,7 @@ impl LoadedServer {
         Ok(Self { served: Arc::new(served), callers, key })
     }
 
-    /// With callers that send the key, without which they have to be refused.
+    /// Makes the callers send the key. Without the key they have to be refused.
     async fn with_its_key(self) -> Result<Self> {
         let Some(key) = self.key else { return Ok(self) };
         ensure!(self.callers.call(0, 0).await.is_err(), "the server takes calls without its key");

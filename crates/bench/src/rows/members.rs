@@ -26,10 +26,10 @@ const PAGE: usize = 50;
 const MEMBERS_MAX: u32 = 1_000_000;
 /// The user who owns each group.
 const OWNER: i64 = 1;
-/// Changes that a client which knows the group asks for.
+/// Changes that a client reads if it already knows the group.
 const CHANGES: i64 = 10;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&MEMBERS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
     over_keyspace(plan, results, &MEMBERS_DEEP_CQL, async |keyspace| {

@@ -33,7 +33,7 @@ const KEPT: Duration = Duration::from_hours(24);
 /// moka as Kith uses it, and nothing around it.
 pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&MEMORY_HIT, hit(plan)).await?;
     results.row(&MEMORY_ENTRY_BYTES, entry_bytes(plan)).await?;
@@ -117,7 +117,7 @@ impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for SameValueLoader<V
 /// until it is.
 ///
 /// # Errors
-/// When a read fails, or memory does not come to hold every key.
+/// If a read fails, or memory does not hold every key in time.
 pub(crate) async fn fill<K: Key, V: fmt::Debug + Send + Sync + 'static>(
     node: &Node,
     cache: &TieredCache<K, V>,
@@ -214,7 +214,7 @@ fn rounds(plan: &Plan) -> usize {
     plan.rounds.min(plan.size(5, 1))
 }
 
-/// By how many bytes a process grows for an entry, and what is counted.
+/// Returns how many bytes a process grows for an entry, and how many are counted.
 fn in_a_process(plan: &Plan, kind: &str) -> Result<(f64, f64)> {
     let entries = plan.size("1000000", "50000");
     let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;

@@ -26,7 +26,7 @@ use crate::{
     results::Results,
 };
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
@@ -96,7 +96,7 @@ pub(super) struct RawUsers {
     users: Collection<Document>,
 }
 
-/// A user as it is stored, decoded as the driver does it.
+/// A user as stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
 #[expect(dead_code, reason = "decoding is what is measured")]
 pub(super) struct Document {

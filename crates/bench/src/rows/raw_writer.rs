@@ -28,8 +28,8 @@ struct QueuedWrite<T, R> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> RawWriter<T, R> {
-    /// At most `queue` writes wait, and `batch_max` are in one transaction, in which `write_all` writes them.
-    /// It returns an answer for each.
+    /// Starts the thread. At most `queue` writes wait, and `batch_max` are in one transaction, in which
+    /// `write_all` writes them. It returns an answer for each.
     pub(super) fn start(
         connection: Connection,
         queue: usize,

@@ -17,7 +17,7 @@ pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99]) {
         return Ok(());

@@ -22,7 +22,7 @@ use crate::{
 /// Callers that change users at the same time.
 const CALLERS: usize = 64;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&STORE_ONE_SQLITE, &STORE_100_SQLITE]) {
         reads(plan, results).await?;

@@ -12,7 +12,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&STREAM_CHECK_CPU) {
         return Ok(());

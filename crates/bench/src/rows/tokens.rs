@@ -29,7 +29,7 @@ const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let signer = Signer::new()?;
     results.row(&TOKEN_COST_CPU, cost(plan, &signer)).await?;
@@ -89,7 +89,7 @@ async fn first(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let parts: Vec<(&str, Vec<u8>)> = parts.collect::<Result<_>>()?;
     let key = UnparsedPublicKey::new(&ED25519, signer.0.public_key());
     interleave(plan.rounds, async |side| {
-        // With an empty table.
+        // The table of known tokens is empty.
         let known = Tokens::new(vec![issuer(signer)?]);
         let begun = Instant::now();
         match side {

@@ -1,5 +1,5 @@
-//! Plots of what changes over time, and the page that they are on: HTML with its styles and drawings inside,
-//! which needs nothing else. Colours follow what the reader prefers, light or dark.
+//! Plots of values over time, and their page: a self-contained HTML file with styles and drawings. Colours
+//! follow the reader's preference, light or dark.
 
 mod page;
 mod scale;

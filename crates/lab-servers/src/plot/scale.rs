@@ -15,7 +15,7 @@ const STEPS: [f64; 21] = [
     500.0, 1_000.0, 2_000.0, 5_000.0,
 ];
 
-/// How wide and how high a plot is: ten steps of so many seconds.
+/// A plot's width and height: ten steps with these seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     across: f64,

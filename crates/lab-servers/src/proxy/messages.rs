@@ -14,7 +14,7 @@ pub enum Tampering {
     Nothing,
     /// One message in this many is lost.
     Lose(u32),
-    /// Each comes so many times.
+    /// Each message is delivered this many times.
     Repeat(u32),
     /// One message in this many is held back by up to this time, and others overtake it.
     Reorder(u32, Duration),
@@ -33,7 +33,7 @@ pub(super) enum MessageAction {
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// It is one published message, whole.
+    /// Whether the piece is exactly one published message.
     pub(super) message: bool,
 }
 

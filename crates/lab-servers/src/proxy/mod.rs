@@ -29,7 +29,7 @@ use pipe::{Direction, Pipe};
 /// How a proxy treats bytes on present and future connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They go through.
+    /// Bytes pass unchanged.
     Pass,
     /// Connections are reset; those to come at once.
     Refuse,
@@ -40,7 +40,7 @@ pub enum Mode {
     HoldAnswers,
     /// Answers come later by a time between these, at random, in their order; as many as come.
     Late(Duration, Duration),
-    /// No piece is larger than so many bytes.
+    /// Bytes pass in pieces with at most this many bytes.
     Slice(usize),
 }
 
@@ -64,9 +64,9 @@ pub struct Proxy {
 /// How connections are treated, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modes {
-    /// Those that ask and are answered.
+    /// The mode for connections that send commands.
     data: Mode,
-    /// Those that have subscribed.
+    /// The mode for connections that have subscribed.
     subscriptions: Mode,
 }
 
@@ -80,9 +80,9 @@ impl Modes {
 struct Link {
     target: Mutex<SocketAddr>,
     modes: watch::Sender<Modes>,
-    /// Counts what ends the connections there are.
+    /// Increases when all existing connections must end.
     cuts: watch::Sender<u64>,
-    /// `None`: what is published is not looked for.
+    /// `None`: the proxy does not look for published messages.
     tampering: Mutex<Option<Tampering>>,
     random: Mutex<SmallRng>,
     accepted: AtomicU64,
@@ -124,13 +124,13 @@ impl Proxy {
         Ok(Self { address, link, accepting })
     }
 
-    /// Where it listens.
+    /// The address that the proxy listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it does this.
+    /// Sets the mode for all connections from now on.
     pub fn set(&self, mode: Mode) {
         self.link.modes.send_replace(Modes { data: mode, subscriptions: mode });
         if mode == Mode::Refuse {
@@ -148,7 +148,7 @@ impl Proxy {
         self.link.modes.send_modify(|modes| modes.data = mode);
     }
 
-    /// Resets the connections there are; new ones are as the mode says.
+    /// Resets all existing connections. New connections follow the mode.
     pub fn cut(&self) {
         self.link.cuts.send_modify(|cuts| *cuts += 1);
     }
@@ -160,7 +160,7 @@ impl Proxy {
         }
     }
 
-    /// New connections go there; those there are stay.
+    /// Connects new connections to this target. Existing connections stay.
     pub fn aim(&self, target: SocketAddr) {
         *self.link.target.lock() = target;
     }
@@ -171,7 +171,7 @@ impl Proxy {
         self.link.accepted.load(Ordering::Relaxed)
     }
 
-    /// Connections there are.
+    /// The number of existing connections.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.link.open.load(Ordering::Relaxed)
@@ -231,7 +231,7 @@ async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Rec
         }
     };
     if !orderly {
-        // It may be gone already.
+        // The connection may be gone already.
         drop(client.set_zero_linger());
     }
     link.open.fetch_sub(1, Ordering::Relaxed);

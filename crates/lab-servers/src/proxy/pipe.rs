@@ -20,13 +20,14 @@ use super::{
 
 /// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
-/// Above so many bytes that wait here, no more are read: the sender finds its way blocked, as on a real link.
+/// If more than this many bytes wait here, no more are read: the sender finds its way blocked, as on a real
+/// link.
 const HELD_MAX: usize = 1 << 20;
 
 /// The command by which a connection becomes a subscription.
 const SUBSCRIBE: &[u8] = b"\r\nSUBSCRIBE\r\n";
 
-/// Where bytes go to.
+/// The direction in which bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Towards the server.
@@ -132,7 +133,7 @@ impl<'a> Pipe<'a> {
         }
     }
 
-    /// Lets bytes wait for their turn, and those that others may overtake for so long beyond it.
+    /// Lets bytes wait for their turn. Bytes that others may overtake wait `beyond` longer.
     fn queue(&mut self, bytes: Vec<u8>, beyond: Duration) {
         let late = match self.mode() {
             Mode::Late(least, most) if self.direction == Direction::ToClient => {

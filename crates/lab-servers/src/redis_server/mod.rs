@@ -28,13 +28,13 @@ const DUMP: &str = "dump.rdb";
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How long an answer may take that is not waited for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Between two looks at whether something is so yet.
+/// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
 /// Ports tried before it is given up: another program may take one between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// A Redis in a process of its own, without persistence but for dumps that are asked for. It ends with the
-/// value, and with this process however that ends.
+/// A Redis in a separate process, without persistence except for requested dumps. It ends with the value, and
+/// with this process however that ends.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
@@ -68,7 +68,7 @@ impl RedisServer {
         Err(failed)
     }
 
-    /// Where it answers.
+    /// The address that the server listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
@@ -83,7 +83,7 @@ impl RedisServer {
     /// Sends one command over a new connection and returns the answer.
     ///
     /// # Errors
-    /// When there is none within 5 s, or it is an error.
+    /// If there is no answer within 5 s, or it is an error.
     pub async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Value> {
         let first = words.first().map(|word| String::from_utf8_lossy(word.as_ref())).unwrap_or_default();
         let asked = timeout(ANSWER_WITHIN, ask(self.address(), words)).await;
@@ -101,7 +101,7 @@ impl RedisServer {
         line(&self.ask(&["INFO"]).await?, name).with_context(|| format!("INFO has no {name}"))
     }
 
-    /// Ends it at once, as `kill -9` does; what it held is gone.
+    /// Ends it at once, as `kill -9` does. Its data is lost.
     pub fn kill(&mut self) {
         self.process = None;
     }
@@ -138,7 +138,7 @@ impl RedisServer {
         self.until("answer", pong).await
     }
 
-    /// All that it holds, as a file that another can start with.
+    /// Dumps all its data into a file that another server can start with.
     ///
     /// # Errors
     /// When it cannot write it down.
@@ -152,7 +152,7 @@ impl RedisServer {
     /// # Errors
     /// Like [`Self::start`].
     pub async fn replica(&self) -> Result<Self> {
-        // Without a disk and without waiting for others who might come too.
+        // It needs no disk and does not wait for other replicas that might come.
         let quick = [("repl-diskless-sync", "yes"), ("repl-diskless-sync-delay", "0")];
         for (name, value) in quick {
             self.ask(&["CONFIG", "SET", name, value]).await?;

@@ -16,7 +16,7 @@ const OPTIONS: [(&str, &str); 3] =
     [("appendonly", "yes"), ("appendfsync", "everysec"), ("aof-load-truncated", "yes")];
 
 impl RedisServer {
-    /// From now on it logs what is written, and a [`restart`](Self::restart) goes on from the log.
+    /// Logs all writes from now on, and a [`restart`](Self::restart) goes on from the log.
     ///
     /// # Errors
     /// When it does not answer.

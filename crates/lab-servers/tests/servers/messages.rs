@@ -143,7 +143,7 @@ async fn refusing_subscriptions_resets_only_those() {
     assert!(answers(&mut asks, &["PING"]).await);
     let mut reconnected = connect().await.unwrap();
     assert!(answers(&mut reconnected, &["PING"]).await);
-    // Its word may come before its end.
+    // The text may arrive before the connection ends.
     reconnected.write_all(&resp::command(&["SUBSCRIBE", "news"])).await.unwrap();
     let ended = async { while reconnected.read(&mut [0; 256]).await.is_ok_and(|length| length > 0) {} };
     timeout(SOON, ended).await.expect("the new subscription ends");

@@ -18,7 +18,7 @@ const TEN_DAYS: Duration = Duration::from_secs(10 * 24 * 3_600);
 /// A fault in the last node of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CallersFault {
-    /// It needs a key, and those who call have none.
+    /// It needs a key, and the callers have no key.
     KeyNeeded,
     /// A caller's key ends in ten days.
     KeyEndsSoon,
@@ -27,7 +27,7 @@ pub(super) enum CallersFault {
 }
 
 impl CallersFault {
-    /// Starts the node again, and returns once it serves as it is to.
+    /// Starts the node again with the fault, and returns once it serves.
     pub(super) async fn inject(self, site: &mut Site) -> Result<()> {
         let node = &mut site.members.last_mut().context("there is a node")?.node;
         node.end().await?;
@@ -50,7 +50,7 @@ impl CallersFault {
     }
 }
 
-/// By its health, which needs no key.
+/// Waits by its health service, which needs no key.
 async fn until_serving(node: &mut Node) -> Result<()> {
     wait::until("a node does not serve", SERVES_WITHIN, async || {
         node.ensure_alive()?;

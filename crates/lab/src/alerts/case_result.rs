@@ -58,7 +58,7 @@ impl CaseResult {
         self.fired.keys().map(String::as_str).filter(|alert| !known(alert)).collect()
     }
 
-    /// For programs: what must not be, and after how many seconds each alert fired.
+    /// The figures for programs: wrong alerts, and after how many seconds each alert fired.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let name = self.case.name;
         let none = |what: &str, alerts: Vec<&str>| {

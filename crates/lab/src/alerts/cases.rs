@@ -13,7 +13,7 @@ pub struct Case {
     pub what: &'static str,
     /// The alerts that must fire. `KithCallsShed reads` also requires what the alert says that it is about.
     pub fires: &'static [&'static str],
-    /// These may, as the fault brings them about where it lasts.
+    /// The alerts that may fire, because the fault causes them if it lasts.
     pub may_fire: &'static [&'static str],
     /// Scrapes before it, in which none may fire.
     pub before: usize,
@@ -31,7 +31,7 @@ pub struct Case {
 
 /// A virtual hour.
 const HOUR: usize = 240;
-/// Before most faults: five virtual minutes.
+/// Scrapes before most faults: five virtual minutes.
 const CALM: usize = 20;
 /// How much later MongoDB answers where it is slow.
 const LATE: Duration = Duration::from_millis(700);
@@ -50,11 +50,11 @@ const LOAD: AlertLoad = AlertLoad {
 };
 /// Enough callers that enough calls fail although each waits for seconds.
 const PATIENT: AlertLoad = AlertLoad { callers: 24, pause: Duration::from_millis(100), ..LOAD };
-/// They send messages. Each waits for its answer, and the node tries for 10 s whether it does or not.
+/// Callers that send messages. Each waits for its answer, and the node tries for 10 s in any case.
 const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
-/// They mark notices as read.
+/// Callers that mark notices as read.
 const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
-/// Nothing is written: a write asks a slow store several times.
+/// Callers that do not write: a write asks a slow store several times.
 const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
 /// More load than usual.
 const MANY: AlertLoad = AlertLoad { callers: 48, of_missing: 50, writes: 50, ..LOAD };

@@ -37,7 +37,7 @@ const DAMAGED: u64 = 30;
 /// A fault in all nodes, which have no cluster then.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EmbeddedFault {
-    /// Their files may not become large.
+    /// Their files have a low size limit.
     NearlyFull,
     /// Like `NearlyFull`, and the files are filled.
     Full,
@@ -48,7 +48,7 @@ pub(super) enum EmbeddedFault {
 }
 
 impl EmbeddedFault {
-    /// Starts the nodes again, and returns once it is so.
+    /// Starts the nodes again, and returns once the fault is in effect.
     pub(super) async fn inject(self, site: &mut Site) -> Result<()> {
         for member in &mut site.members {
             let node = &mut member.node;

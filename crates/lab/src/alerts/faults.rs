@@ -19,14 +19,14 @@ use crate::faults::{Member, Site, forge};
 
 /// Between two repetitions of a fault.
 const REPEAT_EVERY: Duration = Duration::from_millis(2_500);
-/// For so long Redis does not answer then.
+/// How long Redis does not answer in each repetition.
 const FROZEN: Duration = Duration::from_secs(1);
 
 /// The fault in a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AlertFault {
     Nothing,
-    /// The nodes run, and are targets no more.
+    /// The nodes run, but they are not targets any more.
     TargetsRemoved,
     AllKilled,
     OneKilled,
@@ -46,11 +46,11 @@ pub(super) enum AlertFault {
     /// A collection that these callers do not use is dropped again and again.
     CollectionsDropped,
     CassandraAway,
-    /// Its answers come so much later.
+    /// Its answers come later by this time.
     MongodbSlow(Duration),
     /// Like `MongodbSlow`, and these callers call as well.
     Crowded(Duration, AlertLoad),
-    /// These call, and not those who did.
+    /// These callers call, and the earlier callers do not.
     NextDay(AlertLoad),
     /// One node's log, at the most verbose level, is not read; and these callers call as well.
     LogUnread(AlertLoad),
@@ -66,7 +66,7 @@ pub(super) enum AlertFault {
 }
 
 impl AlertFault {
-    /// Does it, and returns after so long.
+    /// Injects the fault, and returns after so long.
     pub(super) async fn inject(
         self,
         site: &mut Site,
@@ -192,7 +192,7 @@ async fn unread(site: &mut Site) -> Result<()> {
 
 async fn start_again(site: &mut Site, variable: (&str, &str)) -> Result<()> {
     for member in &mut site.members {
-        // It is no longer scraped at its former place.
+        // The node is no longer scraped at its former address.
         member.node.end().await?;
         member.node.run_with_variables(&[variable])?;
         member.node.until_trusted().await?;

@@ -29,7 +29,7 @@ const MISSING: i64 = 1 << 40;
 pub(super) struct AlertLoad {
     /// Callers, one call at a time each; each stays with a node, and they are shared out evenly.
     pub(super) callers: usize,
-    /// Between an answer and the next call.
+    /// The pause between an answer and the next call.
     pub(super) pause: Duration,
     /// The ids of the users that are read and written are 1 to this.
     pub(super) users: i64,
@@ -43,7 +43,7 @@ pub(super) struct AlertLoad {
     pub(super) marks: u32,
 }
 
-/// They stop when this is dropped.
+/// Callers that stop when this is dropped.
 #[derive(Debug)]
 pub(super) struct AlertCallers {
     nodes: Vec<Channel>,
@@ -57,7 +57,7 @@ impl AlertCallers {
         Self { nodes: site.channels(), callers: JoinSet::new(), seed }
     }
 
-    /// These call from now on, too.
+    /// Adds callers with this load.
     pub(super) fn add(&mut self, load: AlertLoad) {
         let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
         for node in nodes {

@@ -1,4 +1,4 @@
-//! Which alerts fire over what was scraped, by Prometheus' own tool.
+//! Evaluates which alerts fire over the scraped series, by Prometheus' own tool.
 
 use std::{
     collections::BTreeMap,
@@ -18,11 +18,11 @@ use super::{rules::Rules, scraped::ScrapedSeries};
 const PROGRAM: &str = "KITH_TEST_PROMTOOL";
 /// The rules' file name. It is in the same folder as the files that name it.
 const RULES: &str = "alerts.yml";
-/// Before what an expression gives that was to give something else.
+/// The text before an unexpected result of an expression.
 const GOT: &str = "got: ";
 
-/// When each alert fired first, by its name and, where it says what it is about, that: `KithCallsShed reads`.
-/// Times are from the first scrape on, as the rules saw it.
+/// When each alert fired first, by its name and its subject, if it has a subject: `KithCallsShed reads`.
+/// Times start at the first scrape, as the rules saw it.
 pub(super) type FiredAlerts = BTreeMap<String, Duration>;
 
 /// Evaluates which rules fire. The test file with this name and the rules stay in the folder.
@@ -141,7 +141,8 @@ mod tests {
         let trust = [[Some("kith_bus_trusted 1"); 4], [Some("kith_bus_trusted 0"); 4]].concat();
         let (rules, scraped) = (Rules::published(), scraped(&[trust, vec![None; 4]].concat()));
         let first = fired(&rules, &scraped, INTERVAL, folder.path(), "cut").await.unwrap();
-        // It is not trusted from 60 s on, for 60 s until it does not answer at all: too short for this rule.
+        // The node is untrusted from 60 s on, for 60 s until it does not answer at all: too short for this
+        // rule.
         assert!(!first.contains_key("KithNodeUntrusted"), "{first:?}");
         let sooner =
             rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted == 0\n        for: 45s");

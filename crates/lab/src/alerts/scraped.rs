@@ -16,7 +16,7 @@ const OF_LIFE: [&str; 2] = ["up{", "kith_serving{"];
 pub(super) struct ScrapedSeries {
     /// Only these metrics are kept.
     metrics: BTreeSet<String>,
-    /// By name and labels; a series that is shorter than others had no value since.
+    /// The values by name and labels. A series that is shorter than others has had no value since.
     series: BTreeMap<String, Vec<Option<f64>>>,
     scrapes: usize,
 }
@@ -49,8 +49,8 @@ impl ScrapedSeries {
         Ok(())
     }
 
-    /// Nothing is scraped until so many scrapes would have been made. Nodes serve meanwhile: otherwise the
-    /// rules would find that there are none.
+    /// Skips scrapes until `scrapes` scrapes would have been made. Nodes count as serving meanwhile:
+    /// otherwise the rules would find no node.
     pub(super) fn skip_to(&mut self, scrapes: usize) {
         for (_, values) in
             self.series.iter_mut().filter(|(name, _)| OF_LIFE.iter().any(|of| name.starts_with(of)))

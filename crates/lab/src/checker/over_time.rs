@@ -27,7 +27,7 @@ pub struct FaultTime {
     pub from: u64,
     /// When it ended; `u64::MAX`: never.
     pub until: u64,
-    /// Until when it may have had an effect.
+    /// The time until which it may have had an effect.
     pub healed: u64,
     /// Maximum age that a read may have until `healed`, in nanoseconds.
     pub bound: u64,

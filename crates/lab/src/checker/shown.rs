@@ -9,7 +9,7 @@ pub(super) struct ShownSince<R>(Vec<(R, u64)>);
 pub(super) struct ShownUntil<R>(Vec<(u64, R)>);
 
 impl<R: Ord + Copy> ShownSince<R> {
-    /// From answers, each with its state and its time, in any order.
+    /// Collects answers, each with its state and its time, in any order.
     pub(super) fn new(mut answers: Vec<(R, u64)>) -> Self {
         answers.sort_unstable();
         let mut first = u64::MAX;
@@ -32,7 +32,7 @@ impl<R: Ord + Copy> ShownSince<R> {
 }
 
 impl<R: Ord + Copy + Default> ShownUntil<R> {
-    /// From answers, each with its state and its time, in any order.
+    /// Collects answers, each with its state and its time, in any order.
     pub(super) fn new(answers: impl IntoIterator<Item = (R, u64)>) -> Self {
         let mut all: Vec<(u64, R)> = answers.into_iter().map(|(state, at)| (at, state)).collect();
         all.sort_unstable();

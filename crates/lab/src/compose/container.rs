@@ -36,9 +36,9 @@ pub(super) struct HostPaths(Vec<(String, String)>);
 pub(super) struct Container {
     /// Used instead of the image's program.
     kith: PathBuf,
-    /// Its arguments as the container.
+    /// The program's arguments when it runs as the container.
     arguments: Vec<String>,
-    /// Its arguments as the health check; a job has none.
+    /// The program's arguments when it runs as the health check; a job has none.
     test: Option<Vec<String>>,
     environment: BTreeMap<String, String>,
     grace: Duration,
@@ -82,7 +82,7 @@ impl Container {
         Ok(Self { kith, arguments, test, environment, grace, folder, process: None })
     }
 
-    /// Starts it, and does not wait for anything.
+    /// Starts it without waiting.
     pub(super) fn start(&mut self) -> Result<()> {
         let mut command = Command::new(&self.kith);
         command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(self.folder.path());
@@ -97,10 +97,10 @@ impl Container {
         self.environment.insert("KITH_ADDR".to_owned(), format!("http://{address}"));
     }
 
-    /// Waits until its check says that it is healthy.
+    /// Waits until its health check passes.
     ///
     /// # Errors
-    /// When it does not come to that, or has ended.
+    /// If it does not become healthy in time, or has ended.
     pub(super) async fn until_healthy(&mut self) -> Result<()> {
         let until = Instant::now() + HEALTHY_WITHIN;
         while !self.is_healthy().await? {

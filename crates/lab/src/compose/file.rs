@@ -69,7 +69,7 @@ impl File {
     /// Options for the Redis server, as [`kith_lab_servers::redis_server::RedisServer::start`] takes them.
     ///
     /// # Errors
-    /// When the file says none.
+    /// If the file has no options.
     pub(super) fn redis_options(&self) -> Result<Vec<(&str, &str)>> {
         let command = self.service("redis")?.command.as_ref().context("redis has no command")?;
         let mut words = command.iter().skip(1).map(String::as_str);
@@ -98,7 +98,7 @@ impl Service {
     /// How long the container may take to end after SIGTERM until it is killed.
     ///
     /// # Errors
-    /// When the file says something that is no time.
+    /// If the file has an invalid time.
     pub(super) fn grace(&self) -> Result<Duration> {
         let period = self.stop_grace_period.as_deref();
         period.map_or(Ok(GRACE), |period| {
@@ -106,8 +106,7 @@ impl Service {
         })
     }
 
-    /// The command that ends well when the container is healthy; `None`: there is none that is run without a
-    /// shell.
+    /// The health check's command. `None`: there is no command that runs without a shell.
     pub(super) fn test(&self) -> Option<&[String]> {
         let (kind, words) = self.healthcheck.as_ref()?.test.split_first()?;
         (kind == "CMD").then_some(words)
@@ -116,7 +115,7 @@ impl Service {
 
 impl Image {
     /// # Errors
-    /// When it does not say what a container runs.
+    /// If it does not name what a container runs.
     pub(super) fn read() -> Result<Self> {
         let environment = lines("ENV").filter_map(|line| line.split_once('='));
         Ok(Self {

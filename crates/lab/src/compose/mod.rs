@@ -40,12 +40,12 @@ pub(crate) type Channel = InterceptedService<tonic::transport::Channel, Bearer>;
 #[derive(Clone, Debug)]
 pub(crate) struct Bearer(MetadataValue<Ascii>);
 
-/// All that the file starts but for those that only look: Prometheus and Grafana.
+/// All services in the file except Prometheus and Grafana, which only observe.
 #[derive(Debug)]
 pub(crate) struct Project {
     nodes: Vec<ComposeNode>,
     _key: TempDir,
-    /// They end with the value, after the nodes.
+    /// The servers end with the value, after the nodes.
     _servers: (Mongods, RedisServer),
 }
 

@@ -22,7 +22,7 @@ const NODES: u32 = 3;
 /// Users that are read and written all the while, the first in the file.
 const WATCHED: usize = 200;
 
-/// Three nodes, over what they share.
+/// Three nodes, and the servers that they share.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) site: Site,
@@ -41,7 +41,7 @@ pub(super) struct Read {
 }
 
 impl Cluster {
-    /// Starts it, fills it, and shows what it is.
+    /// Starts the cluster, fills it, and shows its parts.
     pub(super) async fn start(demo: &Demo, print: PrintLine<'_>) -> Result<Self> {
         print("THREE NODES over one Redis and one MongoDB, each in a process of its own");
         let began = Instant::now();

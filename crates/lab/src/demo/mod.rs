@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::{cluster::Cluster, readers::DemoReaders, words::seconds};
 use crate::faults::bounds;
 
-/// The demonstration: what it runs, and what it imports.
+/// The demonstration's configuration: its program and its import file.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// The program that runs a node.
@@ -35,7 +35,7 @@ impl Demo {
     /// data and the nodes are removed at the end, also if it fails.
     ///
     /// # Errors
-    /// If a program does not start, or anything is not as the text says, including a read beyond its bound.
+    /// If a program does not start, or any result differs from the text, including a read beyond its bound.
     pub async fn run(&self, print: PrintLine<'_>) -> Result<()> {
         let began = Instant::now();
         let mut cluster = Cluster::start(self, print).await?;

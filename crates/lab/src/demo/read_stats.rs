@@ -13,7 +13,7 @@ pub(super) struct ReadStats {
     store: u64,
     /// Reads that got no answer.
     refused: u64,
-    /// Answers older than a write that had been acknowledged before they were asked for.
+    /// Answers older than a write that had been acknowledged before their request.
     old: u64,
     oldest: Duration,
     slowest: Duration,
@@ -24,7 +24,7 @@ pub(super) struct ReadStats {
 pub(super) struct TimedAnswer {
     pub(super) tier: String,
     pub(super) took: Duration,
-    /// For how long something newer had been acknowledged; zero: nothing had.
+    /// For how long a newer version had been acknowledged; zero: no newer version.
     pub(super) age: Duration,
 }
 

@@ -23,7 +23,7 @@ const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 /// Users that are read and written.
 const USERS: usize = 100;
 
-/// They stop when this is dropped.
+/// Readers and a writer that stop when this is dropped.
 #[derive(Debug)]
 pub(super) struct DemoReaders {
     seen: Arc<DemoSeen>,

@@ -30,7 +30,7 @@ const STRANGE: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
-    /// Its settings make memory so.
+    /// The nodes' settings cause this.
     MemoryTiny,
     RedisKilled,
     RedisLogCut,
@@ -57,7 +57,7 @@ pub(super) enum Action {
     /// Answers come later by any time up to this.
     MongodbJittered(Duration),
     MongodbKilled,
-    /// Before the nodes start.
+    /// MongoDB is away before the nodes start.
     MongodbLate,
     /// The set has several members.
     PrimaryKilled,
@@ -69,7 +69,7 @@ pub(super) enum Action {
     CassandraPaused,
     /// Its answers are lost.
     CassandraAnswersHeld,
-    /// Nothing is wrong.
+    /// Two users follow and unfollow. The cluster has no fault.
     PairFlipped,
     RedisDiskFull,
     MongodbDiskFull,
@@ -91,7 +91,7 @@ pub(super) struct FaultState {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
     disk: Option<SmallDisk>,
-    /// At least this many, however long that takes.
+    /// The minimum number of deaths, however long they take.
     deaths_min: u64,
     /// Number of deaths, ends and replacements so far.
     pub(super) deaths: u64,
@@ -100,7 +100,7 @@ pub(super) struct FaultState {
 }
 
 impl FaultState {
-    /// With at least this many deaths.
+    /// Requires at least this many deaths.
     pub(super) fn with_deaths(deaths_min: u64) -> Self {
         Self { deaths_min, ..Self::default() }
     }

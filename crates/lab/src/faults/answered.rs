@@ -97,7 +97,7 @@ pub(super) async fn make_group(nodes: &[Channel], group: Group, user_ids: Vec<i6
         GroupServiceClient::new(node).create_group(request).await
     });
     match made.await {
-        // By a call before that was not answered.
+        // An earlier call that was not answered has created it.
         Err(status) if status.code() == Code::AlreadyExists => {}
         made => drop(made.with_context(|| format!("group {group_id} is not made"))?),
     }

@@ -37,7 +37,7 @@ const UNREAD_FOR: Duration = Duration::from_secs(3);
 /// The text that Redis logs when it closes a subscriber because too much waits for it.
 const CLOSED: &str = "output buffer limits";
 
-/// Publishes for so long. Figures: rates, and the resources that the servers took.
+/// Publishes for `lasts`. Figures: rates, and the resources that the servers took.
 pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     let channel = channel(site).await?;
     let before = (cpu_seconds(site)?, closed_subscribers(site)?);

@@ -24,14 +24,14 @@ use tokio::{
     time::timeout,
 };
 
-/// Names the program: it is given a folder and the first of three ports, and is a Cassandra with its data
-/// there until it is killed. By a third word, [`LASTING`], what it acknowledges outlasts that.
+/// Names the program. It gets a folder and the first of three ports, and runs a Cassandra with its data there
+/// until it is killed. With [`LASTING`] as third argument, acknowledged writes outlast that.
 const PROGRAM: &str = "KITH_TEST_CASSANDRA";
 /// By default it loses writes from the last 100 ms before its death: it syncs its log periodically.
 const LASTING: &str = "lasting";
-/// Its own port, and those after it: for other Cassandras, and for JMX.
+/// The ports it takes: its own, and two for other Cassandras and for JMX.
 const PORTS: u16 = 3;
-/// Java takes its time, more where others take the processors.
+/// Java starts slowly, more so if others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// The protocol's OPTIONS frame, version 4, without a body; the answer is SUPPORTED.
@@ -52,7 +52,7 @@ pub struct Cassandra {
 /// The part of a Cassandra that a run may use.
 #[derive(Debug)]
 pub(super) enum CassandraAccess {
-    /// A keyspace: others use it, too.
+    /// A keyspace in a server that others use, too.
     Shared(Arc<Cassandra>),
     /// The whole server.
     Exclusive(Cassandra),
@@ -63,7 +63,7 @@ impl Cassandra {
     /// until it answers. Acknowledged writes are on its disk.
     ///
     /// # Errors
-    /// If there is none, or it does not answer within three minutes.
+    /// If there is no such program, or it does not answer within three minutes.
     pub(super) async fn lasting() -> Result<Self> {
         Self::start(true).await
     }
@@ -72,7 +72,7 @@ impl Cassandra {
     /// that has it.
     ///
     /// # Errors
-    /// If there is none, or it does not answer within three minutes.
+    /// If there is no such program, or it does not answer within three minutes.
     pub async fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Cassandra>> = Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
@@ -84,7 +84,7 @@ impl Cassandra {
         Ok(cassandra)
     }
 
-    /// Where it answers.
+    /// The address of its CQL port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
@@ -143,7 +143,7 @@ impl CassandraAccess {
     }
 
     /// # Errors
-    /// Where others have it, too.
+    /// If others use it, too.
     pub(super) fn exclusive(&mut self) -> Result<&mut Cassandra> {
         match self {
             Self::Exclusive(cassandra) => Ok(cassandra),

@@ -37,7 +37,7 @@ const TWIN: u32 = 1_000;
 /// The pause between a client's attempts to find out a write's outcome, and their time limit.
 pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
 pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
-/// Between two reads by a client that does nothing else.
+/// The pause between two reads by a client that makes no other calls.
 const WATCHES_EVERY: Duration = Duration::from_millis(20);
 
 /// The caller in the history.

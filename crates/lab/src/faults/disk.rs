@@ -18,7 +18,7 @@ const BALLAST: &str = "ballast";
 const PIECES: [usize; 2] = [1 << 20, 1 << 10];
 const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A file system in memory, in a name space of its own, so that it does not need root. It is removed with the
+/// A file system in memory, in a separate name space, so that it does not need root. It is removed with the
 /// value.
 #[derive(Debug)]
 pub struct SmallDisk {

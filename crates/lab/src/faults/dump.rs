@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 use super::calls::{UserCall, key_of, retried};
 use crate::history::{CopyPlace, Event, Outcome, RecordEnd, Recorder};
 
-/// Users that are looked at together: what the store says costs it a write to its log, which many share.
+/// Users that are inspected together. Each read from the store costs a write to its log, which many share.
 const AT_ONCE: usize = 64;
 /// Each node is asked about itself only: no other node is called, not even a killed node.
 const SELF: &str = "self";
@@ -34,7 +34,7 @@ async fn read_copies(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
         let asked = InspectKeyRequest {
             key: format!("user/{user}"),
             node_id: SELF.to_owned(),
-            // The first one says what Redis holds, too.
+            // The first node also reports what Redis holds.
             memory_only: number > 0,
         };
         let found = AdminServiceClient::new(node.clone()).inspect_key(asked).await?.into_inner();

@@ -12,7 +12,7 @@ use super::{
     report_page,
 };
 
-/// The rows that were run, and the others.
+/// The rows that were run, and the rows that were not.
 #[derive(Debug)]
 pub struct Findings {
     judged: Vec<JudgedRun>,

@@ -28,7 +28,7 @@ pub(super) enum Measure {
     Unresolved,
 }
 
-/// A measure that is to be no more than this.
+/// A measure with its upper limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
     measure: Measure,
@@ -48,7 +48,7 @@ impl Promise {
         Figure::at_most(name, unit, figure, self.at_most).of(row)
     }
 
-    /// Infinite: what is waited for never came.
+    /// The measured value. Infinite: the awaited event never came.
     fn figure(self, events: &[Event]) -> f64 {
         let run = MeasuredRun::new(events);
         match self.measure {
@@ -62,7 +62,7 @@ impl Promise {
 }
 
 impl Measure {
-    /// Its name and its unit.
+    /// The measure's name and unit.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Outage => ("longest outage", "ms"),

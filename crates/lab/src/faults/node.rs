@@ -46,10 +46,10 @@ pub(super) struct NodeConfig {
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
-    /// Its connection string.
+    /// Its connection string for MongoDB.
     mongodb: String,
     redis: SocketAddr,
-    /// Where it reaches Cassandra; `None`: it has none.
+    /// The address at which it reaches Cassandra; `None`: it has no Cassandra.
     cassandra: Option<SocketAddr>,
     port: u16,
     operations: u16,
@@ -91,7 +91,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Where it answers.
+    /// The address of its gRPC port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
@@ -217,7 +217,7 @@ impl Node {
         process.aborted()
     }
 
-    /// Waits until it dies without a word.
+    /// Waits until it dies without a message.
     ///
     /// # Errors
     /// If it does not within the time, or ends in another way.
@@ -249,7 +249,7 @@ impl Node {
         .await
     }
 
-    /// Whether its health says that it serves; `None`: it says nothing.
+    /// Whether its health service reports that it serves; `None`: no answer.
     pub async fn serves(&self) -> Option<bool> {
         let mut health = HealthClient::new(self.channel());
         let asked = health.check(HealthCheckRequest::default());

@@ -13,7 +13,7 @@ use super::{disk::SmallDisk, site::Site};
 const CUT_BYTES: [u64; 5] = [1, 40, 400, 4_000, 40_000];
 /// How long Redis runs between two deaths: nodes have come to trust their memories again.
 const ALIVE: Duration = Duration::from_secs(3);
-/// Between two looks at a disk that shall stay full.
+/// The pause between two looks at a disk that must stay full.
 const REFILL: Duration = Duration::from_millis(200);
 /// How long MongoDB may take to need more room.
 const NOTICED: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ pub(super) async fn disk_of_mongodb() -> Result<SmallDisk> {
     SmallDisk::new(OF_MONGODB).await
 }
 
-/// The disk is full for so long, whatever is removed from it meanwhile.
+/// The disk is full for this long, even if data is removed from it meanwhile.
 pub(super) async fn full(disk: &SmallDisk, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
@@ -75,7 +75,7 @@ pub(super) async fn redis_full(site: &Site, disk: &SmallDisk, lasts: Duration) -
 pub(super) async fn mongodb_full(site: &mut Site, lasts: Duration) -> Result<()> {
     let disk = site.disk.as_ref().context("MongoDB has a small disk")?;
     full(disk, lasts).await?;
-    // It writes into files that are there already, as long as they last.
+    // MongoDB writes into existing files, as long as they last.
     let (give_up, mut lost) = (Instant::now() + NOTICED, site.mongod.has_lost_one()?);
     while !lost && Instant::now() < give_up {
         full(disk, REFILL).await?;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::site::Site;
 use crate::mongods::Mongod;
 
-/// Between two times that a primary is asked to step down.
+/// The pause between two requests that a primary steps down.
 const RETIRES_EVERY: Duration = Duration::from_secs(3);
 /// How long it is not a candidate then, and how long it may wait for a follower before that. A third member
 /// is always a candidate.

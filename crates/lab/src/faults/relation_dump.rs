@@ -17,11 +17,11 @@ use crate::{
     history::{Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, RelationOutcome, RelationRequest, Side},
 };
 
-/// Until then everything has to agree after the last change, whichever node died.
+/// The time limit until everything has to agree after the last change, whichever node died.
 const AGREE_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Writes down what is between them once it agrees, or after a minute. Figure: how long that took.
+/// Records the relations between them once they agree, or after a minute. Figure: how long that took.
 pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> {
     let began = Instant::now();
     loop {

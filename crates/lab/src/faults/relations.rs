@@ -24,15 +24,15 @@ const ANSWERS_FOR: Duration = Duration::from_millis(800);
 const FLIPPED: Edge = Edge(50, 51);
 const FRESH: Edge = Edge(52, 53);
 const FLIPS: u32 = 2_000;
-/// Where everything is to be tried.
+/// The variable that enables the full sizes.
 const FULL: &str = "KITH_FULL";
 const FLIPS_FULL: u32 = 20_000;
 /// How many list reads are measured.
 const READS: usize = 300;
-/// A call that was refused for how the cluster is, is tried again so often.
+/// How often a call is tried again that was refused because of the cluster's state.
 const TRIES: u32 = 20;
 
-/// Cassandra is killed, and started again after so long.
+/// Kills Cassandra, and starts it again after this long.
 pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
     let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.kill();

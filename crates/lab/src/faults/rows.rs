@@ -43,7 +43,7 @@ const NARROW: [&str; 1] = ["store.cql.calls_max=4"];
 pub struct Row {
     /// The name, such as `F10`.
     pub name: &'static str,
-    /// In a few words.
+    /// Describes the fault in a few words.
     pub what: &'static str,
     /// The bound for a cached read during the fault, and for a while after it.
     pub bound: Duration,
@@ -213,7 +213,7 @@ impl Row {
         matches!(self.action, Action::NodeDies(_) | Action::HalfNewer)
     }
 
-    /// Whether it has a Cassandra that others may have, too.
+    /// Whether it uses a Cassandra that others may use, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
         self.sends > 0 || self.relation_mix.is_some() && !self.action.harms_cassandra()

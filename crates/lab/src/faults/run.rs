@@ -62,8 +62,8 @@ pub struct Load {
     pub mix: Mix,
     /// The minimum number of node ends, however long they take, in rows in which nodes end repeatedly.
     pub deaths: u64,
-    /// At least so many acknowledged messages, however long they take, in rows in which clients send some.
-    /// `None`: as many as the row says.
+    /// The minimum number of acknowledged messages, however long they take, in rows in which clients send
+    /// messages. `None`: as many as the row says.
     pub sends: Option<u64>,
 }
 
@@ -227,7 +227,7 @@ async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
     Site::start_over(&plan, mongods, disk, cassandra).await
 }
 
-/// How many deaths there were, and what was measured.
+/// Injects all faults. Returns how many deaths there were, and the figures.
 async fn inject_all(
     faults: &[PlannedFault],
     site: &mut Site,

@@ -28,7 +28,7 @@ pub(super) const NAME: &str = "kith_hunt";
 pub struct Member {
     /// The node itself.
     pub node: Node,
-    /// Its link to MongoDB, if that has one member; else the links belong to [`Mongods`].
+    /// Its link to MongoDB, if that has a single member; otherwise the links belong to [`Mongods`].
     pub to_mongodb: Proxy,
     /// Its link to Redis, for data and subscriptions.
     pub to_redis: Proxy,
@@ -80,7 +80,7 @@ impl Site {
     /// there are no relations.
     ///
     /// # Errors
-    /// When a program does not start, or a node does not come to serve.
+    /// If a program does not start, or a node does not serve in time.
     pub(super) async fn start_over(
         plan: &Plan,
         mongods: usize,
@@ -101,7 +101,7 @@ impl Site {
             let member = site.member(&config, plan.seed + u64::from(number)).await?;
             site.members.push(member);
             if number == 0 {
-                // It prepares the database; the others find it ready.
+                // The first node prepares the database; the others find it ready.
                 site.until_trusted().await?;
             }
         }

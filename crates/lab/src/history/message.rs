@@ -68,11 +68,11 @@ pub struct Draft {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pages {
-    /// Those from this number on, by rising number.
+    /// Messages from this number on, by rising number.
     From(u64),
-    /// Those below this number, by falling number.
+    /// Messages below this number, by falling number.
     Before(u64),
-    /// Those with these numbers, by rising number.
+    /// Messages with these numbers, by rising number.
     These(Vec<u64>),
 }
 
@@ -80,7 +80,7 @@ pub enum Pages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageOutcome {
-    /// For each message that was sent, in the request's order.
+    /// The result for each message, in the request's order.
     Sent(Vec<SendOutcome>),
     /// The result of a read.
     Read {
@@ -135,7 +135,7 @@ pub struct LogCopy {
     pub conversation: String,
     /// The node that it was read through; `None`: from the database itself.
     pub node: Option<u32>,
-    /// In the order in which they were found.
+    /// The messages in the order in which they were found.
     pub messages: Vec<LoggedMessage>,
 }
 
@@ -190,7 +190,7 @@ pub struct ReceivedRun {
 }
 
 impl ReceivedRun {
-    /// Nothing yet; the first message has this number.
+    /// An empty run. The first message has this number.
     #[must_use]
     pub const fn before(first: u64) -> Self {
         Self { first, last: first - 1, digest: 0 }

@@ -98,7 +98,7 @@ pub enum UserRequest {
 pub enum Level {
     /// Within the bound.
     Cached,
-    /// At least this version, by a token.
+    /// At least the version in a token.
     AtLeast(u64),
     /// The newest state.
     Strong,

@@ -27,7 +27,7 @@ pub struct RelationCall {
     pub outcome: RelationOutcome,
 }
 
-/// From one user (first) to another one (second): the first follows the second, or has settings for it.
+/// An edge from one user (first) to another (second): the first follows the second, or has settings for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge(pub i64, pub i64);
 
@@ -64,7 +64,7 @@ pub enum RelationRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Whom the user follows.
+    /// The users whom the user follows.
     Following,
     /// The users who follow the user.
     Fans,
@@ -105,7 +105,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// After this change.
+    /// Returns the settings after this change.
     #[must_use]
     pub const fn with(self, setting: Setting) -> Self {
         let version = self.version + 1;

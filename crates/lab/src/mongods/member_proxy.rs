@@ -54,7 +54,7 @@ impl MemberProxy {
         Ok(Self { address, blocked, accepting: tokio::spawn(accept(listener, member, shut)) })
     }
 
-    /// Where it listens.
+    /// The address that the proxy listens on.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,7 +96,7 @@ async fn accept(listener: TcpListener, member: SocketAddr, shut: watch::Receiver
     }
 }
 
-/// Until one side has ended, or the proxy is gone.
+/// Relays until one side has ended, or the proxy is gone.
 async fn pass(
     mut client: TcpStream,
     member: SocketAddr,
@@ -125,7 +125,7 @@ async fn until(shut: &mut watch::Receiver<Vec<Dialer>>, dialer: &Dialer, is: boo
     changed.map(drop).map_err(io::Error::other)
 }
 
-/// Its length is in its first four bytes.
+/// Reads the first message. Its length is in its first four bytes.
 async fn first_message(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut message = vec![0; LENGTH];
     client.read_exact(&mut message).await?;

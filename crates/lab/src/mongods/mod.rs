@@ -22,7 +22,7 @@ use self::{
 /// How long the set may take to start, or to have a primary and followers again.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-/// How long one member may take to say what it is.
+/// How long a member may take to report its role.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// A member that receives nothing from the primary for this long begins an election, and a primary that
 /// receives nothing from a majority steps down. The default is ten seconds.
@@ -50,7 +50,7 @@ impl Mongods {
     /// member's data folder, if it does not get a temporary folder.
     ///
     /// # Errors
-    /// When there is no such program, or the set does not come to that.
+    /// If there is no such program, or the set does not become complete in time.
     pub async fn start(count: usize, mut data: Option<PathBuf>) -> Result<Self> {
         let members = (0..count).map(|_| Mongod::start(data.take())).collect::<Result<Vec<_>>>()?;
         let mut proxies = Vec::new();
@@ -91,7 +91,7 @@ impl Mongods {
         self.members.iter_mut().try_fold(false, |lost, member| Ok(member.ended()? || lost))
     }
 
-    /// Ends all members at once, as `kill -9` does; what they have journalled stays.
+    /// Ends all members at once, as `kill -9` does; journalled writes stay.
     pub fn kill(&mut self) {
         self.members.iter_mut().for_each(Mongod::kill);
     }
@@ -99,7 +99,7 @@ impl Mongods {
     /// Starts those that were killed, or ended by themselves, over their data.
     ///
     /// # Errors
-    /// When the set does not come to have a primary that all others follow.
+    /// If the set gets no primary that all others follow.
     pub async fn restart(&mut self) -> Result<()> {
         for member in &mut self.members {
             if member.ended()? {
@@ -165,7 +165,7 @@ impl Mongods {
         }
     }
 
-    /// The network is whole again; what was held back arrives.
+    /// Ends the partition; held data arrives.
     pub fn heal_partition(&self) {
         self.proxies.iter().for_each(|proxy| proxy.block(Vec::new()));
     }
@@ -173,7 +173,7 @@ impl Mongods {
     /// Waits until one member is primary and all others follow it.
     ///
     /// # Errors
-    /// When it does not come to that, or a member has ended by itself.
+    /// If the set does not become complete in time, or a member has ended by itself.
     pub async fn until_complete(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         loop {
@@ -220,7 +220,7 @@ impl Mongods {
     }
 }
 
-/// By which proxies know a node.
+/// The name by which proxies know a node.
 fn name(node: usize) -> String {
     format!("node-{node}")
 }

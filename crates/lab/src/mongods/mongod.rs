@@ -1,4 +1,4 @@
-//! One MongoDB that a run may do anything to.
+//! A MongoDB that a run may interfere with in any way.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 pub struct Mongod {
     port: u16,
     folder: TempDir,
-    /// Where its data are; `None`: in its folder.
+    /// The folder with its data; `None`: in its folder.
     data: Option<PathBuf>,
     /// `None`: killed.
     process: Option<ChildProcess>,
@@ -44,13 +44,13 @@ impl Mongod {
         Ok(mongod)
     }
 
-    /// Where it answers.
+    /// The address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// Ends it at once, as `kill -9` does; what it has journalled stays.
+    /// Ends it at once, as `kill -9` does; journalled writes stay.
     pub fn kill(&mut self) {
         self.process = None;
     }
@@ -74,7 +74,7 @@ impl Mongod {
     /// The answer to one command on `admin`, from this member itself.
     ///
     /// # Errors
-    /// When there is none, or it is an error.
+    /// If there is no answer, or it is an error.
     pub async fn ask(&self, command: Document) -> Result<Document> {
         Ok(self.database("admin").await?.run_command(command).await?)
     }
@@ -94,7 +94,7 @@ impl Mongod {
         let mut command = Command::new(program.unwrap_or_else(|| OsString::from("mongod")));
         let port = self.port.to_string();
         command.args(["--replSet", SET, "--port", &port, "--bind_ip", "127.0.0.1"]);
-        // With test commands it also says who it is to whom it calls, which proxies read.
+        // With test commands it also names itself to the members it calls, which proxies read.
         command.args(["--wiredTigerCacheSizeGB=0.25", "--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
         command.arg(self.data.as_deref().unwrap_or(self.folder.path())).args(["--setParameter", LIFETIME]);

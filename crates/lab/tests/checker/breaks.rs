@@ -13,7 +13,7 @@ use crate::world::BOUNDS;
 /// Breaks a history; `None` where it offers no place for that.
 pub(crate) type Break = fn(&mut Vec<Event>, &mut StdRng) -> Option<String>;
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 14] = [
     ("C1", "a pinned read goes back", pinned_read_goes_back),
     ("C1", "a read is below its token", read_is_below_its_token),
@@ -89,7 +89,7 @@ fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut StdRng) -> Op
     Some(format!("{read:?}"))
 }
 
-/// It was not read, and is not there at the end.
+/// The write was not read, and is not there at the end.
 fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let write = choose(events, random, |write| {
@@ -286,7 +286,7 @@ impl Facts {
         self.values.contains_key(&at(call, older)).then_some(older)
     }
 
-    /// For how long something newer than this version had been acknowledged when the call began.
+    /// For how long a version newer than this had been acknowledged when the call began.
     fn age(&self, call: &Call, version: u64) -> u64 {
         let newer = self.acked.range(at(call, version + 1)..=at(call, u64::MAX)).map(|(_, ended)| *ended);
         newer.min().map_or(0, |ended| call.began.saturating_sub(ended))

@@ -89,7 +89,7 @@ impl AsRef<[Event]> for HistoryBuilder {
     }
 }
 
-/// A case: what it is, the checks that do not hold, and the history.
+/// A case: its description, the checks that fail, and the history.
 pub(crate) type Case<T> = (&'static str, &'static [&'static str], T);
 
 pub(crate) const SOUND: &[&str] = &[];

@@ -14,7 +14,7 @@ use crate::{
     world::MS,
 };
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 7] = [
     ("C9", "two messages are swapped at the end", messages_are_swapped),
     ("C9", "a message that was not sent is read", message_is_invented),

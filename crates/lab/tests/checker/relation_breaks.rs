@@ -10,7 +10,7 @@ use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::breaks::{Break, pick};
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 11] = [
     ("C12", "a list lacks a fan", fan_is_missing),
     ("C12", "a list has a user who does not follow any more", follow_stays_in_a_list),
@@ -35,7 +35,7 @@ fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String
     Some(format!("{fan} among the fans of {}", end.user))
 }
 
-/// In the end a list has who follows no more.
+/// At the end a list has a user who does not follow any more.
 fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| end.following.iter().all(|(other, _)| *other != 99))?;
     end.following.push((99, INVENTED));
@@ -43,7 +43,7 @@ fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Optio
     Some(format!("99 followed by {}", end.user))
 }
 
-/// In the end a list has an older follow.
+/// At the end a list has an older follow.
 fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| !end.fans.is_empty())?;
     end.fans.first_mut()?.1 -= 1;

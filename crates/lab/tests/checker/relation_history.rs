@@ -200,7 +200,7 @@ impl RelationWorld {
         self.at(edge, view)
     }
 
-    /// The client and its node know what they were answered.
+    /// The client and its node know the answers that they gave and got.
     fn learn(&mut self, plan: &PlannedCall, what: RelationRequest, outcome: &RelationOutcome) {
         let (RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge)) = what else { return };
         let (RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) = outcome else { return };

@@ -1,8 +1,8 @@
 //! A correct store, its nodes, and clients with random calls: their history passes every check.
 //!
 //! Every call has one moment between its beginning and its end at which it takes effect; the calls are made
-//! in the order of these moments. A node answers cached reads with what was true a little while ago, and
-//! never with less than it answered before.
+//! in the order of these moments. A node answers cached reads with a slightly older state, and never with an
+//! older state than it answered before.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -144,7 +144,7 @@ impl World {
         asked
     }
 
-    /// Few records are asked for often, and what a client wrote is often read by it.
+    /// Few records are read often, and a client often reads a record that it wrote.
     fn choose(&mut self, client: u32) -> usize {
         if let Some(own) = self.wrote.get(&client).filter(|_| self.random.random_bool(0.2)) {
             return *own;
@@ -224,7 +224,7 @@ impl World {
         Outcome::Gone
     }
 
-    /// The client and its node know what they were answered.
+    /// The client and its node know the answers that they gave and got.
     fn learn(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest, outcome: &Outcome) {
         let (at, version) = match outcome {
             Outcome::Done { version, key: Some(made), .. } => {
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// The store has every record; other places have what they happen to have.
+    /// The store has every record; other places have some records.
     fn dump(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for (at, record) in self.records.iter().enumerate() {

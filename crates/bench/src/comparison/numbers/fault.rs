@@ -7,7 +7,7 @@ use anyhow::Result;
 use kith_lab_servers::redis_server::RedisServer;
 use tokio::time::{Instant, sleep};
 
-/// Between two times that Redis is emptied.
+/// The pause between two times that Redis is emptied.
 const EMPTIED_EVERY: Duration = Duration::from_millis(250);
 /// Numbers that callers take after an old dump was put back, so that the run shows whether they are given out
 /// again.
@@ -44,7 +44,7 @@ impl NumberFault {
         }
     }
 
-    /// Does it to Redis, for so long. `taken` counts the numbers that callers get.
+    /// Injects the fault into Redis for so long. `taken` counts the numbers that callers get.
     pub(super) async fn inject(
         self,
         redis: &mut RedisServer,

@@ -29,7 +29,7 @@ trait NumberNode: Send + Sync + 'static {
 pub enum NumberScheme {
     /// Kith's sequences.
     Kith,
-    /// `PublishedAllocator`, as it is described.
+    /// `PublishedAllocator`, as its source describes it.
     Described,
     /// `PublishedAllocator`, as the program has it.
     Program,

@@ -39,7 +39,7 @@ impl OneSequenceStore {
         *self.0.last.lock() = last;
     }
 
-    /// Adds so many in one step. Returns the end before.
+    /// Adds `count` numbers in one step. Returns the previous end.
     pub(super) async fn add(&self, count: Seq) -> Seq {
         self.step().await;
         let mut last = self.0.last.lock();

@@ -24,8 +24,8 @@ use crate::{
 
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Runs the row if it is asked for: in each round all users are changed by one command, and the last of them
-/// is in memory. Both sides see the same changes.
+/// Runs the row if it is requested. In each round, one command changes all users, and the last of them is in
+/// memory. Both sides see the same changes.
 pub(super) async fn rows(
     plan: &Plan,
     stage: &ClusterStage,

@@ -20,7 +20,7 @@ const GROUP: i64 = 1003;
 /// The user who owns the group, and is followed.
 const OWNER: i64 = 1;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&JOIN_CHANGES, &JOIN_TIME]) {
         return Ok(());

@@ -38,7 +38,8 @@ pub(super) enum Load {
 /// How long calls are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Before it is measured, and without calls after it: longer than servers gather anything.
+    /// How long calls run before the measurement, and how long there are no calls after it: longer than
+    /// servers gather anything.
     around: Duration,
     measured: Duration,
 }
@@ -79,8 +80,8 @@ impl Measured {
     }
 }
 
-/// Measures calls, each with a number of its own. Those for which the server has no room or time do not
-/// count; other failures end the run.
+/// Measures calls, each with a distinct number. Calls for which the server has no room or time do not count;
+/// other failures end the run.
 pub(super) async fn measure<F>(
     times: Times,
     load: Load,

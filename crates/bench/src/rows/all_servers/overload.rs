@@ -27,7 +27,7 @@ const TOO_MANY: usize = 500;
 /// An answer that comes later is useless.
 const USEFUL: Duration = Duration::from_secs(2);
 
-/// Runs what is asked for: each method alone at its best, and both at the same time with too many callers.
+/// Runs the requested rows: each method alone at its best, and both at the same time with too many callers.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     let claims: [&Claim; 2] = [&OVERLOAD_SENDS, &OVERLOAD_GET_USER];
     if !plan.wants_any(&claims) {

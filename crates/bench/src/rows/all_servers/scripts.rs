@@ -24,7 +24,7 @@ const ONLINE: usize = 100;
 /// Streams on one connection.
 const STREAMS: i64 = 150;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&SCRIPTS_OFFLINE, &SCRIPTS_ONLINE]) {
         return Ok(());

@@ -15,7 +15,7 @@ const NODES: usize = 3;
 /// Callers on each node.
 const CALLERS: usize = 10;
 
-/// Runs the row if it is asked for; nothing where there are no servers.
+/// Runs the row if it is requested and there are servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&SEQUENCE_USED) {
         return Ok(());

@@ -21,7 +21,7 @@ use crate::{
 /// How many appends at each end of a document are compared.
 const OF_AN_END: i64 = 10;
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&APPEND_MONGODB, &APPEND_END_1K, &APPEND_END_64K]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };

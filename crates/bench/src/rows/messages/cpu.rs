@@ -39,7 +39,7 @@ const LISTED: i64 = 20;
 /// Messages in each conversation.
 const MESSAGES: usize = 60;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&SEND_CPU, &LIST_20_CPU]) {
         Box::pin(embedded(plan, results)).await?;

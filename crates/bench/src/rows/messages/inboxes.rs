@@ -17,7 +17,7 @@ const USERS: i64 = 500;
 /// Messages that came during one fan-out, and go out as one range.
 const COALESCED: Seq = 4;
 
-/// Runs the row if it is asked for; nothing where there is no Redis.
+/// Runs the row if it is requested and there is a Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&FAN_OUT_500, &FAN_OUT_COALESCED]) || plan.redis.is_none() {
         return Ok(());

@@ -26,7 +26,7 @@ const PAGE: i64 = 20;
 const RECENT: u32 = 90;
 const CALLERS: usize = 16;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&RECENT_MIX) {
         return Ok(());

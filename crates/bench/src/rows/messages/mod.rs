@@ -1,4 +1,5 @@
-//! Messages: appends, sends, reads and fan-outs, over what one would do by hand with the drivers.
+//! Measures messages: appends, sends, reads and fan-outs, over what a service would do by hand with the
+//! drivers.
 
 mod append;
 mod cpu;
@@ -21,7 +22,7 @@ use crate::{claims::Plan, results::Results};
 const BODY: usize = 200;
 const CONTENT_TYPE: &str = "text/plain";
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     sqlite::rows(plan, results).await?;
     append::rows(plan, results).await?;

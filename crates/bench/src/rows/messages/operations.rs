@@ -24,7 +24,7 @@ const CALLERS_OF_BATCHES: usize = 8;
 /// Bytes in the profile.
 const PROFILE: i64 = 256 << 20;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let cases: [(&Claim, usize, usize); 3] =
         [(&APPEND_OPERATIONS, 1, 1), (&APPEND_OPERATIONS_OF_3, 3, 1), (&APPEND_OPERATIONS_STEPS, 3, BATCH)];
@@ -51,7 +51,7 @@ async fn counted(stage: &MessageStage, steps: usize, step: usize, numbers: &Atom
     profile(database, true).await?;
     let nodes = stage.nodes.len();
     let callers = if step == 1 { CALLERS } else { CALLERS_OF_BATCHES };
-    // A node that is slower than the others has no more callers than they have.
+    // Each node has its own callers, so that a slow node does not get more callers than the others.
     let sends = (0..nodes).map(async |node| {
         let sends = (node..steps).step_by(nodes).map(|_| send(stage, node, step, numbers));
         stream::iter(sends).buffer_unordered(callers).try_collect::<()>().await

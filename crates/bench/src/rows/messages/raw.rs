@@ -25,7 +25,7 @@ pub(super) struct RawLogs {
     next: AtomicI64,
 }
 
-/// A document as it is stored, decoded as the driver does it.
+/// A document as stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
 struct LogDocument {
     m: Vec<Element>,
@@ -46,7 +46,7 @@ struct Element {
 }
 
 impl RawLogs {
-    /// Over this database, with its concerns.
+    /// Uses this database, with its concerns.
     pub(super) fn over(database: Database) -> Self {
         let (pushed, messages) = (database.collection("pushed"), database.collection("messages"));
         Self { database, pushed, messages, next: AtomicI64::new(0) }

@@ -18,7 +18,7 @@ const MESSAGES: i64 = 1_530;
 /// Messages in each listed conversation.
 const OF_LIST: i64 = 120;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&PULL_RECENT, &PULL_1000, &LIST_200]) {
         return Ok(());

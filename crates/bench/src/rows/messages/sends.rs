@@ -21,7 +21,7 @@ use crate::{
 const CALLERS: usize = 32;
 const DIRECT: &str = "d1-2";
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&SEND_DIRECT, &SEND_ONE_GROUP]) {
         return Ok(());

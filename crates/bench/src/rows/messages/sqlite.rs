@@ -29,7 +29,7 @@ use crate::{
 const CALLERS: usize = 64;
 const LOGS: usize = 20;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&APPEND_SQLITE, appends(plan)).await
 }

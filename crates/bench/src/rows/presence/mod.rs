@@ -19,7 +19,7 @@ use crate::{
 
 use self::stage::PresenceStage;
 
-/// Runs what is asked for; nothing where there is no CQL.
+/// Runs the requested rows. Without CQL, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
     if plan.wants_any(&renewing)

@@ -10,11 +10,11 @@ use crate::{
     ratio::{Pair, Side, interleave},
 };
 
-/// A round takes place once in so many seconds.
+/// A round takes place once in this many seconds.
 const EVERY: f64 = 60.0;
 /// Sessions in one call.
 const BATCH: usize = 1_000;
-/// Calls at one time: so many gateways happen to say at once that they live.
+/// How many calls run at the same time: so many gateways send their heartbeats at once.
 const CALLS: usize = 2;
 /// Sessions that are opened at the same time.
 const OPENED: usize = 16;

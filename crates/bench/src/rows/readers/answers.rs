@@ -33,7 +33,7 @@ const FEW: i32 = 1;
 const MANY: i32 = 2;
 const READER: i64 = 7;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT]) {
         return Ok(());

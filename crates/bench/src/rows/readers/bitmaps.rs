@@ -21,7 +21,7 @@ const SLOT: Slot = 70;
 /// Longer than any run.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&NOTICE_READERS, &NOTICE_BYTES]) || plan.redis.is_none() {
         return Ok(());

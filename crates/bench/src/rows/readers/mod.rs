@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use crate::{claims::Plan, results::Results};
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     answers::rows(plan, results).await?;
     Box::pin(notice_marks::rows(plan, results)).await?;

@@ -25,7 +25,7 @@ const AUDIENCE: i32 = 1;
 /// All notices are in one word of the readers.
 const NOTICES: i64 = 60;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&NOTICE_MARK_MONGODB)
         && let Some(stage) = ReaderStage::start(plan, "notice_marks").await?

@@ -74,7 +74,7 @@ impl RawMarks {
         self.redis.together((1..=messages).map(bit)).await?;
         let update = |document: i64| {
             let bits = Binary { subtype: BinarySubtype::Generic, bytes: vec![b'x'; BITS_OF_100] };
-            // Else it is no change.
+            // Otherwise it is no change.
             let set = doc! { "$set": { "bits": bits, "by": user } };
             doc! { "q": { "_id": { "c": conversation, "d": document } }, "u": set, "upsert": true }
         };
@@ -90,7 +90,7 @@ impl RawMarks {
         self.update("raw_marks", marks.iter().map(update).collect()).await
     }
 
-    /// Removes what it wrote to Redis. The database is removed by others.
+    /// Removes what it wrote to Redis. Other code removes the database.
     pub(super) async fn remove(&self) -> Result<()> {
         let keys: Vec<String> = self.redis.keys().await?;
         if keys.is_empty() {

@@ -25,7 +25,7 @@ const CALLERS: usize = 64;
 /// Marks in one command on the bare side.
 const TOGETHER: usize = 250;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&RECEIPT_MARK_500, &RECEIPT_MARK_500_BITS]) {
         Box::pin(opened(plan, results)).await?;

@@ -44,7 +44,7 @@ const BLOCK: i64 = 1_024;
 /// Reading a large group for the first time may take longer than a call may otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
     let screens = async { ReceiptStage::start(url, 200).await?.screens(plan).await };

@@ -53,7 +53,7 @@ async fn delivered(stage: &ReceiveStage, receivers: &Arc<Receivers>, ticks: usiz
         .iter()
         .map(|sent| {
             let arrived = arrivals.get(&(sent.to, sent.seq)).context("a message did not come")?;
-            // It may come before the answer does.
+            // The message may arrive before the answer.
             Ok(nanos(arrived.saturating_duration_since(sent.answered)) / 1e3)
         })
         .collect()

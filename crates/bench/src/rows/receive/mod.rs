@@ -30,7 +30,7 @@ use crate::{
 /// The most connections to Redis that all streams on a node share.
 const CONNECTIONS_MAX: usize = 4;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99])
         && let Some(mut stage) = ReceiveStage::start(plan, "receive", plan.size(10_000, 60)).await?

@@ -18,7 +18,7 @@ use crate::{
     rows::latency::Latency,
 };
 
-/// Between two messages, and between two other calls.
+/// The pause between two messages, and between two other calls.
 const SENT_EVERY: Duration = Duration::from_millis(10);
 const CALLED_EVERY: Duration = Duration::from_millis(5);
 /// How long other calls are measured before.

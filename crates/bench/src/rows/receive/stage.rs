@@ -61,7 +61,7 @@ impl ReceiveStage {
     }
 }
 
-/// Servers that only send what they are given.
+/// Servers that only send what they get.
 pub(super) struct BareServers {
     pub(super) servers: Vec<ServerProcess>,
 }

@@ -16,7 +16,7 @@ use crate::{echo, served::ServerProcess};
 const STREAMS: usize = 150;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connections to one server, enough for so many streams.
+/// Opens enough connections to one server for `streams` streams.
 pub(super) async fn connections(server: &ServerProcess, streams: i64) -> Result<Vec<Channel>> {
     let mut channels = Vec::new();
     for _ in 0..usize::try_from(streams)?.div_ceil(STREAMS) {

@@ -36,7 +36,7 @@ use crate::{
     rows::latency::Latency,
 };
 
-/// Longest wait for anything to be seen.
+/// The longest time to wait for a change to be visible.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The record that is written, and a record that never is.
 const WRITTEN: i64 = 1;
@@ -91,7 +91,7 @@ impl PublishStage {
         let raw = RawRedis::connect(url, &cluster.tag()).await?;
         let subscriber = RawRedis::connect(url, &cluster.tag()).await?;
         subscriber.client.subscribe(subscriber.channel()).await?;
-        // Its answer comes after the subscription.
+        // Its answer comes after the subscription is active.
         subscriber.ask_for_nothing(1).await?;
         let bytes = RecordCodec::USER.encode(&people::user(1)?);
         let copy = Cell::value(1, Version::new(1), bytes).to_bytes();
@@ -146,7 +146,7 @@ async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) 
     tokio::spawn(times).await?
 }
 
-/// From publishing to receiving, and, if asked for, one GET after it.
+/// From publishing to receiving, and on request one GET after it.
 async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
     let mut messages = stage.subscriber.client.message_rx();
     let mut taken = Vec::with_capacity(times);

@@ -50,7 +50,7 @@ impl SequenceStage {
     }
 }
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };

@@ -53,7 +53,7 @@ impl Updates for BareCacheAside {
     }
 }
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&MISS, &WRITE_PUBLISHED]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };

@@ -37,7 +37,7 @@ const SCRIPT: &str = "local keys = redis.call('KEYS', ARGV[1]) local read = 0 \
       if bit.band(byte, bit.rshift(128, ARGV[2] % 8)) ~= 0 then read = read + 1 end \
     end return {#keys, read}";
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let sizes: [(&Claim, &Claim, u32); 3] = [
         (&NOTICE_TOTALS_10, &NOTICE_TOTALS_10_SCRIPT, 10),

@@ -29,7 +29,7 @@ const TARGETS: i64 = 50;
 /// The permission to like.
 const ASKED: u32 = 4;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&CHECK_PERMISSION_CPU, permissions(plan)).await?;
     results.row(&BATCH_RELATIONS_CPU, relations(plan)).await

@@ -28,7 +28,7 @@ const MANY: i64 = 2;
 /// The most entries that a page may hold.
 const PAGE: i32 = 1_000;
 
-/// Runs what is asked for; nothing where there is no CQL or no Redis.
+/// Runs the requested rows. No row runs unless there is a CQL and a Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(redis) = plan.redis.as_deref() else { return Ok(()) };
     if !plan.wants_any(&[&COMMON_MEMORY, &COMMON_REDIS]) {
@@ -91,7 +91,7 @@ async fn following(node: &NodeProcess) -> Result<usize> {
     .await
 }
 
-/// Reads all users whom both follow; returns how many there are.
+/// Reads all users whom both follow. Returns how many there are.
 async fn common(node: &NodeProcess) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {

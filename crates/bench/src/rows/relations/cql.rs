@@ -52,7 +52,7 @@ impl Keyspace {
         let options = CqlOptions::new([cql], &name);
         let handle = connect(MongoOptions::new(mongodb, &name)).await?.with_relations(options)?;
         let stores = handle.stores();
-        // It may still be connecting.
+        // The client may still be connecting.
         retry(CONNECTED_WITHIN, PAUSE, async || Ok(stores.migrations.migrate().await?)).await?;
         let raw = RawFollows::connect(cql, &name).await?;
         Ok(Some(Self { stores, raw, handle, name }))

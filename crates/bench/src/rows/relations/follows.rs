@@ -18,12 +18,12 @@ use crate::{
 const KEPT: Duration = Duration::from_secs(3600);
 /// Callers that follow at the same time.
 const CALLERS: usize = 64;
-/// Users over whom the same follows are spread.
+/// How many users the same follows are spread over.
 const SPREAD: i64 = 1_000;
 /// How long counts may take to be exact.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Runs what is asked for; nothing where there is no CQL.
+/// Runs the requested rows. Without CQL, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     for (claim, two_rows) in [(&FOLLOW_CQL, false), (&FOLLOW_TWO_ROWS_CQL, true)] {
         let follows = async |keyspace: &Keyspace| one_by_one(plan, keyspace, two_rows).await;

@@ -21,7 +21,7 @@ const ROUNDS: usize = 5;
 /// Follows and places that are compared in one step.
 const STEP: usize = 1_000;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&IMPORT_SQLITE, of_sqlite(plan)).await?;
     if plan.cql.is_some() && plan.mongodb.is_some() {

@@ -23,12 +23,12 @@ const CELEBRITY: i64 = 1;
 const PAGE: usize = 50;
 /// The most rows in a list part.
 const PART_MAX: i64 = 100_000;
-/// Between the moments when two imports begin.
+/// The pause between the moments of two imports.
 const APART: Duration = Duration::from_millis(2);
 /// This long after an import, all its parts but the last are closed: then pages look into one or two parts.
 pub(super) const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&FANS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
     let deep = async |keyspace: &Keyspace| deep_in_cql(plan, keyspace).await;
@@ -94,7 +94,7 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
 async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition> {
     let fans = star(CELEBRITY, 2..2 + plan.size(1_000_000, 2_000))?;
     let (first, others) = fans.split_at(CHUNK);
-    // Before the others, so that its first users stand last.
+    // This chunk is imported first, so that its users are last in the list.
     let at = Timestamp::now();
     store.import_follows(first, at).await?;
     sleep(APART).await;

@@ -1,4 +1,4 @@
-//! The embedded store, and what one would write by hand with rusqlite.
+//! The embedded store, and statements that a service would write by hand with rusqlite.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

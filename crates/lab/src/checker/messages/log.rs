@@ -1,4 +1,4 @@
-//! The log at the end, compared with what was acknowledged.
+//! Compares the log at the end with the acknowledged messages.
 
 use std::collections::{BTreeMap, HashMap};
 

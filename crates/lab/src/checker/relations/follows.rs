@@ -79,7 +79,7 @@ impl<'a> Follow<'a> {
         read.seen.unwrap_or_else(|| self.ended_until(read.call.ended))
     }
 
-    /// The highest version that an end sent until then may have; 0: there is none.
+    /// The highest version that an end sent until then may have; 0: no end.
     pub(super) fn ended_until(&self, time: u64) -> u64 {
         let sent = self.ends.partition_point(|(began, _)| *began <= time);
         sent.checked_sub(1).map_or(0, |last| self.ends[last].1)

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-/// Between two rounds of calls to one node.
+/// The pause between two rounds of calls to one node.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A change that can be read on every node.
@@ -29,7 +29,7 @@ pub(super) struct ChangeSeen {
     pub(super) old_for: Duration,
 }
 
-/// Asks all nodes about all changes, again and again for so long. The result has the order of the changes.
+/// Asks all nodes about all changes, repeatedly for so long. The result has the order of the changes.
 pub(super) async fn watch<C: WatchedChange>(
     changes: &[C],
     nodes: &[Channel],

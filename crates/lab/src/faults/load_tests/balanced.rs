@@ -21,7 +21,7 @@ const PUBLISHED: &str = include_str!("../../../../../proto/kith_grpc_service_con
 pub(super) struct Balanced {
     nodes: Vec<Channel>,
     next: AtomicUsize,
-    /// By `service/method`.
+    /// The policies by `service/method`.
     policies: HashMap<String, Policy>,
     again: AtomicU64,
 }
@@ -61,7 +61,7 @@ struct RetryPolicy {
 struct Policy {
     timeout: Duration,
     attempts: u32,
-    /// Before the second attempt, and at most.
+    /// The pause before the second attempt, and the longest pause.
     pause: (Duration, Duration),
     factor: f64,
 }
@@ -120,7 +120,7 @@ impl Balanced {
     }
 }
 
-/// Whether a client library repeats a call: by its code, unless the node says that it must not.
+/// Whether a client library repeats a call: by its code, unless the node forbids it.
 fn may_repeat(status: &Status) -> bool {
     match code_of(status) {
         Code::Unavailable => true,
@@ -129,7 +129,7 @@ fn may_repeat(status: &Status) -> bool {
     }
 }
 
-/// How long the node says to wait; `None`: it does not say, or the call must not be repeated.
+/// How long the node asks to wait; `None`: it does not ask, or the call must not be repeated.
 fn pushback(status: &Status) -> Option<Duration> {
     let text = status.metadata().get("grpc-retry-pushback-ms")?.to_str().ok()?;
     text.parse().ok().map(Duration::from_millis)

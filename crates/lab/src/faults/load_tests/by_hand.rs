@@ -34,17 +34,17 @@ const AFTER: &str = "by hand";
 /// The kinds of changes by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edit {
-    /// Its version is lowered by some.
+    /// Its version is lowered a little.
     Lowered,
     /// Its version is set to an early version.
     SetBack,
-    /// Its version is set beyond any.
+    /// Its version is set higher than any real version.
     SetHigh,
-    /// Its version is taken out.
+    /// Its version is removed.
     Unset,
     /// It is replaced by a document without a version.
     Replaced,
-    /// It is deleted, and then inserted again as it was.
+    /// It is deleted, and then inserted again unchanged.
     Reinserted,
     /// Like `Reinserted`, before it was ever updated.
     ReinsertedFirst,

@@ -30,7 +30,7 @@ use super::{raw::Raw, tally::CallTally};
 pub(super) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 /// Connections: a node takes 200 calls at a time on each.
 const CONNECTIONS: usize = 16;
-/// Calls that may be under way: beyond them no more are sent, and the loop is not open any more.
+/// The most calls that may be under way. Above it, no more calls are sent, and the loop is not open any more.
 const UNDER_WAY_MAX: usize = 3_000;
 /// The deadline for a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -126,7 +126,7 @@ impl Callers {
         ended(calls, tally).await
     }
 
-    /// One call: what was answered, and after how long from the moment when it was sent.
+    /// Makes one call. Returns the answer's code, and the time since the call was sent.
     async fn call(&self, number: usize) -> (Code, Duration) {
         let mut client = Grpc::new(self.channels[number % self.channels.len()].clone());
         let mut request = Request::new(self.messages[number % self.messages.len()].clone());

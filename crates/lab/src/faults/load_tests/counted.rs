@@ -83,7 +83,7 @@ impl WatchedChange for CountChange {
     }
 }
 
-/// Whom a user follows and who follows it; `None`: no answer.
+/// How many users a user follows, and how many follow it; `None`: no answer.
 async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
     match PreparedRelationCall::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
         RelationOutcome::Counted(following, fans) => Some((following, fans)),

@@ -1,4 +1,4 @@
-//! One caller floods: the others do not notice.
+//! One caller floods: the others are not affected.
 //!
 //! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of
 //! them; it does not distinguish services yet.
@@ -23,7 +23,7 @@ const OTHERS: i64 = 8;
 const MODEST: f64 = 0.5;
 /// How many times its bound the other one sends.
 const TIMES: f64 = 20.0;
-/// Searches at a time while the flooder spends what it may.
+/// Concurrent searches while the flooder spends its saved budget.
 const AT_ONCE: usize = 32;
 /// Turns that this may take.
 const SPENT_WITHIN: u32 = 60;
@@ -59,7 +59,7 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures(&calm, &flooded, &flood, allowed))
 }
 
-/// A caller may save up what it may do in a minute: the flood begins when that is spent.
+/// A caller may save up a minute's budget: the flood begins when that is spent.
 async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
     for _ in 0..SPENT_WITHIN {
         if flooder.closed(AT_ONCE, sizes.round_lasts).await?.shed() > 0 {

@@ -33,7 +33,7 @@ const OFFLINE: &str = "messages.offline=true";
 const LOST_MESSAGES: usize = 3;
 /// Time between two such messages.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A node is taken for dead after 15 s; the others go in turns.
+/// The bound: a node counts as dead after 15 s, and the other nodes take turns.
 const NAMED_WITHIN: Duration = Duration::from_secs(45);
 const LOOK: Duration = Duration::from_millis(200);
 /// No push names a lost client's user for a message that it was sent.

@@ -201,7 +201,7 @@ impl Sizes {
         round_lasts: Duration::from_secs(3),
         writes: 100_000,
     };
-    /// For builds that are not optimised.
+    /// The sizes for builds that are not optimised.
     pub const QUICK: Self = Self {
         permits: 8,
         measured: Duration::from_secs(2),

@@ -20,12 +20,12 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 /// How long the change is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(20);
-/// The node that dies writes nothing else.
+/// The setting with which the dying node writes nothing else.
 const QUIET: &str = "observer.canary_every=1h";
 const EDGE: Edge = Edge(1, 2);
-/// All that can be permitted.
+/// All permissions together.
 const ALL: u8 = 63;
-/// A death in which nothing was written shows nothing: more are made then, up to so many times as many.
+/// A death before the write shows nothing. More deaths are made then, up to this many times as many.
 const TIMES: u32 = 3;
 /// Time limit for a precondition of the measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -79,7 +79,7 @@ impl Change {
         }
     }
 
-    /// All reads that show it.
+    /// All reads that show the change.
     const fn views(self) -> [RelationRequest; 3] {
         match self {
             Self::Follow => [

@@ -1,5 +1,5 @@
-//! Users answer each other, and MongoDB stands still while their own marks are to be stored: what a user has
-//! answered is read, whatever fails after the answer.
+//! Users answer each other, and MongoDB stops while their own marks are to be stored: a message that a user
+//! has answered is marked as read, whatever fails after the answer.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::{
 const NODES: u32 = 3;
 /// Direct conversations. In each round one user writes, and the other one answers.
 const PAIRS: u32 = 32;
-/// MongoDB stands still for so long.
+/// How long MongoDB is stopped.
 const STOPPED_FOR: Duration = Duration::from_secs(4);
 /// When MongoDB stops, after the round's begin: most pairs have begun, and nodes gather own marks for a
 /// second.

@@ -1,5 +1,5 @@
-//! Callers reserve numbers of one sequence through three nodes: without a fault none is missing, and a killed
-//! node loses no more than a block.
+//! Callers reserve numbers in one sequence through three nodes: without a fault no number is missing, and a
+//! killed node loses no more than a block.
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ const CALLERS: u64 = 30;
 const COUNT_MAX: u32 = 20;
 /// The goal is this many times fewer calls than other rows have writes.
 const FEWER: u64 = 2;
-/// The largest block (`sequences.block_max`): what a fault loses at most, beside what was not answered.
+/// The largest block (`sequences.block_max`): the most numbers that a fault loses, besides unanswered calls.
 const BLOCK_MAX: u64 = 6_400;
 /// Time between two kills.
 const DEATH_EVERY: Duration = Duration::from_secs(4);
@@ -97,7 +97,7 @@ async fn until_enough(state: &SequenceState) -> Result<u64> {
     Ok(0)
 }
 
-/// Kills one node after the other until there are enough reservations.
+/// Kills the nodes in turn until there are enough reservations.
 async fn kill(site: &mut Site, state: &SequenceState) -> Result<u64> {
     let mut deaths = 0;
     while deaths == 0 || !state.progress.has_enough() {

@@ -23,7 +23,7 @@ const TWINS: u32 = 3;
 const TWIN: u32 = 1_000;
 /// Reads and marks concern this many of the last messages.
 const LAST: u64 = 60;
-/// One message in so many is silent.
+/// One message in this many is silent.
 const SILENT: u64 = 5;
 
 /// A client that calls about messages.
@@ -125,7 +125,7 @@ impl MessageClient {
         self.call(&PreparedCall { request, named: false }).await.map(drop)
     }
 
-    /// Marks what is known to exist, or asks for the mark.
+    /// Marks a message that is known to exist, or asks for the mark.
     async fn mark(&mut self) -> Result<()> {
         let at = self.conversation();
         let end = self.state.conversations[at].known();

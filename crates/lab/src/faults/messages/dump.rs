@@ -31,7 +31,7 @@ const PAGE: i32 = 1_000;
 /// An event's kind, and a silent message's flag, as they are stored.
 const EVENT: i32 = 2;
 const SILENT: i32 = 1;
-/// A dialog is read so often until it does not change meanwhile.
+/// How often a dialog is read until it does not change meanwhile.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 

@@ -143,7 +143,7 @@ const LOAD: Load = Load {
     deaths: 0,
     sends: None,
 };
-/// For a row that is slow to begin and to end.
+/// A shorter run, for a row that is slow to begin and to end.
 const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
 
 /// A longer run, for rows in which a retry or another change may repair what is left half done.

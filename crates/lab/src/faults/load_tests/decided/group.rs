@@ -52,7 +52,7 @@ struct DecisionAnswer {
 pub(super) struct DecidedGroup {
     state: Arc<DecisionState>,
     pub(super) group: i64,
-    /// By user: the application, and the first answer about it.
+    /// The application and the first answer about it, by user.
     decided: BTreeMap<i64, (i64, DecisionAnswer)>,
     /// Users who left after they had joined.
     left: Vec<i64>,

@@ -124,7 +124,7 @@ async fn kill_by_turns(state: &DecisionState, site: &mut Site) -> Result<u64> {
     }
 }
 
-/// Compares what is stored at the end with the answers.
+/// Compares the final stored state with the answers.
 async fn judge(groups: Vec<DecidedGroup>) -> Result<()> {
     let until = Instant::now() + SETTLED_AFTER;
     for group in groups {

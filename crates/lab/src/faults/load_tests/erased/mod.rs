@@ -1,6 +1,6 @@
-//! All messages of a user are erased, and the node that does it is killed midway: another one goes on. When
-//! the erasure has finished, no content is in the store, in Redis, or read through any node; before that,
-//! none is read together with its event.
+//! All messages by a user are erased, and the node that erases them is killed midway: another node continues.
+//! When the erasure has finished, no content is in the store, in Redis, or read through any node; before
+//! that, no content is read together with its event.
 
 mod content;
 mod watcher;

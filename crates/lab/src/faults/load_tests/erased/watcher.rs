@@ -13,7 +13,7 @@ use crate::faults::calls::with_deadline;
 
 /// The largest page.
 const PAGE: i32 = 1_000;
-/// A conversation is read so often until it is answered.
+/// How often a conversation is read until there is an answer.
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) contents: u64,
-    /// Contents below the event that says that they are erased, on the same page.
+    /// Contents below the event that announces their erasure, on the same page.
     pub(super) with_events: u64,
     pub(super) events: u64,
 }

@@ -33,12 +33,12 @@ const FAULTS: [RedisFault; 5] = [
     RedisFault::Cut(Mode::Freeze),
     RedisFault::Cut(Mode::HoldAnswers),
 ];
-/// A node is cut, and Redis away, for so long.
+/// How long a node is cut, or Redis is away.
 const LASTS: Duration = Duration::from_secs(2);
-/// Redis is emptied so often, with this between.
+/// How often Redis is emptied, and the pause between.
 const EMPTIED: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(300);
-/// Between two faults, once all nodes trust their memories again.
+/// The pause between two faults, once all nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_millis(500);
 /// The node dies at one in this many writes.
 const DIES: &str = "after_commit=die@25";

@@ -31,10 +31,10 @@ use crate::faults::{Figure, Site, calls::with_deadline, site::NAME};
 
 /// Counts are right this long after the last fault. After a node's death, its bitmaps must also have expired.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
-/// They are looked at for so much longer.
+/// How much longer the counts are read.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
-/// Messages whose receipts are read: every so many.
+/// Receipts are read for one message in this many.
 const RECEIPT_EVERY: usize = 23;
 /// Messages in one call.
 const SEQS: usize = 100;
@@ -87,8 +87,7 @@ impl Dump {
         self.notices.values().filter(|read| !read.is_empty()).count() as u64
     }
 
-    /// Seconds until every node counts for each notice what the store has; infinite if that does not come
-    /// about in time.
+    /// Seconds until every node's count for each notice equals the store's; infinite if that takes too long.
     async fn until_counted(&self, nodes: &[Channel], longest: Duration) -> Result<f64> {
         let of_notice = |notice| self.notices.values().filter(|read| read.contains(&notice)).count();
         let expected: Vec<i64> =

@@ -46,7 +46,7 @@ struct MarkState {
 }
 
 impl MarkState {
-    /// Counts marks that were acknowledged by one call, which was sent so often.
+    /// Counts marks that one call acknowledged after `sends` attempts.
     fn acknowledge(&self, marks: usize, sends: u64) {
         self.progress.add(u64::try_from(marks).unwrap_or_default());
         self.again.fetch_add(sends.saturating_sub(1), Ordering::Relaxed);

@@ -30,8 +30,8 @@ const WATCHED_AT: usize = 2;
 const FEWER: u64 = 25;
 /// The bound for wrong answers.
 const WITHIN: Duration = Duration::from_secs(30);
-/// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over,
-/// and some more on a busy machine.
+/// Groups may be reported as incomplete for 30 s after a loss. Nodes see within a second that these are over,
+/// or later on a busy machine.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(33);
 /// The answers are checked for this long: that they do not change again, too.
 const LOOKED_FOR: Duration = Duration::from_secs(36);
@@ -42,7 +42,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionLoss {
-    /// A gateway dies without a word.
+    /// A gateway dies without notice.
     Gateway,
     /// Its node is killed, and the gateway goes to another node; then this node is killed, and the gateway
     /// dies.
@@ -80,7 +80,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: SessionLoss) -> Result
     }
 }
 
-/// All that takes part.
+/// The cluster, its users and gateways, and the counts.
 struct Stage {
     site: Site,
     nodes: Vec<Channel>,

@@ -18,10 +18,10 @@ pub(super) const SURVIVING: &str = "surviving";
 /// A group has as many members as one call may add.
 const OF_A_GROUP: i64 = 100;
 
-/// Where users are online.
+/// The gateways at which users are online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnlineAt {
-    /// At both gateways.
+    /// The sessions are at both gateways.
     Both,
     /// Only at the surviving gateway.
     Surviving,

@@ -38,7 +38,7 @@ pub(super) struct PresenceTally {
 #[derive(Debug)]
 pub(super) struct NodeView {
     began: Instant,
-    /// After how long all users were where they are, and stayed there; `None`: they are not.
+    /// How long it took until all users had the right state, and kept it; `None`: they do not have it.
     pub(super) users: Option<Duration>,
     /// Like `users`, for groups.
     pub(super) groups: Option<Duration>,
@@ -64,7 +64,7 @@ impl NodeView {
         self.users.is_some() && self.groups.is_some() && self.complete.is_some()
     }
 
-    /// Asks for everything once.
+    /// Reads all users and groups once.
     pub(super) async fn read_all(
         &mut self,
         node: &Channel,

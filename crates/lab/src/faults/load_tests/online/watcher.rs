@@ -20,7 +20,7 @@ use crate::faults::Figure;
 
 /// Users on one stream.
 const OF_A_STREAM: usize = 500;
-/// Until online users are reported as online.
+/// The time limit until online users are reported as online.
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
 
 /// A watcher for all users.

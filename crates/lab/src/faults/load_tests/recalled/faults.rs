@@ -14,7 +14,7 @@ const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze),
 /// How long a node is cut or paused. It trusts its memory at first; after the longer time it does not any
 /// more.
 const LASTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(700)];
-/// Between two faults, once all nodes trust their memories again.
+/// The pause between two faults, once all nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_millis(500);
 
 /// How often each was done.

@@ -1,6 +1,5 @@
-//! Messages are recalled and edited on one node and read on the others at once, while one node after the
-//! other is cut from Redis or paused: no read that began after the acknowledgement shows the previous
-//! content.
+//! Messages are recalled and edited on one node and read on the others at once, while the nodes are cut from
+//! Redis or paused in sequence: no read that began after the acknowledgement shows the previous content.
 
 mod faults;
 mod reader;
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::faults::{Figure, Plan, Site};
 
-/// One changes, the others are read from.
+/// One node takes the changes, the others serve the reads.
 const NODES: u32 = 3;
 /// Direct conversations, each with a writer and a reader.
 const PAIRS: i64 = 16;

@@ -11,9 +11,9 @@ use crate::{
     history::{LoggedMessage, MessageOutcome, MessageRequest, Pages},
 };
 
-/// After a read that failed, and between two that did not.
+/// The pause after a failed read, and between two successful reads.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A page is read so often in the end.
+/// How often a page is attempted at the end.
 const TRIES: usize = 20;
 
 /// Reads one conversation.

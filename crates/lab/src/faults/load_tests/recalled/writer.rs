@@ -19,7 +19,7 @@ use crate::{
 const TRIES: usize = 200;
 /// A page with the changed message begins so many messages before it.
 const BEFORE: u64 = 20;
-/// One change in so many is an edit.
+/// One change in this many is an edit.
 const EDIT_EVERY: u32 = 4;
 /// One change in this many concerns an older message.
 const OLDER_EVERY: u32 = 3;
@@ -38,7 +38,7 @@ pub(super) struct Writer {
     pair: MessagePair,
     reader: Reader,
     random: SmallRng,
-    /// By rising number.
+    /// The current messages, by rising number.
     current: Vec<CurrentMessage>,
 }
 

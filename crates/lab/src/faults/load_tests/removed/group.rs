@@ -1,4 +1,4 @@
-//! A group whose members send messages, and what they sent.
+//! A group whose members send messages, and the sent messages.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -143,7 +143,7 @@ impl RemovalGroup {
         format!("g{}", self.id)
     }
 
-    /// Looks in the log for what was sent while its sender was not in.
+    /// Searches the log for messages that were sent while their sender was not a member.
     pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<LoggedMessage>>) {
         let log = logs.get(&self.conversation()).map_or(&[][..], Vec::as_slice);
         let by_value: BTreeMap<u64, u64> =

@@ -29,7 +29,7 @@ use crate::faults::{
     site::NAME,
 };
 
-/// One removes, the others are called by who was removed.
+/// One node takes the removals, the others get the removed users' calls.
 const NODES: u32 = 3;
 /// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
@@ -55,7 +55,7 @@ impl RemovalState {
     }
 }
 
-/// Figures: removals, and what was stored or read that should not have been.
+/// Figures: removals, and messages that were wrongly stored or read.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let site = Site::with_users(&plan, GROUPS * (MEMBERS + 1)).await?;

@@ -1,5 +1,5 @@
-//! The database is dropped while no node runs, and Redis keeps what it held; then nodes over another database
-//! come to the same prefix.
+//! The database is dropped while no node runs, and Redis keeps its data; then nodes over another database
+//! start with the same prefix.
 
 use std::time::Duration;
 

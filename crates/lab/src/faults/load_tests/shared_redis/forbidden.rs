@@ -13,14 +13,15 @@ use crate::{
 };
 
 const USER: i64 = 1;
-/// For a moment, so that some subscriptions are refused, and for long enough that each node reports it.
+/// How long the rights are lost: for a moment, so that some subscriptions are refused, and long enough that
+/// each node reports it.
 const MOMENT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(6);
 /// The bounds for a cached read meanwhile and afterwards, and for the subscriptions.
 const OLDEST: Duration = Duration::from_secs(3);
 const OLDEST_AFTER: Duration = Duration::from_secs(1);
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
-/// For so long they are waited for.
+/// How long the subscriptions are awaited.
 const LOOKED_FOR: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 /// Updates afterwards, through each node in turn.

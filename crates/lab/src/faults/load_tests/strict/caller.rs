@@ -25,7 +25,7 @@ use crate::{
 
 /// Pairs for each caller. All have the same first user.
 const PAIRS: i64 = 4;
-/// All permissions.
+/// All permissions together.
 const ALL: u8 = 63;
 /// One read in this many is a batch with all the caller's pairs.
 const BATCH_EVERY: u32 = 8;
