@@ -30,7 +30,7 @@ impl HistoryBuilder {
         Self::default().call(calls(9, 9).from(1).to(2).creates("ada", 10).done(1, 10))
     }
 
-    /// Like `new`, with these versions written, each 10 ms after the previous version.
+    /// Like `of_one_record`, with these versions written, each 10 ms after the previous version.
     pub(crate) fn written_until(version: u64) -> Self {
         (2..=version).fold(Self::of_one_record(), |history, version| {
             history.call(

@@ -74,7 +74,7 @@ async fn of_cql(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-/// Makes sure that all follows stand where they belong.
+/// Makes sure that all follows are where they belong.
 pub(super) async fn verify(edges: &Arc<dyn EdgeUpkeep>, follows: usize) -> Result<()> {
     let (mut after, mut checked) = (None, 0);
     loop {
