@@ -1,4 +1,4 @@
-//! What each row claims, and what a run is asked for.
+//! The claim of each row, and the plan for a run.
 
 use std::path::PathBuf;
 
@@ -38,83 +38,86 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this row is asked for.
+    /// Whether this row is requested.
     pub(crate) fn wants(&self, claim: &Claim) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == claim.name)
     }
 
-    /// Whether one of these rows is asked for.
+    /// Whether any of these rows is requested.
     pub(crate) fn wants_any(&self, claims: &[&Claim]) -> bool {
         claims.iter().any(|claim| self.wants(claim))
     }
 
-    /// A number of things to do: `full`, or `quick` where nothing is to be measured.
+    /// A size or count: `full`, or `quick` where nothing is to be measured.
     pub(crate) const fn size<T: Copy>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// The program of a node.
+    /// The program that runs a node.
     ///
     /// # Errors
-    /// If the path of this program is not known.
+    /// If the path to this program is not known.
     pub(crate) fn program(&self) -> Result<PathBuf> {
         program(self.kith.clone())
     }
 }
 
-/// Defines the claims, and `ALL` with all of them in this order, which is that of the table.
+/// Defines the claims, and `ALL` with all claims in this order, which is also the table's order.
 macro_rules! claims {
     ($($(#[$doc:meta])* $name:ident = $claim:expr;)*) => {
         $($(#[$doc])* pub(crate) const $name: Claim = $claim;)*
 
-        /// Every row, in the order of the table.
+        /// Every row, in the table's order.
         pub(crate) const ALL: &[Claim] = &[$($name),*];
     };
 }
 
 claims! {
-    /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same request with the same
-    /// message.
+    /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same
+    /// request with the same message.
     GET_USER_CPU = Claim::cost("get_user_cpu", "us").target(1.15);
-    /// Calls a second of both when they have all that they can do.
+    /// Calls a second on both sides under all the load that they can take.
     GET_USER_THROUGHPUT = Claim::gain("get_user_throughput", "calls/s");
-    /// Time of all but the slowest hundredth of calls, at half of that.
+    /// Time within which all but the slowest hundredth of calls are answered, at half of that load.
     GET_USER_P99 = Claim::cost("get_user_p99_at_half", "us");
-    /// Processor time for `GetUser` of a node that needs a key / of a bare tonic server behind an interceptor that hashes the key and
-    /// compares in constant time.
+    /// A node's processor time for `GetUser` with a key / a bare tonic server behind an interceptor that
+    /// hashes the key and compares in constant time.
     GET_USER_KEY_CPU = Claim::cost("get_user_key_cpu", "us").target(1.15);
-    /// The same of a node that needs a key / of one that is open.
+    /// Like `GET_USER_KEY_CPU`: a node that needs a key / an open node.
     KEY_COST_CPU = Claim::cost("key_cost_cpu", "us").target(1.04);
-    /// Time of all but the slowest hundredth of calls of `GetUser`, at half of what the node can do, while other connections hold all
-    /// the health watches that there may be / while there are none.
+    /// Time for all but the slowest hundredth of `GetUser` calls, at half of what the node can do, while
+    /// other connections hold all possible health watches / without health watches.
     WATCHES_HELD_P99 = Claim::cost("watches_held_p99", "us").target(2.0);
-    /// The same while a connection reads nothing of 200 answers.
+    /// Like `WATCHES_HELD_P99`, while a connection leaves 200 answers unread.
     UNREAD_HELD_P99 = Claim::cost("unread_held_p99", "us").target(2.0);
-    /// Processor time that a node takes for `GetUser` from memory by a user whose token it knows / by a caller with a key.
+    /// Processor time that a node takes for `GetUser` from memory by a user whose token it knows / by a
+    /// caller with a key.
     TOKEN_COST_CPU = Claim::cost("token_cost_cpu", "us").target(1.08);
     /// Tokens a second that a node sees for the first time / signatures that ring verifies.
     TOKEN_FIRST = Claim::gain("token_first", "tokens/s").target(0.7);
-    /// Processor time of a message of a stream that is always sending, behind the edge of a node / a bare tonic server that sends the
-    /// same messages. It contains what the edge does before each frame: whether the stream has to end.
+    /// Processor time for a message on a stream that is always sending, behind a node's edge / a bare tonic
+    /// server that sends the same messages. It contains what the edge does before each frame: whether the
+    /// stream has to end.
     STREAM_CHECK_CPU = Claim::cost("stream_check_cpu", "us").target(1.15);
 
-    /// `TieredCache::get` of what is in memory / moka and a clone of the `Arc`.
+    /// `TieredCache::get` for an entry in memory / moka and a clone of the `Arc`.
     MEMORY_HIT = Claim::cost("memory_hit", "ns").target(1.1);
-    /// Bytes of an entry, its value apart, over those that moka takes by itself.
+    /// Bytes for an entry, its value apart, over those that moka takes by itself.
     MEMORY_ENTRY_BYTES = Claim::cost("memory_entry_bytes", "bytes").difference().target(96.0);
-    /// Bytes by which a process grows for a user of 300 bytes in memory, of a million; the baseline is what the memory tier counts.
+    /// Bytes by which a process grows for each of a million users of 300 bytes in memory; the baseline is
+    /// what the memory tier counts.
     USER_BYTES = Claim::cost("user_bytes", "bytes").kith_alone().target(717.0);
-    /// The same for a membership.
+    /// Like `USER_BYTES`, for a membership.
     MEMBERSHIP_BYTES = Claim::cost("membership_bytes", "bytes").kith_alone().target(250.0);
-    /// The same for the absence of one.
+    /// Like `USER_BYTES`, for an absent membership.
     ABSENCE_BYTES = Claim::cost("absence_bytes", "bytes").kith_alone().target(180.0);
-    /// Growth of the process for the users / what is counted.
+    /// The growth in the process for the users / what is counted.
     GROWTH_OVER_COUNTED = Claim::cost("growth_over_counted", "bytes").target(1.2);
-    /// One user from the embedded store through the tiers / the same read by rusqlite on threads of its own.
+    /// One user from the embedded store through the tiers / the same read by rusqlite on separate threads.
     STORE_ONE_SQLITE = Claim::cost("store_one_sqlite", "us").target(1.3);
-    /// A hundred users / one query of rusqlite.
+    /// A hundred users / one rusqlite query.
     STORE_100_SQLITE = Claim::cost("store_100_sqlite", "us").target(1.3);
-    /// Changes of 64 callers at once / group commit by rusqlite.
+    /// Changes by 64 callers at once / group commit by rusqlite.
     UPDATE_SQLITE = Claim::gain("update_sqlite", "writes/s").target(0.8);
     /// One user from MongoDB through the tiers / `find_one`.
     STORE_ONE_MONGODB = Claim::cost("store_one_mongodb", "us").target(1.2);
@@ -123,226 +126,248 @@ claims! {
     /// A change without a request id / `findOneAndUpdate` with the same write concern.
     UPDATE_MONGODB = Claim::cost("update_mongodb", "us").target(1.15);
 
-    /// Processor time that a node of a cluster takes for `GetUser` from memory / a node without peers.
+    /// Processor time that a cluster node takes for `GetUser` from memory / a node without peers.
     CLUSTER_CPU = Claim::cost("cluster_cpu", "us").target(1.05);
-    /// Median time of one user from Redis, decoded / GET and the same decoding, with the same bounds on waiting.
+    /// Median time for one user from Redis, decoded / GET and the same decoding, with the same bounds on
+    /// waiting.
     REDIS_HIT = Claim::cost("redis_hit", "us").target(1.15);
-    /// The same, all but the slowest hundredth.
+    /// Like `REDIS_HIT`, for all but the slowest hundredth.
     REDIS_HIT_P99 = Claim::cost("redis_hit_p99", "us").target(1.15);
     /// A hundred users from Redis / MGET and the same decoding.
     REDIS_100 = Claim::cost("redis_100", "us").target(1.3);
     /// One user that only MongoDB has, left in Redis and memory / `find_one`, GET and SET.
     MISS = Claim::cost("miss", "us").target(1.2);
-    /// A change that is broadcast to every node / `findOneAndUpdate` and one script that sets, logs and publishes.
+    /// A change that is broadcast to every node / `findOneAndUpdate` and one script that sets, logs and
+    /// publishes.
     WRITE_PUBLISHED = Claim::cost("write_published", "us").target(1.15);
-    /// From a commit on one node to its old value gone from the memory of another / from PUBLISH to its message.
+    /// From a commit on one node until another node's memory has dropped the old value / from PUBLISH to its
+    /// message.
     DROPPED = Claim::cost("dropped", "us").target(1.5);
-    /// The same, all but the slowest hundredth.
+    /// Like `DROPPED`, for all but the slowest hundredth.
     DROPPED_P99 = Claim::cost("dropped_p99", "us").target(3.0);
-    /// From the end of a write on one node to the first read of another that gives its value / from PUBLISH to its
-    /// message and a GET then.
+    /// From the end of a write on one node to the first read on another that gives its value / from PUBLISH
+    /// to its message and a GET then.
     NEW_READ = Claim::cost("new_read", "us").target(0.6);
 
-    /// Processor time of `CheckPermission` from memory / a bare tonic server for an echo of the answer.
+    /// Processor time for `CheckPermission` from memory / a bare tonic server that echoes the answer.
     CHECK_PERMISSION_CPU = Claim::cost("check_permission_cpu", "us").target(1.15);
-    /// The same of `BatchGetRelations` of fifty users.
+    /// Like `CHECK_PERMISSION_CPU`, for `BatchGetRelations` with fifty users.
     BATCH_RELATIONS_CPU = Claim::cost("batch_relations_cpu", "us").target(1.15);
-    /// Follows a second of an import into SQLite / the same rows in transactions of as many.
+    /// Follows a second that an import writes into SQLite / the same rows in transactions of the same size.
     IMPORT_SQLITE = Claim::gain("import_sqlite", "follows/s").target(0.8);
-    /// The last page of a million fans from SQLite / the first one.
+    /// The last page in a list with a million fans from SQLite / the first page.
     FANS_DEEP_SQLITE = Claim::cost("fans_deep_sqlite", "us").target(1.2);
 
-    /// Follows a second of an import into CQL / the same rows, those of each follow in one logged batch, many at the same
-    /// time.
+    /// Follows a second that an import writes into CQL / the same rows, one logged batch for each follow,
+    /// many at the same time.
     IMPORT_CQL = Claim::gain("import_cql", "follows/s").target(0.8);
-    /// The last page of a million fans from CQL / the first one.
+    /// The last page in a list with a million fans from CQL / the first page.
     FANS_DEEP_CQL = Claim::cost("fans_deep_cql", "us").target(1.2);
     /// A follow in CQL / the same statements sent by the driver.
     FOLLOW_CQL = Claim::cost("follow_cql", "us").target(1.25);
-    /// A follow in CQL / one logged batch of two rows.
+    /// A follow in CQL / one logged batch with two rows.
     FOLLOW_TWO_ROWS_CQL = Claim::cost("follow_two_rows_cql", "us");
-    /// Follows a second of one user in CQL / of a thousand users.
+    /// Follows a second that one user makes in CQL / that a thousand users make.
     CELEBRITY_CQL = Claim::gain("celebrity_cql", "follows/s").target(0.5);
     /// All of two thousand friends from CQL by a node with an empty memory / both lists read by the driver.
     FRIENDS_COLD_CQL = Claim::cost("friends_cold_cql", "ms").target(1.3);
-    /// Most memory that a node holds while it finds all whom two users follow, one of them 10,000 and the other a million, over
+    /// A node's peak memory while it finds all whom two users follow, with 10,000 and a million follows, over
     /// that while it reads all of the shorter list.
     COMMON_MEMORY = Claim::cost("common_following_memory", "MiB").difference().target(16.0);
-    /// For how long Redis does nothing else, at most, meanwhile, over the same.
+    /// The longest Redis command while a node finds them, over that while it reads all of the shorter list.
     COMMON_REDIS = Claim::cost("common_following_redis", "ms").difference().target(10.0);
 
-    /// Joins a second of one group in CQL, of 64 callers / rows of one partition that one caller writes under a condition each.
+    /// Joins a second to one group in CQL by 64 callers / rows in one partition that one caller writes under
+    /// a condition each.
     JOINS_CQL = Claim::gain("joins_cql", "joins/s").target(5.0);
-    /// The last page of a hundred thousand members from CQL / the first one.
+    /// The last page among a hundred thousand members from CQL / the first page.
     MEMBERS_DEEP_CQL = Claim::cost("members_deep_cql", "us").target(1.2);
-    /// The same from SQLite.
+    /// Like `MEMBERS_DEEP_CQL`, from SQLite.
     MEMBERS_DEEP_SQLITE = Claim::cost("members_deep_sqlite", "us").target(1.2);
 
-    /// An append of one message to a log in MongoDB / a bare push of the same element with the same concern.
+    /// Appending one message to a log in MongoDB / a bare push of the same element with the same concern.
     APPEND_MONGODB = Claim::cost("append_mongodb", "us").target(1.5);
-    /// Time of all but the slowest hundredth of appends of 1 KiB at the end of a document / at its start, of one log.
+    /// Time for all but the slowest hundredth of 1 KiB appends to one log, at the end of a document / at its
+    /// start.
     APPEND_END_1K = Claim::cost("append_end_1k", "us").target(4.0);
-    /// The same of 64 KiB.
+    /// Like `APPEND_END_1K`, with 64 KiB.
     APPEND_END_64K = Claim::cost("append_end_64k", "us").target(4.0);
-    /// Messages a second of 64 callers that append to an embedded store / the same rows in group commits.
+    /// Messages a second that 64 callers append to an embedded store / the same rows in group commits.
     APPEND_SQLITE = Claim::gain("append_sqlite", "messages/s").target(0.8);
-    /// Commands for a thousand messages that 32 callers send to one group through one node, less those that store some.
+    /// Commands for a thousand messages that 32 callers send to one group through one node, less those that
+    /// store some.
     APPEND_OPERATIONS = Claim::cost("append_operations", "commands").difference().target(2.0);
-    /// The same through three nodes at the same time.
+    /// Like `APPEND_OPERATIONS`, through three nodes at the same time.
     APPEND_OPERATIONS_OF_3 = Claim::cost("append_operations_of_3", "commands").difference().target(60.0);
-    /// The same in batches of a hundred.
+    /// Like `APPEND_OPERATIONS`, in batches of a hundred.
     APPEND_OPERATIONS_STEPS = Claim::cost("append_operations_steps", "commands").difference().target(60.0);
-    /// Median time of a message to a direct conversation / a bare push.
+    /// Median time to send a message to a direct conversation / a bare push.
     SEND_DIRECT = Claim::cost("send_direct", "us").target(1.5);
-    /// Messages a second of 32 callers to one group / of as many bare pushes into one log.
+    /// Messages a second that 32 callers send to one group / as many bare pushes into one log.
     SEND_ONE_GROUP = Claim::gain("send_one_group", "messages/s").target(3.0);
-    /// The last 50 messages of a log / a find of their documents.
+    /// The last 50 messages in a log / a find of their documents.
     PULL_RECENT = Claim::cost("pull_recent", "us").target(1.3);
     /// A thousand messages in the middle of a log / a find of their ten documents.
     PULL_1000 = Claim::cost("pull_1000", "us").target(1.3);
-    /// A list of 200 conversations / one find of the sizes of their last documents.
+    /// A list with 200 conversations / one find of their last documents' sizes.
     LIST_200 = Claim::cost("list_200", "us").target(2.0);
-    /// Share of reads of messages that MongoDB has no part in: pages of conversations of uneven popularity, nine in ten of them among
-    /// the last hundred messages.
+    /// Share of message reads that do not reach MongoDB: pages from conversations with uneven popularity,
+    /// nine in ten among the last hundred messages.
     RECENT_MIX = Claim::gain("recent_mix", "share").kith_alone().target(0.97);
-    /// Processor time of a node in single-node mode for a message to one conversation, 50 at a time / for `SetDoNotDisturb`.
+    /// Processor time that a node in single-node mode takes for a message to one conversation, 50 at a time /
+    /// for `SetDoNotDisturb`.
     SEND_CPU = Claim::cost("send_cpu", "us").target(1.5);
-    /// The same for a list of 20 conversations with unread counts / for `GetUser`.
+    /// Like `SEND_CPU`, for a list of 20 conversations with unread counts / for `GetUser`.
     LIST_20_CPU = Claim::cost("list_20_cpu", "us").target(5.0);
-    /// Processor time of a node of a cluster for the last 20 messages of a conversation / of an LRANGE of them, decoded, and a bare
-    /// tonic server that echoes them.
+    /// Processor time that a cluster node takes for the last 20 messages in a conversation / for an LRANGE,
+    /// decoded, and a bare tonic server that echoes them.
     PULL_20_CPU = Claim::cost("pull_20_cpu", "us").target(2.0);
-    /// The same for the ends of 20 conversations / of a bare tonic server that echoes them.
+    /// Like `PULL_20_CPU`, for the ends of 20 conversations / for a bare tonic server that echoes them.
     MAX_SEQS_CPU = Claim::cost("max_seqs_cpu", "us");
 
-    /// Processor time of all servers of a cluster (node, MongoDB, Cassandra, Redis) for a message of 50 under way, to 1,000 groups of
-    /// ten / of MongoDB for an insert of one document of as many bytes, with the same concern.
+    /// Processor time in all cluster servers (node, MongoDB, Cassandra, Redis) for a message, with 50 under
+    /// way, to 1,000 groups of ten / in MongoDB for inserting one document with as many bytes, with the same
+    /// concern.
     SEND_MANY_SERVERS = Claim::cost("send_many_servers", "us").target(2.7);
-    /// Messages a second of the same.
+    /// Messages a second under the load of `SEND_MANY_SERVERS`.
     SEND_MANY_RATE = Claim::gain("send_many_rate", "messages/s").target(0.6);
-    /// As `SEND_MANY_SERVERS`, to one group of 200.
+    /// Like `SEND_MANY_SERVERS`, to one group with 200 members.
     SEND_ONE_SERVERS = Claim::cost("send_one_servers", "us").target(0.9);
-    /// Messages a second of the same.
+    /// Messages a second under the load of `SEND_ONE_SERVERS`.
     SEND_ONE_RATE = Claim::gain("send_one_rate", "messages/s").target(1.3);
-    /// As `SEND_MANY_SERVERS`, to 1,000 direct conversations.
+    /// Like `SEND_MANY_SERVERS`, to 1,000 direct conversations.
     SEND_DIRECT_SERVERS = Claim::cost("send_direct_servers", "us").target(2.3);
-    /// Messages a second of the same.
+    /// Messages a second under the load of `SEND_DIRECT_SERVERS`.
     SEND_DIRECT_RATE = Claim::gain("send_direct_rate", "messages/s").target(0.6);
-    /// As `SEND_ONE_SERVERS`, at 200 messages a second.
+    /// Like `SEND_ONE_SERVERS`, at 200 messages a second.
     SEND_REST = Claim::cost("send_rest", "us").target(3.2);
-    /// The same without what the servers of each side take at rest.
+    /// Like `SEND_REST`, without what each side's servers take at rest.
     SEND_REST_NET = Claim::cost("send_rest_net", "us").target(2.5);
-    /// Scripts that Redis runs for a message to a group of ten, of whom none is online.
+    /// Scripts that Redis runs for a message to a group with ten members, none online.
     SCRIPTS_OFFLINE = Claim::cost("scripts_offline", "scripts").kith_alone().target(2.5);
-    /// The same where all are online.
+    /// Like `SCRIPTS_OFFLINE`, with all members online.
     SCRIPTS_ONLINE = Claim::cost("scripts_online", "scripts").kith_alone().target(3.5);
-    /// Processor time of a node in single-node mode for a list of 20 conversations with 95 unread messages of others in each / for
-    /// `GetUser`.
+    /// Processor time that a node in single-node mode takes for a list of 20 conversations, each with 95
+    /// unread messages from others / for `GetUser`.
     LIST_20_UNREAD_CPU = Claim::cost("list_20_unread_cpu", "us").target(12.0);
-    /// The same of 200 conversations.
+    /// Like `LIST_20_UNREAD_CPU`, with 200 conversations.
     LIST_200_UNREAD_CPU = Claim::cost("list_200_unread_cpu", "us").target(90.0);
-    /// Processor time of all servers of a cluster for the list of 20; the baseline is that of `GetUser`.
+    /// Processor time in all cluster servers for the list with 20 conversations; the baseline is `GetUser`.
     LIST_20_UNREAD_SERVERS = Claim::cost("list_20_unread_servers", "us").kith_alone().target(1_300.0);
-    /// The same of 200 conversations.
+    /// Like `LIST_20_UNREAD_SERVERS`, with 200 conversations.
     LIST_200_UNREAD_SERVERS = Claim::cost("list_200_unread_servers", "us").kith_alone().target(9_000.0);
-    /// Marks a second of 50 callers of a cluster, each raising one / inserts of as many.
+    /// Marks a second in a cluster with 50 callers, each raising its own mark / inserts by as many callers.
     MARKS_RATE = Claim::gain("marks_rate", "marks/s").target(0.9);
-    /// Entries of the log of changes for a join of a group: one for each change script. What the node publishes meanwhile for other
-    /// reasons is among them.
+    /// Change log entries for a join to a group: one entry for each change script. Includes what the node
+    /// publishes meanwhile for other reasons.
     JOIN_CHANGES = Claim::cost("join_changes", "scripts").kith_alone().target(1.1);
-    /// Median time of a join / of a follow.
+    /// Median time for a join / for a follow.
     JOIN_TIME = Claim::cost("join_time", "us").target(1.3);
-    /// Changes a second, made by another program in MongoDB, until a node has published all; the baseline is a bare change stream.
+    /// Changes a second, made by another program in MongoDB, until a node has published all; the baseline is
+    /// a bare change stream.
     FEED_RATE = Claim::gain("feed_rate", "changes/s").kith_alone().target(20_000.0);
-    /// Messages a second that are answered within 2 s while 500 callers send and as many read users / of 50 callers alone.
+    /// Messages a second that are answered within 2 s while 500 callers send and as many read users / with 50
+    /// callers alone.
     OVERLOAD_SENDS = Claim::gain("overload_sends", "messages/s").target(0.8);
-    /// The same of the reads.
+    /// Like `OVERLOAD_SENDS`, for the reads.
     OVERLOAD_GET_USER = Claim::gain("overload_get_user", "calls/s").target(0.8);
-    /// Share of the numbers of a sequence that are given out by three nodes of which none fails.
+    /// Share of sequence numbers that three nodes without failures give out.
     SEQUENCE_USED = Claim::gain("sequence_used", "share").kith_alone().target(1.0);
-    /// Processor time a second, in ms, of a node of a cluster without calls.
+    /// Processor time a second, in ms, that a cluster node takes without calls.
     IDLE_NODE = Claim::cost("idle_node", "ms/s").kith_alone().target(10.0);
-    /// That of Cassandra with one node, over that without.
+    /// Cassandra's processor time with one node, over that without.
     IDLE_CASSANDRA = Claim::cost("idle_cassandra", "ms/s").difference().target(50.0);
-    /// The same of MongoDB.
+    /// Like `IDLE_CASSANDRA`, for MongoDB.
     IDLE_MONGOD = Claim::cost("idle_mongod", "ms/s").difference().target(12.0);
-    /// That of MongoDB with two nodes, over that with one.
+    /// MongoDB's processor time with two nodes, over that with one node.
     IDLE_MONGOD_NEXT = Claim::cost("idle_mongod_next", "ms/s").difference().target(4.0);
 
-    /// Processor time of Redis for an entry of a fan-out to 500 inboxes / for a plain XADD in a pipeline.
+    /// Redis' processor time for an entry when a fan-out writes to 500 inboxes / for a plain XADD in a
+    /// pipeline.
     FAN_OUT_500 = Claim::cost("fan_out_500", "us").target(3.0);
-    /// The same for a message of four that go out at once.
+    /// Like `FAN_OUT_500`, for a message when four go out at once.
     FAN_OUT_COALESCED = Claim::cost("fan_out_coalesced", "us").target(1.0);
-    /// Memory of a node for each of 10,000 streams of Receive, in KiB; the baseline is that of a bare tonic server.
+    /// A node's memory for each of 10,000 Receive streams, in KiB; the baseline is a bare tonic server.
     RECEIVE_MEMORY = Claim::cost("receive_memory", "KiB").kith_alone().target(40.0);
-    /// Time from the answer to the sender to the delivery, of 300 direct messages a second among 10,000 streams, all but the slowest
-    /// hundredth / from PUBLISH to SUBSCRIBE.
+    /// Time from the answer to the sender to the delivery, of 300 direct messages a second among 10,000
+    /// streams, all but the slowest hundredth / from PUBLISH to SUBSCRIBE.
     DELIVER_P99 = Claim::cost("deliver_p99", "us").target(3.0);
-    /// Seconds from the death of a node with 10,000 streams until all are live on another one, while messages are sent.
+    /// Seconds from a node's death with 10,000 streams until all are live on another node, while messages are
+    /// sent.
     RECEIVE_AGAIN = Claim::cost("receive_again", "s").kith_alone().target(30.0);
-    /// Reads of a user on the node that takes over, all but the slowest hundredth / before.
+    /// Time to read a user on the node that takes over, all but the slowest hundredth / before.
     RECEIVE_AGAIN_P99 = Claim::cost("receive_again_p99", "ms").target(3.0);
-    /// Seconds until one message to a group of 100,000 has reached 10,000 streams on two nodes; the baseline is two bare servers.
+    /// Seconds until one message to a group with 100,000 members has reached 10,000 streams on two nodes; the
+    /// baseline is two bare servers.
     GROUP_100K = Claim::cost("group_100k", "s").kith_alone().target(1.0);
-    /// Processor time of the nodes for one of these deliveries / of bare tonic servers that send the same.
+    /// Processor time in the nodes for such a delivery / in bare tonic servers that send the same.
     GROUP_100K_CPU = Claim::cost("group_100k_cpu", "us").target(1.5);
 
-    /// Processor time of a node for what a reader has read of ten notices, out of memory / of a bare tonic server that echoes it.
+    /// A node's processor time for how many of ten notices a reader has read, out of memory / a bare tonic
+    /// server that echoes it.
     COUNT_NOTICES_CPU = Claim::cost("count_notices_cpu", "us").target(1.15);
-    /// The same for the receipt of a message in a group of 200.
+    /// Like `COUNT_NOTICES_CPU`, for a message receipt in a group with 200 members.
     RECEIPT_CPU = Claim::cost("receipt_cpu", "us").target(1.15);
-    /// Median time of what a reader has read of 1000 notices, out of memory / of ten.
+    /// Median time for how many of 1000 notices a reader has read, out of memory / of ten.
     NOTICE_TOTALS_FLAT = Claim::cost("notice_totals_flat", "us").target(1.5);
-    /// Median time of what a reader has read of ten notices, by its record from Redis / a GET of the same bytes.
+    /// Median time for how many of ten notices a reader has read, by its record from Redis / a GET of the
+    /// same bytes.
     NOTICE_TOTALS_10 = Claim::cost("notice_totals_10", "us").target(1.3);
-    /// The same of a hundred notices.
+    /// Like `NOTICE_TOTALS_10`, for a hundred notices.
     NOTICE_TOTALS_100 = Claim::cost("notice_totals_100", "us").target(1.3);
-    /// The same of a thousand.
+    /// Like `NOTICE_TOTALS_10`, for a thousand notices.
     NOTICE_TOTALS_1000 = Claim::cost("notice_totals_1000", "us").target(1.3);
-    /// The same of ten / by the script that looks at a bitmap of each notice, among a thousand other keys.
+    /// Like `NOTICE_TOTALS_10` / by the script that looks at a bitmap for each notice, among a thousand other
+    /// keys.
     NOTICE_TOTALS_10_SCRIPT = Claim::cost("notice_totals_10_script", "us");
-    /// The same of a hundred.
+    /// Like `NOTICE_TOTALS_10_SCRIPT`, for a hundred notices.
     NOTICE_TOTALS_100_SCRIPT = Claim::cost("notice_totals_100_script", "us");
-    /// The same of a thousand.
+    /// Like `NOTICE_TOTALS_10_SCRIPT`, for a thousand notices.
     NOTICE_TOTALS_1000_SCRIPT = Claim::cost("notice_totals_1000_script", "us");
-    /// Median time of a mark through a node / of a bare `findOneAndUpdate`, then a script that publishes it and SETBIT.
+    /// Median time for a mark through a node / for a bare `findOneAndUpdate`, then a script that publishes it
+    /// and SETBIT.
     NOTICE_MARK_MONGODB = Claim::cost("notice_mark_mongodb", "us").target(1.3);
-    /// The same of a node in single-node mode / of a bare commit.
+    /// Like `NOTICE_MARK_MONGODB`, through a node in single-node mode / for a bare commit.
     NOTICE_MARK_SQLITE = Claim::cost("notice_mark_sqlite", "us").target(1.3);
-    /// Median time of counting who has read a notice, of 100,000 readers / of two BITCOUNT in one pipeline.
+    /// Median time to count who among 100,000 readers has read a notice / two BITCOUNT in one pipeline.
     NOTICE_READERS = Claim::cost("notice_readers", "us").target(1.3);
-    /// Bytes of the bitmaps of a notice with 100,000 readers; the baseline is one bit for each.
+    /// Bytes in the bitmaps for a notice with 100,000 readers; the baseline is one bit for each.
     NOTICE_BYTES = Claim::cost("notice_bytes", "bytes").kith_alone().target(12_600.0);
-    /// Median time of the receipts of 50 messages in a group of 200, out of memory / of a GET of its read marks.
+    /// Median time for the receipts for 50 messages in a group with 200 members, out of memory / for a GET of
+    /// its read marks.
     RECEIPTS_50 = Claim::cost("receipts_50", "us").target(1.5);
-    /// The same of one receipt in a group of 100,000 / of GET of its 98 blocks of read marks in one pipeline.
+    /// Like `RECEIPTS_50`, for one receipt in a group with 100,000 members / for GET of its 98 read mark
+    /// blocks in one pipeline.
     RECEIPT_100K = Claim::cost("receipt_100k", "us").target(2.0);
-    /// Median time of marking 500 unread messages through a node / of a bare `$max`, then a script that publishes it and SETRANGE.
+    /// Median time to mark 500 unread messages through a node / for a bare `$max`, then a script that
+    /// publishes it and SETRANGE.
     RECEIPT_MARK_500 = Claim::cost("receipt_mark_500", "us").target(1.3);
-    /// The same / of a bit for each message and an update of their documents.
+    /// Like `RECEIPT_MARK_500` / for a bit for each message and an update of their documents.
     RECEIPT_MARK_500_BITS = Claim::cost("receipt_mark_500_bits", "us");
-    /// Marks a second of 64 callers in 200 groups / of commands with up to 250 bare `$max`.
+    /// Marks a second by 64 callers in 200 groups / in commands with up to 250 bare `$max`.
     RECEIPT_MARKS = Claim::gain("receipt_marks", "marks/s").target(0.6);
 
-    /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
+    /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as
+    /// plain commands.
     PRESENCE_RENEW = Claim::cost("presence_renew", "cores");
-    /// The same, of the node alone.
+    /// Like `PRESENCE_RENEW`, but the absolute figure with Kith alone.
     PRESENCE_RENEW_CORE = Claim::cost("presence_renew_core", "cores").kith_alone().target(0.05);
     /// Processors that the node takes for it / the client that sends the plain commands.
     PRESENCE_RENEW_NODE = Claim::cost("presence_renew_node", "cores");
-    /// Commands a second of Redis, those that scripts call among them.
+    /// Redis commands a second, including those that scripts call.
     PRESENCE_RENEW_COMMANDS = Claim::cost("presence_renew_commands", "commands/s");
-    /// Median time of opening a session of a user in 500 groups, until all of them know / plain commands in one pipeline.
+    /// Median time to open a session for a user in 500 groups, until all groups know / plain commands in one
+    /// pipeline.
     OPEN_SESSION = Claim::cost("open_session_500", "ms");
-    /// The same, of the node alone.
+    /// Like `OPEN_SESSION`, but the absolute figure with Kith alone.
     OPEN_SESSION_TIME = Claim::cost("open_session_500_time", "ms").kith_alone().target(20.0);
 
-    /// Median time of one number of a sequence / INCR over a connection of the same kind.
+    /// Median time for one sequence number / INCR over a similar connection.
     TAKE = Claim::cost("take", "us").target(1.3);
-    /// The same, all but the slowest hundredth.
+    /// Like `TAKE`, for all but the slowest hundredth.
     TAKE_P99 = Claim::cost("take_p99", "us").target(2.0);
-    /// Numbers a second of 32 callers of one sequence / of as many that use INCR.
+    /// Numbers a second that 32 callers take from one sequence / that as many take by INCR.
     TAKE_32 = Claim::gain("take_32", "numbers/s").target(0.7);
-    /// The longest wait of one of them, blocks from the store among it.
+    /// The longest wait among these callers, including blocks from the store.
     TAKE_LONGEST_WAIT = Claim::cost("take_longest_wait", "ms").kith_alone().target(20.0);
 }

@@ -29,29 +29,29 @@ use tonic_prost::ProstCodec;
 
 /// Echoes a user, and keeps it.
 pub(crate) const PUT_USER: &str = "/kith.lab.v1.EchoService/Echo";
-/// Answers with the user of an id that was echoed.
+/// Answers with the user whose id was echoed.
 pub(crate) const GET_USER: &str = "/kith.lab.v1.EchoService/GetUser";
 /// Echoes whether something is permitted.
 pub(crate) const PERMISSION: &str = "/kith.lab.v1.EchoService/EchoPermission";
 /// Echoes relations.
 pub(crate) const RELATIONS: &str = "/kith.lab.v1.EchoService/EchoRelations";
 
-/// Echoes a page of messages.
+/// Echoes a page with messages.
 pub(crate) const MESSAGES: &str = "/kith.lab.v1.EchoService/EchoMessages";
-/// Echoes the ends of conversations.
+/// Echoes where conversations end.
 pub(crate) const ENDS: &str = "/kith.lab.v1.EchoService/EchoEnds";
 
-/// Echoes what a reader has read of notices.
+/// Echoes how many notices a reader has read.
 pub(crate) const NOTICES: &str = "/kith.lab.v1.EchoService/EchoNotices";
 /// Echoes a receipt.
 pub(crate) const RECEIPT: &str = "/kith.lab.v1.EchoService/EchoReceipt";
 /// Sends what [`DELIVER`] is given, to all streams that are open.
 pub(crate) const RECEIVE: &str = "/kith.lab.v1.EchoService/Receive";
-/// Sends a response to all streams of [`RECEIVE`].
+/// Sends a response to all [`RECEIVE`] streams.
 pub(crate) const DELIVER: &str = "/kith.lab.v1.EchoService/Deliver";
 
-/// Answers every call with the message it was sent, or a request for a user with that user; with a key, calls that carry it alone.
-/// Runs until the process is ended.
+/// Answers every call with the message it was sent, or a request for a user with that user; with a key, calls
+/// that carry it alone. Runs until the process is ended.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -157,7 +157,7 @@ impl UnaryService<ReceiveResponse> for Deliver {
         Box::pin(async move {
             let response = request.into_inner();
             for stream in streams {
-                // One that has ended is not served any more.
+                // A stream that has ended is not served any more.
                 drop(stream.send(Ok(response.clone())).await);
             }
             Ok(Response::new(response))

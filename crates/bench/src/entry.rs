@@ -1,4 +1,4 @@
-//! Memory of an entry, measured in a process that does nothing else.
+//! Memory that an entry takes, measured in a process that does nothing else.
 
 use std::{fmt, fs, sync::Arc};
 
@@ -12,34 +12,34 @@ use kith_store::{GroupId, Member, MemberKey, Role, Timestamp, User, UserId};
 use crate::rows::memory::{MadeLoader, SameValueLoader, fill, kith_cache, made_cache, moka_cache};
 
 const PAGE_BYTES: i64 = 4096;
-/// Bytes of a user as it is stored.
+/// Bytes in a stored user.
 const USER_BYTES: usize = 300;
 
-/// What holds the entries.
+/// The structure that holds the entries.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Kind {
-    /// moka alone.
+    /// moka without Kith.
     Moka,
-    /// The memory tier of Kith.
+    /// Kith's memory tier.
     Kith,
-    /// The same with a user of 300 bytes for each entry.
+    /// Kith's memory tier with a user of 300 bytes for each entry.
     User,
     /// With a membership for each.
     Membership,
-    /// With the absence of a membership for each.
+    /// With an absent membership for each.
     Absence,
 }
 
-/// What an entry takes.
+/// The memory that an entry takes.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryBytes {
-    /// By which the process has grown.
+    /// Bytes by which the process has grown.
     pub grown: i64,
     /// That the memory tier counts.
     pub counted: i64,
 }
 
-/// Fills an empty memory tier with `entries`, of one shared value or each with its own.
+/// Fills an empty memory tier with `entries`, which share a value or have their own.
 ///
 /// # Errors
 /// When /proc cannot be read or the tier loses entries.
@@ -60,7 +60,7 @@ async fn made<K: Key, V: fmt::Debug + Send + Sync + 'static>(
     weight: fn(&V) -> usize,
 ) -> Result<EntryBytes> {
     let load = move |key: &K| {
-        // A value that cannot be made is missed by the number of entries.
+        // A value that cannot be made is noticed by the number of entries.
         make(key).ok().flatten().map_or(Loaded::Absent { version: Version::UNVERSIONED }, |value| {
             Loaded::Found { value: Arc::new(value), version: Version::new(1) }
         })
@@ -82,7 +82,7 @@ fn of_300_bytes(id: &i64) -> Result<Option<User>> {
     Ok(Some(user))
 }
 
-/// In groups of ten.
+/// Distributes the memberships over groups of ten.
 fn memberships(entries: i64) -> Result<Vec<MemberKey>> {
     let key = |at: i64| Ok(MemberKey { group: GroupId::new(at / 10 + 1)?, user: UserId::new(at + 1)? });
     (0..entries).map(key).collect()

@@ -1,4 +1,4 @@
-//! A server of one stream, bare or behind the edge of a node: what the edge costs a stream of the same messages.
+//! Serves one stream, bare or behind a node's edge: what the edge costs a stream with the same messages.
 
 use std::{convert::Infallible, future::pending, net::SocketAddr, sync::Arc};
 
@@ -20,12 +20,13 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// Of the only method. The edge takes none that the contract does not have.
+/// The path of the only method. The edge takes only methods in the contract.
 const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
-/// Bytes of a message, about those of a record.
+/// Bytes in a message, about as many as in a record.
 const NOTE_BYTES: usize = 200;
 
-/// Sends as many messages as `after_user_id` says, as fast as they are taken. Runs until the process is ended.
+/// Sends as many messages as `after_user_id` says, as fast as they are taken. Runs until the process is
+/// ended.
 ///
 /// # Errors
 /// When the address cannot be listened on.

@@ -1,9 +1,10 @@
-//! Measures what Kith costs over the bare parts that it is made of. Every figure is a ratio (or difference)
-//! of two sides that run in turns on the same machine with the same data, so that it means the same elsewhere.
+//! Measures what Kith costs over its bare parts. Every figure is a ratio (or difference) of two sides that
+//! run in turns on the same machine with the same data, so that it means the same elsewhere.
 //!
 //! [`mod@run`] lists the rows and runs them; `rows` holds one file for each family; `ratio` makes a figure of
-//! the rounds; `results` keeps and `table` shows them. [`echo`], [`frames`] and [`entry`] are the other processes that rows start.
-//! [`comparison`] compares Kith's caches and numbers with other schemes, under the same faults.
+//! the rounds; `results` keeps and `table` shows them. [`echo`], [`frames`] and [`entry`] are the other
+//! processes that rows start. [`comparison`] compares Kith's caches and numbers with other schemes, under the
+//! same faults.
 
 mod cache_node;
 pub mod claims;

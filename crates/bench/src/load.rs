@@ -1,4 +1,4 @@
-//! Callers of one unary method.
+//! Calls to one unary method.
 
 use std::{
     marker::PhantomData,
@@ -37,7 +37,7 @@ const UNDER_WAY_MAX: usize = 20_000;
 #[derive(Debug)]
 pub(crate) struct Method<Q, A> {
     path: &'static str,
-    /// Whether an answer holds what was asked for.
+    /// Whether an answer holds the requested data.
     is_whole: fn(&A) -> bool,
     asked: PhantomData<fn(Q)>,
 }
@@ -47,19 +47,19 @@ impl<Q, A> Method<Q, A> {
         Self { path, is_whole, asked: PhantomData }
     }
 
-    /// A method of another server with the same answers.
+    /// A method on another server with the same answers.
     pub(crate) const fn at<R>(&self, path: &'static str) -> Method<R, A> {
         Method::new(path, self.is_whole)
     }
 }
 
-/// Callers on some connections, each with messages of its own to send.
+/// Callers on some connections, each with its own messages to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Callers<Q, A> {
     channels: Vec<Channel>,
     path: PathAndQuery,
     messages: Arc<[Q]>,
-    /// What they send as `authorization`.
+    /// The value that they send as `authorization`.
     authorization: Option<AsciiMetadataValue>,
     is_whole: fn(&A) -> bool,
 }
@@ -90,7 +90,7 @@ where
         })
     }
 
-    /// The same callers, who send this key with every call.
+    /// Makes the callers send this key with every call.
     ///
     /// # Errors
     /// When no header can hold the key.
@@ -100,8 +100,8 @@ where
         Ok(self)
     }
 
-    /// Sends `calls` messages, `in_flight` at a time on each connection, a new one with every answer. Returns
-    /// the time that took.
+    /// Sends `calls` messages, `in_flight` at a time on each connection, and a new message with every answer.
+    /// Returns how long that took.
     pub(crate) async fn closed(&self, calls: u64, in_flight: usize) -> Result<Duration> {
         let sent = Arc::new(AtomicU64::new(0));
         let begun = Instant::now();
@@ -121,7 +121,8 @@ where
         Ok(begun.elapsed())
     }
 
-    /// Microseconds of processor time that their server takes for each of so many calls, `in_flight` at a time on each connection.
+    /// Microseconds of processor time that their server takes for each of `calls` calls, `in_flight` at a
+    /// time on each connection.
     pub(crate) async fn cpu_micros(
         &self,
         server: &ServerProcess,
@@ -133,9 +134,9 @@ where
         Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(calls))
     }
 
-    /// Sends `rate` messages a second for a `time`, whether or not answers come: every millisecond those that
-    /// are due. Returns how long each took from the moment when it was due, in microseconds; a call that fails,
-    /// or is not sent since too many are under way, counts as one that took all of `time`.
+    /// Sends `rate` messages a second for a `time`, whether or not answers come: every millisecond, the
+    /// messages that are due. Returns how long each took from the moment when it was due, in microseconds. A
+    /// call that fails, or is not sent since too many are under way, counts as having taken all of `time`.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Histogram<u64>> {
         let mut taken = Histogram::<u64>::new(3)?;
         let (mut calls, mut sent) = (JoinSet::new(), 0_usize);
@@ -170,7 +171,7 @@ where
         Ok(taken)
     }
 
-    /// Sends one message and returns the metadata of the answer.
+    /// Sends one message and returns the answer's metadata.
     pub(crate) async fn call(&self, connection: usize, message: usize) -> Result<MetadataMap> {
         let mut client = Grpc::new(self.channels[connection % self.channels.len()].clone());
         client.ready().await?;
@@ -185,8 +186,8 @@ where
     }
 }
 
-/// Compares the processor time of a call, in microseconds. Each side gets the number of calls to make: `warm_up` before the first
-/// round, and `calls` in each round.
+/// Compares the processor time that a call takes, in microseconds. Each side gets the number of calls to
+/// make: `warm_up` before the first round, and `calls` in each round.
 pub(crate) async fn compare_cpu(
     rounds: usize,
     warm_up: u32,
@@ -203,7 +204,8 @@ pub(crate) async fn compare_cpu(
     .await
 }
 
-/// Lets so many callers run at the same time, each in a task of its own. Returns what they return, or the first error.
+/// Lets so many callers run at the same time, each in its own task. Returns their results, or the first
+/// error.
 pub(crate) async fn at_once<T, F>(callers: usize, call: impl Fn(usize) -> F) -> Result<Vec<T>>
 where
     T: Send + 'static,

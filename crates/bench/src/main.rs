@@ -14,7 +14,7 @@ use kith_bench::{
 
 use commands::{BenchArguments, CompareArguments, NumbersArguments};
 
-/// The one of the node, so that both sides of a ratio allocate alike.
+/// The node's allocator, so that both sides in a ratio allocate alike.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,9 +31,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs Kith's cache and other schemes under the same faults, prints the results of each, and writes them to a folder.
+    /// Runs Kith's cache and other schemes under the same faults, prints the results of each, and writes them
+    /// to a folder.
     Compare(CompareArguments),
-    /// Runs Kith's numbers of sequences and a published allocator under the same faults, and prints what each gave out twice.
+    /// Runs Kith's numbers of sequences and a published allocator under the same faults, and prints what each
+    /// gave out twice.
     Numbers(NumbersArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
@@ -55,7 +57,7 @@ enum Command {
     EntryBytes { kind: Kind, entries: i64 },
 }
 
-/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` is: they concern servers and arguments.
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {

@@ -1,21 +1,21 @@
-//! A figure out of interleaved rounds.
+//! Calculates a figure from interleaved rounds.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
-/// What is measured in turns.
+/// The sides that are measured in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The bare part.
+    /// The bare part alone.
     Baseline,
-    /// Kith over it.
+    /// Kith over the bare part.
     Kith,
 }
 
 impl Side {
-    /// What belongs to this side.
+    /// Chooses the value for this side.
     pub(crate) fn of<T>(self, baseline: T, kith: T) -> T {
         match self {
             Self::Baseline => baseline,
@@ -28,35 +28,35 @@ impl Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
-    /// Cost.
+    /// A lower figure is better: a cost.
     Lower,
-    /// Gain.
+    /// A higher figure is better: a gain.
     Higher,
 }
 
-/// How a figure comes from the two sides of one round.
+/// How a figure comes from the two sides in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Kith divided by the baseline.
     Ratio,
     /// Kith less the baseline.
     Difference,
-    /// Kith alone: an absolute promise. The baseline is the lower limit of what is possible.
+    /// Kith alone: an absolute promise. The baseline is the lower limit for what is possible.
     Kith,
 }
 
-/// What a row is to show.
+/// The claim that a row is to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// Names the row, for `--only` and in the file of results.
+    /// Names the row, for `--only` and in the result file.
     pub(crate) name: &'static str,
-    /// Of both sides.
+    /// The unit for both sides.
     pub(crate) unit: &'static str,
     /// Which way the figure gets better.
     pub(crate) better: Better,
     /// How it is made.
     pub(crate) figure: Figure,
-    /// What it has to reach; `None`: it is reported only.
+    /// The target that the figure has to reach; `None`: it is reported only.
     pub(crate) target: Option<f64>,
 }
 
@@ -71,64 +71,64 @@ impl Claim {
         Self { better: Better::Higher, ..Self::cost(name, unit) }
     }
 
-    /// The same as [`Figure::Difference`].
+    /// Makes the figure a [`Figure::Difference`].
     pub(crate) const fn difference(self) -> Self {
         Self { figure: Figure::Difference, ..self }
     }
 
-    /// The same as [`Figure::Kith`].
+    /// Makes the figure [`Figure::Kith`].
     pub(crate) const fn kith_alone(self) -> Self {
         Self { figure: Figure::Kith, ..self }
     }
 
-    /// The same, which has to reach this target.
+    /// Sets the target that the figure has to reach.
     pub(crate) const fn target(self, target: f64) -> Self {
         Self { target: Some(target), ..self }
     }
 }
 
-/// What one round measured.
+/// Both measurements from one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<T> {
-    /// Of the bare part.
+    /// The bare part's value.
     pub(crate) baseline: T,
-    /// Of Kith.
+    /// The value for Kith.
     pub(crate) kith: T,
 }
 
-/// One line of the results.
+/// One line in the results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// As in the claim.
+    /// The claim's name.
     pub(crate) name: &'static str,
-    /// Of `baseline` and `kith`.
+    /// The unit for `baseline` and `kith`.
     pub(crate) unit: &'static str,
-    /// Median of the bare part.
+    /// The bare part's median.
     pub(crate) baseline: f64,
-    /// Median of Kith.
+    /// The median for Kith.
     pub(crate) kith: f64,
-    /// Median of the figures of the rounds; not the quotient of the two medians.
+    /// The median of the rounds' figures; not the quotient of the two medians.
     pub(crate) figure: f64,
-    /// As in the claim.
+    /// The claim's target.
     pub(crate) target: Option<f64>,
-    /// As in the claim.
+    /// The claim's direction.
     pub(crate) better: Better,
-    /// Whether the figure reaches the target; true where there is none.
+    /// Whether the figure reaches the target; true without a target.
     pub(crate) holds: bool,
-    /// Smallest and largest figure of a round.
+    /// A round's smallest and largest figure.
     pub(crate) spread: [f64; 2],
     /// How many rounds there were.
     pub(crate) rounds: usize,
 }
 
 impl Row {
-    /// Makes the figure of at least one round.
+    /// Makes the figure for at least one round.
     ///
     /// # Errors
     /// Without a round, or when a side measured nothing.
     pub(crate) fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
         ensure!(!rounds.is_empty(), "{}: no round was run", claim.name);
-        // A server at rest may take no tick of a clock: a difference needs no baseline.
+        // A server at rest may take no clock tick: a difference needs no baseline.
         let has_baseline = |round: &Pair<f64>| round.baseline > 0.0 || claim.figure == Figure::Difference;
         let measured = rounds.iter().all(|round| has_baseline(round) && round.kith > 0.0);
         ensure!(measured, "{}: a round was too short to measure anything", claim.name);
@@ -156,8 +156,9 @@ impl Row {
     }
 }
 
-/// Measures both sides in each of `rounds`, one after the other; which one begins changes with every round,
-/// so that neither always finds the machine as the other left it. Returns the first error of `measure`.
+/// Measures both sides in each of `rounds`, one after the other. The side that begins changes with every
+/// round, so that neither always finds the machine as the other left it. Returns the first error from
+/// `measure`.
 pub(crate) async fn interleave<T>(
     rounds: usize,
     mut measure: impl AsyncFnMut(Side) -> Result<T>,
@@ -176,12 +177,12 @@ pub(crate) async fn interleave<T>(
     Ok(pairs)
 }
 
-/// One figure of rounds that measured several.
+/// One figure from rounds that measured several.
 pub(crate) fn each<T>(pairs: &[Pair<T>], figure: fn(&T) -> f64) -> Vec<Pair<f64>> {
     pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
 }
 
-/// The value in the middle; 0 of none.
+/// The median value; 0 without values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
@@ -191,8 +192,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Times the pieces of a longer run, and takes the one in the middle: what other programs take from a
-/// piece or two does not count, what every piece costs does.
+/// Times the pieces in a longer run, and takes the median piece: what other programs take from a piece or two
+/// does not count, what every piece costs does.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     begun: Instant,
@@ -205,20 +206,21 @@ impl Pieces {
         Self { begun: Instant::now(), times: Vec::new() }
     }
 
-    /// Ends a piece of `operations` and begins the next one.
+    /// Ends a piece after `operations` and begins the next piece.
     pub(crate) fn end_piece(&mut self, operations: usize) {
         let now = Instant::now();
         self.times.push(nanos(now - self.begun) / count(operations));
         self.begun = Instant::now();
     }
 
-    /// Nanoseconds of an operation in the piece in the middle.
+    /// Nanoseconds for an operation in the median piece.
     pub(crate) fn nanos_an_operation(self) -> f64 {
         median(self.times)
     }
 }
 
-/// Compares the microseconds of an operation of each side, timed in so many [`Pieces`] of `each` operations.
+/// Compares the microseconds that an operation takes on each side, timed in `pieces` [`Pieces`] with `each`
+/// operations.
 pub(crate) async fn compare_micros(
     rounds: usize,
     pieces: usize,
@@ -238,7 +240,7 @@ pub(crate) async fn compare_micros(
     .await
 }
 
-/// How many operations a second are done by `work`, which does so many of them.
+/// How many operations a second `work` does, given that it does `operations`.
 pub(crate) async fn per_second<T>(operations: usize, work: impl Future<Output = Result<T>>) -> Result<f64> {
     let begun = Instant::now();
     work.await?;
@@ -251,7 +253,7 @@ pub(crate) const fn count(number: usize) -> f64 {
     number as f64
 }
 
-/// Nanoseconds.
+/// The time in nanoseconds.
 pub(crate) const fn nanos(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }

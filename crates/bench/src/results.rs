@@ -1,4 +1,5 @@
-//! The rows of a run as they are measured: each is printed at once and kept, so that a run that is stopped loses nothing.
+//! The rows of a run as they are measured: each is printed at once and kept, so that a run that is stopped
+//! loses nothing.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -15,20 +16,20 @@ use crate::{
 pub(crate) struct Results<'a> {
     plan: &'a Plan,
     began: Instant,
-    /// How many rows the run was asked for.
+    /// How many rows were requested.
     wanted: usize,
     rows: Vec<Row>,
 }
 
 impl<'a> Results<'a> {
-    /// Begins a run of this plan, without a row.
+    /// Begins a run with this plan, without a row.
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let wanted = ALL.iter().filter(|claim| plan.wants(claim)).count();
         Self { plan, began: Instant::now(), wanted, rows: Vec::new() }
     }
 
-    /// Makes a row of these rounds, prints it with how far the run is, and adds it to the file of results. Ignores a row
-    /// that the plan does not want. A quick run leaves the file alone.
+    /// Makes a row from these rounds, prints it with the run's progress, and adds it to the result file.
+    /// Ignores a row that the plan does not want. A quick run leaves the file alone.
     ///
     /// # Errors
     /// When there is no round, a side measured nothing, or the file cannot be written.
@@ -46,7 +47,7 @@ impl<'a> Results<'a> {
     /// Measures a row and adds it. Does not begin `rounds` if the plan does not want the row.
     ///
     /// # Errors
-    /// As `rounds` and [`Self::add`].
+    /// If `rounds` or [`Self::add`] fails.
     pub(crate) async fn row(
         &mut self,
         claim: &Claim,
@@ -64,7 +65,8 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Writes the rows into the file, in the order of the table. Rows of an earlier run that this one has not measured stay.
+/// Writes the rows into the file, in the table's order. Rows from an earlier run that this run has not
+/// measured stay.
 fn write(file: &Path, rows: &[Row]) -> Result<()> {
     let before: Vec<serde_json::Value> =
         fs::read(file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();

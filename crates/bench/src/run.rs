@@ -13,7 +13,7 @@ use crate::{
     table::table,
 };
 
-/// Fewest rounds of a run that counts.
+/// The fewest rounds in a run that counts.
 pub const ROUNDS_MIN: usize = 5;
 
 /// How a run ended.
@@ -21,17 +21,18 @@ pub const ROUNDS_MIN: usize = 5;
 pub enum Verdict {
     /// Every row ran and holds.
     Holds,
-    /// Every row ran, and one does not hold.
+    /// Every row ran, and at least one row does not hold.
     Misses,
-    /// A row that was asked for could not run.
+    /// A requested row could not run.
     Incomplete,
 }
 
-/// Runs the rows. Prints each when it is measured and adds it to the file of results, and prints all as a table in the
-/// end. Rows that were not measured stay in that file as they are; a quick run leaves it alone.
+/// Runs the rows. Prints each when it is measured and adds it to the file of results, and prints all as a
+/// table in the end. Rows that were not measured stay in that file as they are; a quick run leaves it alone.
 ///
 /// # Errors
-/// When a row is unknown, a side fails, or the file cannot be written. The rows that were measured before stay in the file.
+/// When a row is unknown, a side fails, or the file cannot be written. The rows that were measured before
+/// stay in the file.
 pub async fn run(plan: &Plan) -> Result<Verdict> {
     if let Some(name) = plan.only.iter().find(|name| ALL.iter().all(|claim| claim.name != *name)) {
         bail!(

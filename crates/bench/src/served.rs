@@ -1,4 +1,4 @@
-//! Servers in processes of their own.
+//! Servers in separate processes.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -17,10 +17,10 @@ use crate::claims::Plan;
 
 /// How long a server may take until it accepts connections.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
-/// Between two tries to connect.
+/// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection to a server, as soon as it accepts one.
+/// Connects to a server, as soon as it accepts connections.
 ///
 /// # Errors
 /// If it does not within 20 s.
@@ -40,19 +40,19 @@ pub(crate) async fn connect(address: SocketAddr) -> Result<Channel> {
 /// A server. Dropping it ends the process and removes its data.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
-    /// Where it answers.
+    /// The address that the server listens on.
     pub(crate) address: SocketAddr,
     child: Child,
     _data: TempDir,
 }
 
 impl ServerProcess {
-    /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
+    /// A node with an empty embedded store, whose memory tier keeps its entries as long as the run takes.
     pub(crate) fn kith(plan: &Plan) -> Result<Self> {
         Self::start(&plan.program()?, embedded)
     }
 
-    /// The same, which takes calls with this key alone.
+    /// Like `kith`, but accepts only calls with this key.
     pub(crate) fn kith_with_key(plan: &Plan, key: &str) -> Result<Self> {
         Self::start(&plan.program()?, |command, address, data| {
             embedded(command, address, data);
@@ -60,8 +60,8 @@ impl ServerProcess {
         })
     }
 
-    /// The same with this configuration file, which takes calls with this key, and those of users. Their quotas are counted, and so
-    /// large that none is used up.
+    /// Like `kith_with_key`, but with this configuration file, and users' calls are accepted, too. Their
+    /// quotas are counted, and so large that none is used up.
     pub(crate) fn kith_with_users(plan: &Plan, config: &Path, key: &str) -> Result<Self> {
         Self::start(&plan.program()?, |command, address, data| {
             embedded(command, address, data);
@@ -72,8 +72,8 @@ impl ServerProcess {
         })
     }
 
-    /// A node of a cluster without peers, over this database of MongoDB; with a keyspace of the same name where there is a CQL, and
-    /// with a Redis where there is one.
+    /// A cluster node without peers, over this MongoDB database; with a keyspace that has the same name if
+    /// there is a CQL, and with a Redis if there is one.
     pub(crate) fn kith_over(
         plan: &Plan,
         database: &str,
@@ -95,7 +95,7 @@ impl ServerProcess {
         })
     }
 
-    /// The bare server of [`crate::echo`]; with a key, it takes calls with that alone.
+    /// The bare server in [`crate::echo`]. With a key, it accepts only calls with that key.
     pub(crate) fn echo(key: Option<&str>) -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
             command.args(["echo-server", &address.to_string()]);
@@ -103,7 +103,7 @@ impl ServerProcess {
         })
     }
 
-    /// The server of [`crate::frames`].
+    /// The server in [`crate::frames`].
     pub(crate) fn frames(behind_edge: bool) -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
             command.args(["frames-server", &address.to_string()]).args(behind_edge.then_some("--edge"));
@@ -114,7 +114,7 @@ impl ServerProcess {
         let data = TempDir::new()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let mut command = Command::new(program);
-        // No more threads on one side than on the other, and no configuration from around.
+        // Both sides have the same number of threads, and no configuration from their environment.
         command.env_clear().env("TOKIO_WORKER_THREADS", "2").current_dir(data.path()).stdin(Stdio::null());
         arguments(&mut command, address, data.path());
         let child = command.stdout(Stdio::null()).spawn();
@@ -137,7 +137,7 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -148,13 +148,13 @@ impl ServerProcess {
     }
 }
 
-/// What a node over an embedded store is started with.
+/// The arguments for a node over an embedded store.
 fn embedded(command: &mut Command, address: SocketAddr, data: &Path) {
     serve(command, address);
     command.arg(format!("--data-dir={}", data.display()));
 }
 
-/// What every node is started with.
+/// The arguments for every node.
 fn serve(command: &mut Command, address: SocketAddr) {
     command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
     set(command, "operations.listen", "127.0.0.1:0");
@@ -165,7 +165,8 @@ fn set(command: &mut Command, name: &str, value: &str) {
     command.args(["--set", &format!("{name}={value}")]);
 }
 
-/// A prefix of its own for each database, shorter than the name of one may be: a node waits for the prefix of another.
+/// A separate prefix for each database, shorter than a database name may be: a node waits for another node's
+/// prefix.
 fn prefix_of(database: &str) -> String {
     let hash = database.bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     format!("kith_bench_{hash:x}")
@@ -173,7 +174,7 @@ fn prefix_of(database: &str) -> String {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to be done about either then.
+        // It may have ended by itself; both errors are harmless then.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -4,14 +4,14 @@ use kith_lab_servers::table::aligned;
 
 use crate::ratio::{Better, Row};
 
-/// The rows as a table of Markdown, in their order.
+/// The rows as a Markdown table, in their order.
 #[must_use]
 pub(crate) fn table(rows: &[Row]) -> String {
     let head = ["row", "unit", "baseline", "kith", "figure", "target", "spread", "rounds", "holds"];
     aligned(&head.map(str::to_owned), rows.iter().map(cells))
 }
 
-/// A row as one line of text: its figure, its target, and whether it holds.
+/// A row as one text line: its figure, its target, and whether it holds.
 #[must_use]
 pub(crate) fn line(row: &Row) -> String {
     let [name, unit, baseline, kith, figure, target, spread, _, holds] = cells(row);

@@ -1,4 +1,4 @@
-//! Compares numbers of sequences with a published allocator.
+//! Compares sequence numbers with a published allocator.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,8 +7,8 @@ use kith_bench::comparison::{NumberFault, NumberRun, NumberScheme, NumberSizes, 
 /// One run at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Dumps that are put back until one shows the fault. A dump that was taken while a caller held the lock shows nothing: the block in it
-/// expires with the lock.
+/// Dumps that are put back until one shows the fault. A dump that was taken while a caller held the lock
+/// shows nothing: the block in it expires with the lock.
 const DUMPS: usize = 10;
 
 async fn quick(scheme: NumberScheme, fault: NumberFault) -> NumberRun {

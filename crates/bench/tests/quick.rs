@@ -1,4 +1,4 @@
-//! The command as it is called, with too little of everything to measure.
+//! Runs the command as users call it, with too little of everything to measure.
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,7 @@ fn bench(arguments: &[&str]) -> Output {
     command.output().expect("the command starts")
 }
 
-/// Of a server of the tests.
+/// The address of a test server.
 fn address(variable: &str) -> String {
     std::env::vars().find(|(name, _)| name == variable).expect("an address").1
 }
@@ -23,7 +23,8 @@ fn lines(output: &Output) -> String {
     text
 }
 
-/// Measures these rows with servers, each given with the variable of its address, and finds each in the table.
+/// Measures these rows with servers, each given with the variable for its address, and finds each row in the
+/// table.
 fn measure(servers: &[(&str, &str)], rows: &[&str]) {
     let servers = servers.iter().map(|(name, variable)| format!("--{name}={}", address(variable)));
     let only = rows.iter().map(|row| format!("--only={row}"));

@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::signal::signal;
 
-/// Below those that the kernel gives to outgoing connections: one of these could otherwise take the port of a
-/// server that is away, or even connect to itself there.
+/// The ports are below those that the kernel gives to outgoing connections: such a connection could otherwise
+/// take the port of a server that is away, or even connect to itself there.
 const PORTS: Range<u16> = 15_000..32_000;
 const PORTS_TRIED: usize = 100;
-/// Lines of its log that an error contains as the reason why a process has ended.
+/// How many of the last log lines an error contains as the reason why a process has ended.
 const LAST_WORDS: usize = 3;
 /// How long a process may take to end when it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
@@ -41,7 +41,7 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it; what it says goes to the log.
+    /// Starts the process. Its output goes to the log.
     ///
     /// # Errors
     /// When it does not start, or the log cannot be written.
@@ -51,7 +51,8 @@ impl ChildProcess {
         Self::start_configured(name, command, log)
     }
 
-    /// The same for a command that is already configured where to write its output: of the log only its end is read.
+    /// Like [`Self::start`], but for a command that already knows where to write its output. Only the end of
+    /// the log is read.
     ///
     /// # Errors
     /// When it does not start.
@@ -84,7 +85,7 @@ impl ChildProcess {
         Ok(self.process.try_wait()?.map(|status| status.success()))
     }
 
-    /// Whether it has ended as one does that is killed, or ends itself without a word.
+    /// Whether the process was killed or ended itself without a message.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -92,12 +93,12 @@ impl ChildProcess {
         Ok(self.process.try_wait()?.is_some_and(|status| status.signal().is_some()))
     }
 
-    /// Its number.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Its standard error, once, where the command had it piped.
+    /// Takes the pipe with its standard error, once, if the command piped it.
     pub const fn stderr(&mut self) -> Option<ChildStderr> {
         self.process.stderr.take()
     }
@@ -128,7 +129,7 @@ impl ChildProcess {
         }
     }
 
-    /// Sends the signal of this name, without `SIG`.
+    /// Sends the signal with this name, without `SIG`.
     ///
     /// # Errors
     /// When it does not take the signal.
@@ -139,14 +140,14 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // The watcher first, while the number of the process is surely its own.
+        // The watcher ends first, while the process id surely still belongs to it.
         end(&mut self.watcher);
         end(&mut self.process);
     }
 }
 
-/// A port that is free. This process gets each port of the range once before it gets one again. Another program may take it
-/// before it is used.
+/// A port that is free. This process gets each port of the range once before it gets one again. Another
+/// program may take it before it is used.
 ///
 /// # Errors
 /// When none was found.
@@ -154,7 +155,8 @@ pub fn free_port() -> Result<u16> {
     free_ports(1)
 }
 
-/// The first of `count` adjacent ports that are free, as [`free_port`]: for a server that uses the ports after its own.
+/// Finds `count` adjacent free ports and returns the first, like [`free_port`]: for a server that uses the
+/// ports after its own.
 ///
 /// # Errors
 /// When none were found.

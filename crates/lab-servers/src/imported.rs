@@ -18,9 +18,9 @@ use tonic::{
 
 use crate::people;
 
-/// Records of one message.
+/// Records in one message.
 const RECORDS: usize = 500;
-/// Users of one import.
+/// Users in one import.
 const IMPORTED: usize = 5_000;
 /// How long a node may take until it has them all.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Imports users, as soon as the node takes them: those that it has no room for now are sent again.
 ///
 /// # Errors
-/// When it refuses one for another reason, or has not taken all in time.
+/// If the node refuses a user for another reason, or has not taken all in time.
 pub async fn fill<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<()>
 where
     T: GrpcService<Body>,
@@ -57,7 +57,7 @@ where
 /// Imports the users from 1 up to an id, a part at a time.
 ///
 /// # Errors
-/// As [`fill`].
+/// Like [`fill`], over a new client, with the ids from 1 to `users`.
 pub async fn fill_up_to(channel: Channel, users: i64) -> Result<()> {
     let ids: Vec<i64> = (1..=users).collect();
     for ids in ids.chunks(IMPORTED) {
@@ -66,7 +66,7 @@ pub async fn fill_up_to(channel: Channel, users: i64) -> Result<()> {
     Ok(())
 }
 
-/// Sends all of them once; returns those that were turned away before anything was begun.
+/// Sends all users once. Returns the users that were turned away before anything was begun.
 async fn import<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<Vec<i64>>
 where
     T: GrpcService<Body>,

@@ -1,7 +1,7 @@
-//! Servers and links that benchmarks and the laboratory start, and may do anything to: [`redis_server`] behind a
-//! [`proxy`], each in a [`child`] process. It also has what both need: the [`program`] of a node, users ([`people`],
-//! [`imported`]), what a process uses ([`usage`]), which one serves a port ([`listener`]), waiting ([`wait`]), tables and
-//! plots ([`table`], [`plot`]).
+//! Servers and links that benchmarks and the laboratory start, and may interfere with in any way:
+//! [`redis_server`] behind a [`proxy`], each in a [`child`] process. It also has what both need: the
+//! [`program`] of a node, users ([`people`], [`imported`]), the resources of a process ([`usage`]), the
+//! process that serves a port ([`listener`]), waiting ([`wait`]), tables and plots ([`table`], [`plot`]).
 
 pub mod child;
 pub mod imported;

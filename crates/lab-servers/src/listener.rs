@@ -1,18 +1,19 @@
-//! Which process serves a port of this machine.
+//! Finds out which process serves a port on this machine.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// The tables of TCP sockets.
+/// The tables with TCP sockets.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
-/// The state of a socket that listens.
+/// The state for a socket that listens.
 const LISTENS: &str = "0A";
 
 /// The process that listens on a port.
 ///
 /// # Errors
-/// When none does that this user may look at, or when it only passes on to a container, whose time it does not show.
+/// When none does that this user may look at, or when it only passes on to a container, whose time it does
+/// not show.
 pub fn listener(port: u16) -> Result<u32> {
     // A machine may have no IPv6.
     let tables = TABLES.map(|table| fs::read_to_string(table).unwrap_or_default());
@@ -30,7 +31,8 @@ pub fn listener(port: u16) -> Result<u32> {
     bail!("no process is seen that listens on port {port}")
 }
 
-/// The port that an address of a server names last, as in `mongodb://user@host:27017/?replicaSet=rs0` and `host:9042`.
+/// The port that a server address names last, as in `mongodb://user@host:27017/?replicaSet=rs0` and
+/// `host:9042`.
 ///
 /// # Errors
 /// When it names none, or several servers.
@@ -43,7 +45,7 @@ pub fn port_of(address: &str) -> Result<u16> {
     port.parse().context("an address names no port")
 }
 
-/// The sockets of a table that listen on a port.
+/// The sockets in a table that listen on a port.
 fn listening(table: &str, port: u16) -> Vec<&str> {
     let of_port = |line: &&str| {
         let mut fields = line.split_whitespace().skip(1);
@@ -54,7 +56,7 @@ fn listening(table: &str, port: u16) -> Vec<&str> {
     table.lines().filter(of_port).filter_map(|line| line.split_whitespace().nth(9)).collect()
 }
 
-/// Whether a folder of open files has one of these. One that may not be read has none.
+/// Whether a folder with open files has any of these sockets. A folder that may not be read has none.
 fn has_one(files: &Path, sockets: &[String]) -> bool {
     fs::read_dir(files).into_iter().flatten().flatten().any(|file| {
         fs::read_link(file.path()).is_ok_and(|link| sockets.iter().any(|socket| link == Path::new(socket)))

@@ -1,4 +1,4 @@
-//! Users to measure with: the same ones in every run.
+//! Users to measure with: every run has the same users.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 /// Creations that run at the same time.
 const AT_ONCE: usize = 128;
 
-/// The user of this id, to be created.
+/// The user with this id, to be created.
 ///
 /// # Errors
-/// When the id is not one of a user.
+/// If the id is invalid for a user.
 pub fn new_user(id: i64) -> Result<NewUser> {
     Ok(NewUser {
         id: UserId::new(id)?,
@@ -36,10 +36,10 @@ pub fn new_user(id: i64) -> Result<NewUser> {
     })
 }
 
-/// The same user as a store returns it.
+/// The user with this id as a store returns it.
 ///
 /// # Errors
-/// When the id is not one of a user.
+/// If the id is invalid for a user.
 pub fn user(id: i64) -> Result<User> {
     let new = new_user(id)?;
     Ok(User {
@@ -62,7 +62,7 @@ pub fn user(id: i64) -> Result<User> {
 /// Creates the users 1 to `users`.
 ///
 /// # Errors
-/// When the store refuses one.
+/// If the store refuses a user.
 pub async fn fill(store: &std::sync::Arc<dyn UserStore>, users: i64) -> Result<()> {
     let mut running = JoinSet::new();
     for id in 1..=users {

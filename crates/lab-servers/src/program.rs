@@ -1,14 +1,14 @@
-//! The program of a node.
+//! The program that runs a node.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-/// The program of a node: `given`, else the file `kith` in the folder of this program. The path is absolute, since
-/// nodes are started in folders of their own.
+/// The program for nodes: `given`, else the file `kith` in the folder of this program. The path is absolute,
+/// since each node is started in its own folder.
 ///
 /// # Errors
-/// When the path of this program is not known.
+/// If the path of this program is not known.
 pub fn program(given: Option<PathBuf>) -> Result<PathBuf> {
     let own = || std::env::current_exe().context("the path of this program is not known");
     let program = given.map_or_else(|| Ok(own()?.with_file_name("kith")), Ok::<_, anyhow::Error>)?;

@@ -1,34 +1,34 @@
-//! As much of Redis' protocol as the laboratory needs: words in, values out, of both its versions.
+//! The part of Redis' protocol that the laboratory needs: words in, values out, in both its versions.
 
 /// How deep lists may lie in lists.
 const DEEP_MAX: usize = 16;
 /// Longest text and most parts that are believed.
 const LENGTH_MAX: usize = 64 << 20;
 
-/// What Redis answers.
+/// An answer from Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A line, or a text of bytes.
+    /// A line, or a byte string.
     Text(Vec<u8>),
-    /// The line of an error.
+    /// An error message.
     Error(String),
-    /// A number.
+    /// An integer reply.
     Number(i64),
-    /// Nothing.
+    /// The absence of a value.
     None,
-    /// Parts, in order; of a map keys and values by turns.
+    /// Parts, in order. A map yields its keys and values by turns.
     List(Vec<Self>),
-    /// What was not asked for.
+    /// A message that was not requested.
     Push(Vec<Self>),
 }
 
-/// Bytes that are not of the protocol.
+/// Bytes that violate the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are not of Redis' protocol")]
 pub struct Malformed;
 
 impl Value {
-    /// The text, if it is one; what is no UTF-8 is replaced.
+    /// The text, if the value is a text. Invalid UTF-8 is replaced.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The texts of a list, in its order; empty for what is none.
+    /// The texts in a list, in its order; empty for other values.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         match self {
@@ -55,7 +55,7 @@ impl Value {
     }
 }
 
-/// A command of these words.
+/// A command with these words.
 #[must_use]
 pub fn command<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
@@ -70,7 +70,7 @@ pub fn command<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 /// The first value and how many bytes it takes; `None` when it is not all there yet.
 ///
 /// # Errors
-/// When no further bytes can make it one.
+/// If no further bytes can make it valid.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
     let mut rest = bytes;
     let value = value(&mut rest, DEEP_MAX)?;
@@ -113,7 +113,7 @@ fn list(rest: &mut &[u8], length: usize, deep: usize) -> Result<Option<Vec<Value
     Ok(Some(parts))
 }
 
-/// Kind of a value and the rest of its first line.
+/// A value's kind and the rest of its first line.
 fn line<'a>(rest: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
     let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (kind, line) = rest[..end].split_first().ok_or(Malformed)?;

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-/// Sends a process the signal of this name, without `SIG`.
+/// Sends a process the signal with this name, without `SIG`.
 pub(crate) fn signal(process: u32, name: &str) -> Result<()> {
     let mut kill = Command::new("sh");
     let status = kill.args(["-c", "kill -\"$0\" \"$1\"", name, &process.to_string()]).status()?;

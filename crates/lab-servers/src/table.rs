@@ -1,6 +1,6 @@
-//! Tables of Markdown.
+//! Markdown tables.
 
-/// A table of Markdown under this head, every column as wide as its widest cell.
+/// A Markdown table under this head, every column as wide as its widest cell.
 #[must_use]
 pub fn aligned<const COLUMNS: usize>(
     head: &[String; COLUMNS],

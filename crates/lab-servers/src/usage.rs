@@ -1,4 +1,4 @@
-//! What a process takes of the machine.
+//! Measures the resources that a process takes.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result};
 /// Clock ticks a second in /proc; 100 on every Linux.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Seconds of processor time that it has taken so far, in its own code and in the kernel.
+/// Seconds of processor time that the process has taken so far, in its own code and in the kernel.
 ///
 /// # Errors
 /// When there is no such process.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name of the program, in parentheses, may hold anything; user and system time are the 12th and 13th field
+    // The program's name, in parentheses, may hold anything; user and system time are the 12th and 13th field
     // behind it.
     let behind = stat.rsplit_once(')').context("the line has no name")?.1;
     let mut fields = behind.split_whitespace().skip(11).map(str::parse::<f64>);
@@ -37,7 +37,7 @@ pub fn peak_mib(process: u32) -> Result<f64> {
     mib_of(process, "VmHWM:")
 }
 
-/// Lets [`peak_mib`] begin with what the process holds now (proc(5), `clear_refs`).
+/// Resets the peak that [`peak_mib`] returns to the process's present memory (proc(5), `clear_refs`).
 ///
 /// # Errors
 /// When there is no such process, or it belongs to another user.

@@ -1,5 +1,6 @@
-//! The fault laboratory: what a run has seen is a [`mod@history`], and [`mod@checker`] judges it. [`mod@faults`] does faults to
-//! real processes, [`mod@alerts`] shows which alerts that triggers, and [`demo`] shows it to people.
+//! The fault laboratory: a run is recorded as a [`mod@history`], and [`mod@checker`] judges it.
+//! [`mod@faults`] injects faults into real processes, [`mod@alerts`] checks which alerts that triggers, and
+//! [`demo`] shows it to people.
 
 pub mod alerts;
 pub mod checker;

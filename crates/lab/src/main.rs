@@ -1,4 +1,4 @@
-//! The command line of the laboratory.
+//! The laboratory's command line.
 
 mod commands;
 
@@ -26,7 +26,8 @@ enum Command {
     Alerts(AlertsArguments),
     /// Judges a history and prints the report; ends with code 1 if a check does not hold.
     Check(CheckArguments),
-    /// Demonstrates a cluster: three nodes, each tier, writes seen by other nodes, an outage of Redis, a killed node.
+    /// Demonstrates a cluster: three nodes, each tier, writes seen by other nodes, an outage of Redis, a
+    /// killed node.
     Demo(DemoArguments),
 }
 

@@ -1,4 +1,4 @@
-//! What a node says of itself to a Prometheus.
+//! Reads what a node reports to a Prometheus.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The metrics of a node, as its operations port exports them.
+/// A node's metrics, as its operations port exports them.
 ///
 /// # Errors
 /// When it does not answer, or with something else.
@@ -16,10 +16,10 @@ pub(crate) async fn metrics(operations: SocketAddr) -> Result<String> {
     answer(operations, "/metrics").await
 }
 
-/// What its operations port answers at this path.
+/// The operations port's answer at this path.
 ///
 /// # Errors
-/// As [`metrics`].
+/// Like [`metrics`].
 pub(crate) async fn answer(operations: SocketAddr, path: &str) -> Result<String> {
     let mut socket = TcpStream::connect(operations).await?;
     socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;

@@ -18,16 +18,16 @@ const LOAD: Load = Load {
     before: Duration::from_secs(1),
     // A busy machine makes few calls.
     lasts: Some(Duration::from_secs(6)),
-    // Longer than what a killed node had begun locks its records.
+    // This is longer than a killed node's open transactions lock its records.
     after: Some(Duration::from_secs(12)),
     cold: 50,
     mix: Mix::WRITING,
     deaths: 0,
-    // As many as there are in the time of the fault.
+    // As many messages as fit into the fault's time.
     sends: Some(0),
 };
 
-/// The program of a node; the tests of the server build it.
+/// The program that runs a node; the server's tests build it.
 fn kith() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith")
 }
@@ -59,7 +59,7 @@ async fn send(name: &str) {
     let judged = run(name).await;
     let report = judged.report();
     for check in ["C3", "C9", "C10", "C15", "C17"] {
-        // A busy machine makes few calls, and reads of records are the fewest.
+        // A busy machine makes few calls, and record reads are the fewest.
         let least = if check == "C3" { 5 } else { 20 };
         let is_judged = |checked: &CheckResult| checked.name.starts_with(check) && checked.judged > least;
         assert!(report.checks.iter().any(is_judged), "{check}: {report}");

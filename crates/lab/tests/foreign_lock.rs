@@ -1,4 +1,4 @@
-//! Another program has the data file of a node locked: a shell of SQLite, a tool that copies files.
+//! Another program has locked a node's data file: a SQLite shell, a tool that copies files.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +34,7 @@ impl Drop for Node {
 
 /// A node over an embedded store in this folder, and where it answers.
 fn node(dir: &Path) -> (Node, String) {
-    // The program of a node; the tests of the server build it.
+    // The program that runs a node; the server's tests build it.
     let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
     let mut command = Command::new(kith);
     command.env_clear().current_dir(dir).args(["serve", "--listen=127.0.0.1:0"]);
@@ -47,7 +47,7 @@ fn node(dir: &Path) -> (Node, String) {
     (node, banner["grpc"].as_str().unwrap().to_owned())
 }
 
-/// Takes the write lock, in this process, which is not that of the node, until the connection is dropped.
+/// Takes the write lock, in this process, which does not run the node, until the connection is dropped.
 fn lock(dir: &Path) -> Connection {
     let connection = Connection::open(dir.join("data/kith.db")).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -68,7 +68,7 @@ async fn create(users: &mut UserServiceClient<Channel>, user_id: i64) -> Result<
     users.create_user(request).await.map(drop)
 }
 
-/// What came of a write of each writer.
+/// The outcome of a write by each writer.
 async fn writes(users: &UserServiceClient<Channel>) -> Vec<Result<(), Status>> {
     let mut writes = JoinSet::new();
     for writer in 0..WRITERS {
@@ -99,7 +99,7 @@ async fn only_writes_wait_for_a_foreign_lock() {
     assert!(written.iter().all(Result::is_ok), "{written:?}");
 }
 
-/// Whether its health says that it serves.
+/// Whether the health service reports that the node serves.
 async fn serves(channel: &Channel) -> bool {
     let mut health = tonic_health::pb::health_client::HealthClient::new(channel.clone());
     health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap().into_inner().status == 1

@@ -1,4 +1,5 @@
-//! The cache of a node of a cluster, assembled as in the program, without anything to serve; and a store in memory for it.
+//! A cluster node's cache, assembled as in the program, without anything to serve; and a store in memory for
+//! it.
 
 mod store;
 
@@ -26,11 +27,11 @@ pub(crate) use store::Store;
 
 /// How long a node may take to trust its memory.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Between two looks at whether it does.
+/// The pause between two checks.
 const POLL: Duration = Duration::from_millis(5);
-/// How long the publication of a change may take before it waits, as in the program.
+/// How long a change's publication may take before it waits, as in the program.
 const CHANGE_BOUND: Duration = Duration::from_millis(150);
-/// How long a load waits for the lease of another node, as in the program.
+/// How long a load waits for another node's lease, as in the program.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Keys that may wait to be published.
 const WAITING_MAX: usize = 100_000;
@@ -40,7 +41,7 @@ pub(crate) fn secret() -> MessageMac {
     MessageMac::new(&[7; 32])
 }
 
-/// A node among others, and what its namespaces share. Its background work ends when it is dropped.
+/// A node among others, and the state that its namespaces share. Its background work ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct CacheNode {
     pub(crate) node: Node,
@@ -50,7 +51,7 @@ pub(crate) struct CacheNode {
 }
 
 impl CacheNode {
-    /// Begins to follow what `followed` reports of the server `shared`. Its memory is trusted later, see
+    /// Begins to follow what `followed` reports about the server `shared`. Its memory is trusted later, see
     /// [`Self::until_trusted`].
     pub(crate) fn start(
         id: u64,
@@ -80,7 +81,7 @@ impl CacheNode {
         Self { node, sharing, member, tasks }
     }
 
-    /// Reads the change feed of the store from now on and publishes what its writer did not.
+    /// Reads the store's change feed from now on and publishes what its writer did not.
     pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
         let reader = FeedReader { member: self.member.clone(), feed, timing: FeedTiming::default() };
         self.tasks.spawn(async move { reader.read().await });
@@ -113,7 +114,8 @@ impl EpochSource for CacheNode {
     }
 }
 
-/// Sequences whose blocks come from this store and whose numbers come from this Redis, in the epoch that the node follows.
+/// Sequences whose blocks come from this store and whose numbers come from this Redis, in the epoch that the
+/// node follows.
 ///
 /// # Errors
 /// If the address cannot be used.

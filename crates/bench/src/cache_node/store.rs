@@ -19,15 +19,16 @@ use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::sleep;
 
-/// A store in memory whose records are their versions. A read takes its snapshot first and answers later, after a
-/// random delay: the case that a guarded fill must survive. Its clones are one store. It also keeps the epoch.
+/// A store in memory whose records are their versions. A read takes its snapshot first and answers later,
+/// after a random delay: the case that a guarded fill must survive. Its clones are one store. It also keeps
+/// the epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct Store(Arc<StoreState>);
 
 #[derive(Debug)]
 struct StoreState {
     records: Mutex<HashMap<u64, Vec<Commit>, ahash::RandomState>>,
-    /// Keys and versions of all commits, in their order.
+    /// The keys and versions that were committed, in their order.
     journal: Mutex<Vec<(u64, u64)>>,
     epoch: Mutex<(u64, String)>,
     latest: Duration,
@@ -35,7 +36,7 @@ struct StoreState {
     loads: AtomicU64,
 }
 
-/// A version of a record.
+/// A committed record version.
 #[derive(Clone, Copy, Debug)]
 struct Commit {
     version: u64,
@@ -44,7 +45,8 @@ struct Commit {
 }
 
 impl Store {
-    /// Empty; a read answers up to so much later. What happens at random follows from the seed.
+    /// Creates an empty store. A read answers after a random delay up to `latest`, which follows from the
+    /// seed.
     #[must_use]
     pub(crate) fn new(latest: Duration, seed: u64) -> Self {
         Self(Arc::new(StoreState {
@@ -57,7 +59,7 @@ impl Store {
         }))
     }
 
-    /// Commits the next version of a record and returns it; the first is 1.
+    /// Commits the record's next version and returns it; the first is 1.
     #[must_use]
     pub(crate) fn commit(&self, key: u64) -> u64 {
         let mut records = self.0.records.lock();
@@ -68,19 +70,20 @@ impl Store {
         version
     }
 
-    /// Keys and versions of the commits after the first so many, in their order: what a change stream delivers.
+    /// The keys and versions that were committed after the first `after` commits, in their order, as a change
+    /// stream delivers them.
     #[must_use]
     pub(crate) fn commits(&self, after: usize) -> Vec<(u64, u64)> {
         self.0.journal.lock().get(after..).unwrap_or_default().to_vec()
     }
 
-    /// The version of a record; 0: absent.
+    /// The record's version; 0: absent.
     #[must_use]
     pub(crate) fn version(&self, key: u64) -> u64 {
         self.0.records.lock().get(&key).and_then(|history| history.last()).map_or(0, |last| last.version)
     }
 
-    /// The writer of this version gets its acknowledgement now: from now on older ones are stale.
+    /// Acknowledges this version to its writer: from now on older versions are stale.
     pub(crate) fn acknowledge(&self, key: u64, version: u64) {
         let mut records = self.0.records.lock();
         let history = records.entry(key).or_default();
@@ -89,7 +92,7 @@ impl Store {
         }
     }
 
-    /// How long a later version had been acknowledged at that moment; zero: this one was not stale.
+    /// How long a later version had been acknowledged at that moment; zero: this version was not stale.
     #[must_use]
     pub(crate) fn staleness(&self, key: u64, version: u64, at: Instant) -> Duration {
         let records = self.0.records.lock();
@@ -98,13 +101,13 @@ impl Store {
         since.max().unwrap_or_default()
     }
 
-    /// Reads of the store so far; one of many keys is as many.
+    /// Reads from the store so far. A read for many keys counts once for each key.
     #[must_use]
     pub(crate) fn loads(&self) -> u64 {
         self.0.loads.load(Ordering::Relaxed)
     }
 
-    /// The version of a record, returned late.
+    /// The record's version, returned late.
     async fn read(&self, key: u64) -> u64 {
         self.0.loads.fetch_add(1, Ordering::Relaxed);
         let version = self.version(key);

@@ -1,4 +1,4 @@
-//! The arguments of each command, and what it does.
+//! The arguments and the function for each command.
 
 mod bench;
 mod compare;

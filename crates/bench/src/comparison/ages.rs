@@ -1,37 +1,38 @@
-//! Statistics of stale reads, by age and over time. Each reader counts its own reads; the run adds the counts
-//! up at its end.
+//! Statistics about stale reads, by age and over time. Each reader counts its own reads; the run adds the
+//! counts up at its end.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of the plots.
+/// The length of a time slot in the plots.
 pub(super) const SLOT: Duration = Duration::from_millis(100);
-/// Above these a stale read counts as of the next age: what a message takes, a second, what Kith promises while
-/// Redis is away.
+/// A stale read above such a limit counts in the next age class: what a message takes, a second, what Kith
+/// promises while Redis is away.
 const AGES: [Duration; 3] = [Duration::from_millis(50), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// What reads met. A read is stale when a later version had been acknowledged before it began; its age is the time
-/// since.
+/// The ages that readers observed. A read is stale if a later version had been acknowledged before it began;
+/// its age is the time since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ages {
     /// Reads that were answered.
     pub reads: u64,
     /// Reads that failed.
     pub failed: u64,
-    /// Stale reads of at most 50 ms, at most 1 s, at most 3 s, and above.
+    /// Stale reads up to 50 ms, up to 1 s, up to 3 s, and above.
     pub stale: [u64; 4],
-    /// Stale reads that were older than Kith promises of the fault.
+    /// Stale reads that were older than Kith promises for the fault.
     pub beyond: u64,
     /// The greatest age, in milliseconds.
     pub worst_ms: u64,
-    /// The greatest age in each 100 ms since the fault began, in milliseconds; 0 where nothing was stale. What is
-    /// left out at the end is 0.
+    /// The greatest age in each 100 ms since the fault began, in milliseconds; 0 for a slot without a stale
+    /// read. Missing slots at the end are 0.
     pub slots_ms: Vec<u64>,
 }
 
 impl Ages {
-    /// A read that began so long after the fault did gave a version of that age; zero: it was not stale.
+    /// Counts a read that began `since` after the fault and returned a version with this age. Zero: it was
+    /// not stale.
     pub(super) fn answered(&mut self, since: Duration, age: Duration, bound: Duration) {
         self.reads += 1;
         if age.is_zero() {
@@ -65,7 +66,7 @@ impl Ages {
     }
 }
 
-/// Milliseconds.
+/// The time in milliseconds.
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

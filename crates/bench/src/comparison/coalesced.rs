@@ -4,9 +4,9 @@ use tokio::runtime::Handle;
 use super::{SchemeNode, tiers::Tiers};
 use crate::cache_node::Store;
 
-/// moka as its documentation shows it: `get_with` makes one load of a key out of many at once on a node, and
-/// `invalidate` drops the copy when a message says that the record has changed. Below it Redis, read, filled and
-/// deleted from as cache-aside does.
+/// moka as its documentation shows it: `get_with` coalesces simultaneous loads for a key on a node, and
+/// `invalidate` drops the copy when a message says that the record has changed. Below it is Redis: read,
+/// filled and deleted from as cache-aside does.
 ///
 /// Here it is `try_get_with`, which is the same for loads that may fail, on a thread where it may block.
 ///

@@ -12,14 +12,14 @@ use super::{Fault, Run, Scheme, Sizes, report_page::html, run};
 /// Every scheme under every fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Of what happens at random.
+    /// The seed for all random choices.
     pub seed: u64,
-    /// By fault, and within it by scheme.
+    /// The runs, ordered by fault, then by scheme.
     pub runs: Vec<Run>,
 }
 
 impl Comparison {
-    /// How many reads of Kith were older than it promises, and how many of its records were stale for ever.
+    /// How many reads from Kith were older than it promises, and how many records stayed stale for ever.
     #[must_use]
     pub fn broken_promises(&self) -> (u64, usize) {
         let kith = || self.runs.iter().filter(|run| run.scheme == Scheme::Kith);
@@ -41,10 +41,10 @@ impl Comparison {
     }
 }
 
-/// Runs all schemes under all faults, one after the other, and reports each.
+/// Runs all schemes under all faults in sequence, and reports each.
 ///
 /// # Errors
-/// The first one that a run returns.
+/// The first error from a run.
 pub async fn compare(sizes: &Sizes, seed: u64, mut ran: impl FnMut(&Run)) -> Result<Comparison> {
     let mut runs = Vec::new();
     for fault in Fault::ALL {
@@ -58,7 +58,7 @@ pub async fn compare(sizes: &Sizes, seed: u64, mut ran: impl FnMut(&Run)) -> Res
     Ok(Comparison { seed, runs })
 }
 
-/// The runs as a table of Markdown, in their order. Ages are of reads that were stale after an acknowledgement.
+/// The runs as a Markdown table, in their order. Ages are for reads that were stale after an acknowledgement.
 #[must_use]
 pub fn table(runs: &[Run]) -> String {
     let head = [

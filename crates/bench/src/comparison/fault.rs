@@ -1,5 +1,5 @@
-//! The faults of the comparison, and the maximum age of a read that Kith promises under each of them. The
-//! bounds must agree with docs/operate/coherence.md.
+//! The comparison's faults, and the maximum read age that Kith promises under each. The bounds must agree
+//! with docs/operate/coherence.md.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use super::{
     site::SchemeSite,
 };
 
-/// How late a read of the store is at most by default, and where loads are raced.
+/// The maximum delay of a read from the store by default, and when loads are raced.
 const STORE_LATE: Duration = Duration::from_millis(2);
 const RACES_LATE: Duration = Duration::from_millis(30);
-/// What Kith promises of the age of a read: docs/operate/coherence.md.
+/// The read age that Kith promises without a fault: docs/operate/coherence.md.
 const HEALTHY_BOUND: Duration = Duration::from_secs(1);
 const FAULT_BOUND: Duration = Duration::from_secs(3);
 const DEAD_WRITER_BOUND: Duration = Duration::from_secs(11);
 
-/// What happens to the nodes of a run.
+/// The fault that affects a run's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// Nothing.
+    /// No fault happens.
     Nothing,
-    /// No node has the records yet, and reads of the store are answered up to 30 ms after they were made: writes
-    /// overtake loads.
+    /// No node has the records yet, and reads from the store are answered up to 30 ms after they were made:
+    /// writes overtake loads.
     Races,
-    /// All nodes but the first can not subscribe: what they had subscribed to is reset, and so is each new try.
+    /// All nodes but the first cannot subscribe: their subscriptions are reset, and so is each new attempt.
     SubscriptionCut,
     /// One message in a hundred does not reach a node.
     LostOneInHundred,
@@ -53,7 +53,7 @@ impl Fault {
         Self::WriterDies,
     ];
 
-    /// For people.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Fault {
         }
     }
 
-    /// How old a read of Kith is at most meanwhile and after it, by what its documents promise.
+    /// The maximum age of a read from Kith during the fault and after it, as its documents promise.
     #[must_use]
     pub const fn bound(self) -> Duration {
         match self {
@@ -87,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// How late a read of the store is at most.
+    /// The maximum delay of a read from the store.
     pub(super) const fn late(self) -> Duration {
         match self {
             Self::Races => RACES_LATE,
@@ -111,7 +111,7 @@ impl Fault {
             Self::LostOneInHundred => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(100))),
             Self::LostOneInTen => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(10))),
             Self::RedisFrozen => site.redis.pause()?,
-            // They are a matter of the store and of the writers.
+            // The store and the writers implement these faults.
             Self::Nothing | Self::Races | Self::WriterDies => {}
         }
         Ok(())

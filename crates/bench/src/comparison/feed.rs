@@ -1,4 +1,4 @@
-//! The change stream of the store of the laboratory, as Kith reads the one of MongoDB.
+//! The laboratory store's change stream, as Kith reads the change stream from MongoDB.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cache_node::Store;
 
-/// Between two looks for new commits.
+/// The pause between two checks for new commits.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The commits, from the store itself. One node reads it, and leads as long as it runs.
@@ -36,7 +36,7 @@ struct StoreChanges {
 }
 
 impl StoreFeed {
-    /// Of the commits from now on; in that namespace their keys are those of the store.
+    /// Follows commits from now on. Their keys in that namespace are the store's keys.
     pub(super) fn new(store: &Store, namespace: &'static str) -> Self {
         let saved = Arc::new(AtomicUsize::new(store.commits(0).len()));
         Self { store: store.clone(), namespace, saved }

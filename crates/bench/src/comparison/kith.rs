@@ -12,14 +12,14 @@ use kith_cache::{
 use super::{SchemeNode, feed::StoreFeed};
 use crate::cache_node::{CacheNode, Store, secret};
 
-/// The namespace of the records.
+/// The namespace for the records.
 const NAMESPACE: &str = "thing";
-/// The weight of a record in memory.
+/// A record's weight in memory.
 const WEIGHT: usize = 300;
-/// Bytes of a record in Redis besides its version: about those of a user.
+/// Bytes that a record has in Redis besides its version: about as many as a user has.
 const PADDING: usize = 292;
 
-/// The cache of a Kith node, as in production: the first node reads the change feed of the store.
+/// A Kith node's cache, as in production: the first node reads the store's change feed.
 pub(super) struct KithNode {
     cache: TieredCache<u64, u64>,
     store: Store,
@@ -59,7 +59,7 @@ impl SchemeNode for KithNode {
     }
 }
 
-/// A version, and bytes to the size of a record.
+/// A version, padded to a record's size.
 #[derive(Debug)]
 struct Padded;
 

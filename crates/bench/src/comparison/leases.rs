@@ -1,5 +1,5 @@
-//! The scheme with leases: a deletion voids the lease of a load in progress, so that the load cannot fill a
-//! stale value into Redis. The memory tier in front of it has no such protection.
+//! The scheme with leases: a deletion voids the lease that a load in progress holds, so that the load cannot
+//! fill a stale value into Redis. The memory tier in front of it has no such protection.
 
 use std::time::Duration;
 
@@ -10,29 +10,31 @@ use tokio::time::sleep;
 use super::{SchemeNode, tiers::Tiers};
 use crate::cache_node::Store;
 
-/// The copy; or a lease of that token, for so long; or word that another has one.
+/// Returns the copy, a new lease with that token and time, or the fact that another caller has a lease.
 const GET: &str = "local copy = redis.call('GET', KEYS[1]) \
     if copy then return 'copy ' .. copy end \
     if redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'lease' end return 'wait'";
 /// Fills under a lease that still holds.
 const FILL: &str = "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 'void' end \
     redis.call('DEL', KEYS[2]) redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 'filled'";
-/// Deletes the copy, and a lease with it: what was read before fills no more.
+/// Deletes the copy, and its lease: a value that was read before cannot be filled any more.
 const DELETE: &str = "redis.call('DEL', KEYS[1], KEYS[2]) return 'deleted'";
 
-/// A key gives one lease in so long, in milliseconds, as in the paper.
+/// A key gives one lease in this time, in milliseconds, as in the paper.
 const LEASE_MS: u32 = 10_000;
-/// Pause before a read asks again while another has the lease, and how often it does before it loads by itself.
+/// Pause before a read asks again while another has the lease, and how often it does before it loads by
+/// itself.
 const WAIT: Duration = Duration::from_millis(10);
 const WAITS: usize = 20;
 
-/// The leases of Facebook's memcache, by scripts in Redis: who misses gets a token, a deletion voids it, and only
-/// with a token that holds a copy is put; who finds a token given waits and asks again. Before it a memory tier
-/// as services add one: filled with what was read, dropped when a published message says so.
+/// The leases of Facebook's memcache, by scripts in Redis: a reader that misses gets a token, a deletion
+/// voids the token, and a copy is put only with a valid token. A reader that finds a lease waits and asks
+/// again. In front is a memory tier as services add it: filled with what was read, dropped when a published
+/// message says so.
 ///
 /// Source: "Scaling Memcache at Facebook", section 3.2.1,
-/// <https://www.usenix.org/conference/nsdi13/technical-sessions/presentation/nishtala>. There, deletions come out
-/// of the commit log of the database (section 4.1), which is left out here as it is for all but Kith.
+/// <https://www.usenix.org/conference/nsdi13/technical-sessions/presentation/nishtala>. There, deletions come
+/// out of the database's commit log (section 4.1), which is left out here as it is for all schemes but Kith.
 pub(super) struct Leases {
     tiers: Tiers,
     get: Script,
@@ -40,12 +42,12 @@ pub(super) struct Leases {
     delete: Script,
 }
 
-/// What Redis says to a read.
+/// Redis' answer to a read.
 enum LeaseAnswer {
     Copy(u64),
     Lease,
     Wait,
-    /// It does not answer.
+    /// Redis does not answer.
     Away,
 }
 
@@ -106,7 +108,7 @@ impl SchemeNode for Leases {
     async fn write(&self, key: u64) -> Result<u64> {
         let version = self.tiers.store.commit(key);
         let words = [String::new(), String::new()];
-        // What Redis does not take is lost.
+        // A deletion that fails in Redis is lost.
         drop(self.tiers.server.run(&self.delete, key, words).await);
         self.tiers.publish(key, version).await;
         Ok(version)

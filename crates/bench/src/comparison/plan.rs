@@ -1,35 +1,35 @@
-//! The size of a run, and its schedule of writes and loads. The schedule depends on the seed, the sizes and
+//! The size of a run, and its schedule with writes and loads. The schedule depends on the seed, the sizes and
 //! the fault, never on the scheme.
 
 use std::time::Duration;
 
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-/// Between the two writes of a pair, at most: the second meets the loads that the first has caused.
+/// Between a pair's two writes, at most: the second meets the loads that the first has caused.
 const BETWEEN: Duration = Duration::from_millis(60);
 /// How long before a write the loads may begin that it is to overtake, at most.
 const BEFORE: Duration = Duration::from_millis(30);
-/// Loads of each node that a pair of writes is to overtake.
+/// How many loads on each node a pair of writes is to overtake.
 const LOADS: usize = 2;
-/// One write in so many dies where writers die.
+/// One write in this many dies where writers die.
 const DIES_ONE_IN: u32 = 10;
 
 /// How large a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Records.
+    /// The number of records.
     pub keys: u64,
-    /// Pairs of writes of one record each, in a second.
+    /// Pairs of writes in a second. Both writes in a pair change the same record.
     pub pairs: u32,
-    /// Readers of each node.
+    /// Readers on each node.
     pub readers: u64,
-    /// How long what is cut or frozen is.
+    /// How long a link is cut or frozen.
     pub outage: Duration,
     /// How long any other fault lasts.
     pub fault: Duration,
-    /// What is stale so long after the end of the fault is stale for ever.
+    /// A record that is still stale this long after the fault's end counts as stale for ever.
     pub ever: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Sizes {
     };
 }
 
-/// What is done to a record.
+/// The kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepKind {
     Read,
@@ -69,27 +69,27 @@ pub(super) enum StepKind {
 pub(super) struct Step {
     /// When, since the fault began.
     pub(super) at: Duration,
-    /// On which node.
+    /// The node that takes the step.
     pub(super) node: usize,
-    /// Which record.
+    /// The key of the record.
     pub(super) key: u64,
-    /// What.
+    /// The kind of step.
     pub(super) kind: StepKind,
 }
 
-/// What is made of the pairs of writes.
+/// How pairs of writes are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Schedule {
-    /// Of records at random, which all nodes have in memory.
+    /// Writes random records that all nodes have in memory.
     Warm,
-    /// The same, and some of the writers die.
+    /// Like `Warm`, but some writers die.
     Dying,
-    /// Of one record after the other that no node has read yet, and all nodes load it at about that time.
+    /// Writes records in turn that no node has read yet; all nodes load the record at about that time.
     Cold,
 }
 
-/// What is done in a run, in its order: pairs of writes of one record, the second by another node a little later.
-/// It follows from the seed and is the same for every scheme.
+/// A run's steps, in their order: pairs of writes to one record, the second by another node a little later.
+/// They follow from the seed and are the same for every scheme.
 pub(super) fn plan(seed: u64, sizes: &Sizes, lasts: Duration, schedule: Schedule) -> Vec<Step> {
     let mut random = SmallRng::seed_from_u64(seed);
     let last = lasts.saturating_sub(BETWEEN);

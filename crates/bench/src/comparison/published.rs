@@ -3,13 +3,14 @@ use anyhow::Result;
 use super::{SchemeNode, tiers::Tiers};
 use crate::cache_node::Store;
 
-/// Cache-aside in two tiers, as most services begin: a reader takes the copy in memory, else the one in Redis,
-/// else loads the record and fills both; a writer commits, deletes the copy in Redis and publishes the key, and
-/// every node that receives it drops its own copy. A subscription that broke is made again, and what was missed
-/// meanwhile is not made up for.
+/// Cache-aside in two tiers, as most services begin. A reader takes the copy in memory, else the copy in
+/// Redis, else loads the record and fills both. A writer commits, deletes the copy in Redis and publishes the
+/// key, and every node that receives it drops its own copy. A subscription that broke is made again, and
+/// messages that were missed meanwhile stay missed.
 ///
-/// Sources: the cache-aside pattern, <https://learn.microsoft.com/azure/architecture/patterns/cache-aside>; with
-/// memory in front and a channel of Redis to drop it, <https://docs.servicestack.net/redis/caching-patterns>.
+/// Sources: the cache-aside pattern, <https://learn.microsoft.com/azure/architecture/patterns/cache-aside>;
+/// with memory in front and a channel of Redis to drop it,
+/// <https://docs.servicestack.net/redis/caching-patterns>.
 pub(super) struct Published(Tiers);
 
 impl Published {

@@ -1,13 +1,13 @@
-//! The comparison as one page: a plot of each fault, and the table.
+//! The comparison as one page: a plot for each fault, and the table.
 
 use kith_lab_servers::plot::{Line, Plot, Shade, escaped, legend, page};
 
 use super::{Comparison, Fault, Run, Scheme, ages::SLOT, table};
 
-/// Slots that a point of a line is the worst of: what is stale is not read in every slot.
+/// A point on a line is the maximum over this many slots: a stale record is not read in every slot.
 const OF_LAST: u32 = 5;
 
-/// One page that needs nothing else.
+/// A self-contained page.
 pub(super) fn html(comparison: &Comparison) -> String {
     let mut body = format!(
         "<p>How old are cached reads? The oldest read of the last {} ms, as the time since a later version had been \

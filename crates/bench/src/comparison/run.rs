@@ -1,5 +1,5 @@
 //! One run of the comparison: readers measure the age of what they read while the scheduled writes run under
-//! a fault. Then all records are compared with the store until none is stale or the time limit is reached.
+//! a fault. Then all records are compared with the store until all are fresh or the time limit is reached.
 
 use std::{
     sync::{
@@ -27,38 +27,39 @@ use super::{
 };
 use crate::cache_node::Store;
 
-/// Between two reads of a reader.
+/// The pause between two reads by a reader.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Between two looks at all records after the fault.
+/// The pause between two looks at all records after the fault.
 const LOOK: Duration = Duration::from_secs(1);
-/// A run is over early after so many looks in turn that found nothing stale: nothing is written any more.
+/// A run ends early after this many consecutive looks that found no stale record: nothing is written any
+/// more.
 const CLEAN_LOOKS: u32 = 2;
 
-/// What readers of one scheme observed under one fault.
+/// Observations by one scheme's readers under one fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which scheme.
+    /// The scheme that ran.
     pub scheme: Scheme,
-    /// Which fault.
+    /// The fault during the run.
     pub fault: Fault,
     /// How long the fault lasted, in milliseconds.
     pub fault_ms: u64,
-    /// How long readers read, in milliseconds: until nothing was stale any more, at most as long as makes it stale
-    /// for ever.
+    /// How long readers read, in milliseconds: until nothing was stale any more, at most as long as makes it
+    /// stale for ever.
     pub lasted_ms: u64,
     /// Writes that were acknowledged.
     pub writes: u64,
     /// Writes that were refused.
     pub refused: u64,
-    /// What readers observed.
+    /// The ages that readers observed.
     #[serde(flatten)]
     pub ages: Ages,
-    /// Records that any node gave an old version of for ever.
+    /// Records for which a node returned an old version for ever.
     pub stale_for_ever: usize,
-    /// Reads of the store.
+    /// Reads from the store.
     pub loads: u64,
-    /// How late the machine woke a thread that does nothing else, at worst, in milliseconds: of a busy one, this is
-    /// part of every age.
+    /// The longest delay with which the machine woke an idle thread, in milliseconds. On a busy machine, it
+    /// is part of every age.
     pub machine_ms: u64,
 }
 
@@ -81,7 +82,7 @@ impl Run {
     }
 }
 
-/// What readers share.
+/// The state that readers share.
 #[derive(Clone, Debug)]
 struct ReaderContext {
     store: Store,
@@ -92,8 +93,8 @@ struct ReaderContext {
     end: watch::Receiver<bool>,
 }
 
-/// Runs one scheme under one fault. What is written where and when follows from the seed alone, and so does which
-/// record a reader chooses out of those that may be read by then.
+/// Runs one scheme under one fault. The schedule of writes follows from the seed alone, and so does which
+/// record a reader chooses among those that may be read by then.
 ///
 /// # Errors
 /// When Redis or a node does not start, or a look at all records fails.
@@ -104,7 +105,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     }
     let site = SchemeSite::start(scheme, sizes.nodes, &store, seed).await?;
     let warm = if fault.schedule() == Schedule::Cold { 0 } else { sizes.keys };
-    // All memories hold these records.
+    // All memories must hold these records.
     site.stale(warm).await?;
     let (end, loads, keys) = (watch::Sender::new(false), store.loads(), Arc::new(AtomicU64::new(warm)));
     let (began, bound) = (Instant::now(), fault.bound());
@@ -131,7 +132,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     Ok(Run { scheme, fault, fault_ms, lasted_ms, writes, refused, ages, stale_for_ever, loads, machine_ms })
 }
 
-/// Looks until nothing is stale any more, or what is stale is so for ever; how many records are.
+/// Checks until no record is stale any more, or stale records count as stale for ever. Returns how many are.
 async fn stale_for_ever(
     site: &SchemeSite,
     context: &ReaderContext,
@@ -157,7 +158,7 @@ struct WriteCounts {
     refused: u64,
 }
 
-/// Does each at its time. What is written is read from then on.
+/// Does each step at its time. A written record is read from then on.
 async fn run_steps(
     nodes: Vec<Arc<dyn SchemeNode>>,
     store: Store,
@@ -238,7 +239,7 @@ async fn sum(mut readers: JoinSet<Ages>) -> Ages {
     sum
 }
 
-/// Between two looks at the clock of the machine.
+/// The pause between two looks at the machine's clock.
 const CLOCK_LOOK: Duration = Duration::from_millis(2);
 
 /// How late the machine woke this thread at worst, until it is ended.

@@ -16,7 +16,7 @@ const CHANNEL: &str = "comparison:changed";
 const KEPT_MS: i64 = 600_000;
 /// Longest wait for the answer to a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(100);
-/// A connection on which an answer is due for so long is given up.
+/// A connection is given up if an answer is due for this long.
 const UNRESPONSIVE: Duration = Duration::from_millis(500);
 /// Pause between two tries to connect, in milliseconds.
 const RECONNECT_MS: u32 = 100;
@@ -36,7 +36,7 @@ impl Server {
         Ok(Self { client })
     }
 
-    /// The copy of a record; `None`: there is none.
+    /// The copy of a record; `None`: there is no copy.
     pub(super) async fn get(&self, key: u64) -> Result<Option<u64>> {
         Ok(self.client.get(copy(key)).await?)
     }
@@ -63,8 +63,8 @@ impl Server {
         Ok(())
     }
 
-    /// Runs a script over the copy of a record and its lease. What it gets after the words is how long a copy is
-    /// kept, in milliseconds.
+    /// Runs a script over a record's copy and its lease. The last argument, after the words, is how long a
+    /// copy is kept, in milliseconds.
     pub(super) async fn run(&self, script: &Script, key: u64, words: [String; 2]) -> Result<String> {
         let [first, second] = words;
         let (keys, words) = (vec![copy(key), lease(key)], vec![first, second, KEPT_MS.to_string()]);
@@ -72,8 +72,8 @@ impl Server {
     }
 }
 
-/// Calls with the key of each record that is published as changed, until the task is aborted. A connection that
-/// ends is made again and subscribes again; what was published meanwhile is missed.
+/// Calls with the key of each record that is published as changed, until the task is aborted. A connection
+/// that ends is made again and subscribes again; messages published meanwhile are missed.
 pub(super) async fn subscribe(url: &str, changed: impl Fn(u64) + Send + 'static) -> Result<JoinHandle<()>> {
     let client: SubscriberClient = builder(url)?.build_subscriber_client()?;
     client.init().await?;

@@ -7,10 +7,10 @@ use kith_lab_servers::{proxy::Proxy, redis_server::RedisServer};
 use super::{Scheme, SchemeNode, coalesced::Coalesced, kith::KithNode, leases::Leases, published::Published};
 use crate::cache_node::Store;
 
-/// Keys that one look at all of them reads at once.
+/// How many keys one look at all keys reads at once.
 const AT_ONCE: usize = 100;
 
-/// The nodes of a scheme, each with a link of its own to the Redis that they share.
+/// A scheme's nodes, each with a link to the Redis that they share.
 pub(super) struct SchemeSite {
     pub(super) nodes: Vec<Arc<dyn SchemeNode>>,
     pub(super) links: Vec<Proxy>,
@@ -19,7 +19,7 @@ pub(super) struct SchemeSite {
 }
 
 impl SchemeSite {
-    /// Starts a Redis and so many nodes. What happens at random on the links follows from the seed.
+    /// Starts a Redis and so many nodes. Random behaviour on the links follows from the seed.
     pub(super) async fn start(scheme: Scheme, count: usize, store: &Store, seed: u64) -> Result<Self> {
         let redis = RedisServer::start(&[]).await?;
         let mut site = Self { nodes: Vec::new(), links: Vec::new(), redis, store: store.clone() };
@@ -32,12 +32,12 @@ impl SchemeSite {
         Ok(site)
     }
 
-    /// Which of the keys below that number any node gives an older version of than the store has.
+    /// The keys below that number for which any node gives an older version than the store has.
     pub(super) async fn stale(&self, keys: u64) -> Result<BTreeSet<u64>> {
         let (keys, mut stale) = ((0..keys).collect::<Vec<u64>>(), BTreeSet::new());
         for node in &self.nodes {
             for some in keys.chunks(AT_ONCE) {
-                // First what is the truth: it only grows.
+                // Read the store first: its versions only grow.
                 let least: Vec<u64> = some.iter().map(|key| self.store.version(*key)).collect();
                 let versions = try_join_all(some.iter().map(|key| node.read(*key)));
                 let versions = versions.await.context("a read failed")?;

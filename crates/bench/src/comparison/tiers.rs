@@ -11,7 +11,7 @@ use crate::cache_node::Store;
 const MEMORY_TTL: Duration = Duration::from_secs(60);
 const MEMORY_MAX: u64 = 100_000;
 
-/// The tiers of a node in each scheme: memory, Redis and the store. Clones are one.
+/// A node's tiers in each scheme: memory, Redis and the store. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Tiers {
     pub(super) memory: Cache<u64, u64>,
@@ -21,7 +21,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Over the Redis at this address. Copies in memory are dropped when a change of theirs is received.
+    /// Connects to the Redis at this address. Copies in memory are dropped when their change is received.
     pub(super) async fn connect(url: &str, store: &Store) -> Result<Self> {
         let memory = Cache::builder().max_capacity(MEMORY_MAX).time_to_live(MEMORY_TTL).build();
         let dropped: Cache<u64, u64> = memory.clone();
@@ -30,8 +30,8 @@ impl Tiers {
         Ok(Self { memory, server, store: store.clone(), _subscription: Arc::new(AbortOnDrop(subscription)) })
     }
 
-    /// The version in Redis, else the one in the store, which Redis takes then. Redis that does not answer holds
-    /// nothing.
+    /// The version in Redis, else the version in the store, which is then put into Redis. A Redis that does
+    /// not answer counts as empty.
     pub(super) async fn below(&self, key: u64) -> Result<u64> {
         if let Ok(Some(version)) = self.server.get(key).await {
             return Ok(version);
@@ -47,7 +47,7 @@ impl Tiers {
         Ok(self.store.load(&key, LoadOptions::default()).await?.version().get())
     }
 
-    /// Commits a version, deletes the copy in Redis and makes it known. What Redis does not take is lost.
+    /// Commits a version, deletes the copy in Redis and publishes the change. A Redis failure is ignored.
     pub(super) async fn write(&self, key: u64) -> u64 {
         let version = self.store.commit(key);
         drop(self.server.delete(key).await);
@@ -55,8 +55,8 @@ impl Tiers {
         version
     }
 
-    /// What follows the deletion in Redis: the own copy is dropped, the others are notified, the write is
-    /// acknowledged. What Redis does not take is lost, and fails no write that is committed.
+    /// Does what follows the deletion in Redis: drops the own copy, notifies the others, acknowledges the
+    /// write. A Redis failure is ignored and fails no committed write.
     pub(super) async fn publish(&self, key: u64, version: u64) {
         self.memory.invalidate(&key);
         drop(self.server.publish(key).await);

@@ -1,4 +1,4 @@
-//! `GetUser` from the memory of a node of a cluster over the same of a node without peers.
+//! `GetUser` from a cluster node's memory over the same call to a node without peers.
 
 use anyhow::Result;
 use kith_lab_servers::people;
@@ -10,7 +10,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for; nothing where there is no MongoDB or no Redis.
+/// Runs the requested rows. No row runs unless there is a MongoDB and a Redis.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let (Some(_), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
     if !plan.wants(&CLUSTER_CPU) {
@@ -21,7 +21,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let alone = LoadedServer::node(ServerProcess::kith(plan)?, None, &ids).await?;
     let among =
         LoadedServer::node(ServerProcess::kith_over(plan, &database, None, Some(redis))?, None, &ids).await?;
-    // A node of a cluster has them in memory once it follows; it may have begun to just now.
+    // A cluster node has them in memory once it follows; it may have begun to just now.
     among.answers(&ids).await?;
     among.check_tier().await?;
     let rounds = cpu_micros(plan, &alone, &among).await?;

@@ -12,12 +12,12 @@ use super::until_done::until_done;
 /// Members that are added by one call.
 const ADDED: usize = 100;
 
-/// Creates a group of these users, of whom the first is its owner.
+/// Creates a group with these users. The first user is its owner.
 pub(super) async fn make_group(channel: &Channel, group_id: i64, users: &[i64]) -> Result<()> {
     let group = Group { group_id, name: "many".to_owned(), creator_id: users[0], ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
     let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
-        // By a call before that seemed to fail.
+        // An earlier call that seemed to fail has created it.
         Err(status) if status.code() == Code::AlreadyExists => Ok(()),
         made => made.map(drop),
     };

@@ -1,4 +1,5 @@
-//! What callers notice of peers that hold as much of a node as it lets them: `GetUser` of others meanwhile, over the same without.
+//! Measures how callers are affected by peers that hold as many resources as a node allows: `GetUser` by
+//! others meanwhile, over the same without.
 
 use std::time::Duration;
 
@@ -23,15 +24,16 @@ use crate::{
 };
 
 const BATCH: &str = "/kith.user.v1.UserService/BatchGetUsers";
-/// The most health watches of a connection, and the connections that have all there may be, by default.
+/// By default, the most health watches on a connection, and the number of connections that hold all possible
+/// watches.
 const WATCHES_OF_ONE: usize = 4;
 const WATCHERS: usize = 250;
-/// The most calls of a connection, by default.
+/// The most calls on a connection, by default.
 const UNREAD: usize = 200;
-/// Users of an answer that is not read: some tens of KiB.
+/// Users in an answer that is not read: some tens of KiB.
 const BATCHED: usize = 100;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&WATCHES_HELD_P99, &UNREAD_HELD_P99]) {
         return Ok(());
@@ -41,7 +43,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&UNREAD_HELD_P99, node.compare(plan, async || node.unread().await)).await
 }
 
-/// A node with users in memory, and half of the calls a second that it can take.
+/// A node with users in memory, and half the calls a second that it can take.
 #[derive(Debug)]
 struct BusyNode {
     loaded: LoadedServer,
@@ -79,13 +81,14 @@ impl BusyNode {
         Ok(Endpoint::from_shared(format!("http://{}", self.loaded.served.address))?)
     }
 
-    /// As many health watches as a node has places for. Above four fifths each one takes the place of an older one.
+    /// Opens as many health watches as a node has places for. Above four fifths, each watch takes an older
+    /// watch's place.
     async fn watches(&self) -> Result<Vec<Streaming<HealthCheckResponse>>> {
         let mut watches = Vec::with_capacity(WATCHERS * WATCHES_OF_ONE);
         for _ in 0..WATCHERS {
             let channel = self.endpoint()?.connect().await?;
             for _ in 0..WATCHES_OF_ONE {
-                // Those of the round before may be there for another moment.
+                // Watches from the previous round may be there for another moment.
                 watches.push(until_done(async || watch(&channel).await).await?);
             }
         }
@@ -104,7 +107,7 @@ impl BusyNode {
             client.ready().await?;
             let path = PathAndQuery::from_static(BATCH);
             let codec = ProstCodec::<BatchGetUsersRequest, BatchGetUsersResponse>::default();
-            // A stream yields its answer with the head, which is all that is read of it.
+            // A stream yields its answer with the head, and only the head is read.
             let answer = client.server_streaming(Request::new(request), path, codec).await;
             unread.push(answer.context("a call is refused")?.into_inner());
         }

@@ -1,5 +1,5 @@
-//! What a key costs a call: `GetUser` from the memory of a node that needs a key, over a bare server that checks one, and over a node
-//! that is open.
+//! Measures what a key costs a call: `GetUser` from the memory of a node that needs a key, over a bare server
+//! that checks a key, and over an open node.
 
 use anyhow::Result;
 use kith_lab_servers::people;
@@ -11,7 +11,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&GET_USER_KEY_CPU, &KEY_COST_CPU]) {
         return Ok(());

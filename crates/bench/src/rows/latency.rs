@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::ratio::{Pair, Side, interleave, median, nanos};
 
-/// The time of a call: in the middle, and of all but the slowest hundredth.
+/// The time that a call takes: the median, and the time that 99 of 100 calls do not exceed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     pub(super) p50: f64,
@@ -13,7 +13,7 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// In the unit of these times.
+    /// Calculates both in the unit of these times.
     pub(super) fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
         let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
@@ -21,7 +21,7 @@ impl Latency {
     }
 }
 
-/// Compares the median time of so many calls of each side, one after the other, in microseconds.
+/// Compares the median time for `calls` calls on each side, one after the other, in microseconds.
 pub(super) async fn compare_medians(
     rounds: usize,
     calls: usize,

@@ -24,7 +24,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// As long as one that `kith keys generate` makes.
+/// As long as a key that `kith keys generate` makes.
 pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-generate-makes";
 
 /// A server that has users in memory, and its callers.
@@ -40,7 +40,7 @@ impl LoadedServer {
     /// A node to which these users are imported, and which has read all of them into memory.
     ///
     /// # Errors
-    /// Also when the node takes calls without its key.
+    /// Fails, too, if the node takes calls without its key.
     pub(super) async fn node(served: ServerProcess, key: Option<&'static str>, ids: &[i64]) -> Result<Self> {
         let loaded = Self::connect(served, GET_USER, key, ids).await?;
         fill(&mut loaded.client()?, ids).await?;
@@ -48,10 +48,10 @@ impl LoadedServer {
         loaded.with_its_key().await
     }
 
-    /// A bare server with the users of this node, which checks the same key.
+    /// A bare server with this node's users, which checks the same key.
     ///
     /// # Errors
-    /// Also when it takes calls without the key.
+    /// Fails, too, if it takes calls without the key.
     pub(super) async fn echo(served: ServerProcess, node: &Self, ids: &[i64]) -> Result<Self> {
         let answers = node.answers(ids).await?;
         let puts = u64::try_from(answers.len())?;
@@ -93,14 +93,14 @@ impl LoadedServer {
         Ok(Self { served: Arc::new(served), callers, key })
     }
 
-    /// With callers that send the key, without which they have to be refused.
+    /// Makes the callers send the key. Without the key they have to be refused.
     async fn with_its_key(self) -> Result<Self> {
         let Some(key) = self.key else { return Ok(self) };
         ensure!(self.callers.call(0, 0).await.is_err(), "the server takes calls without its key");
         self.with_credential(key)
     }
 
-    /// What the node answers for each id.
+    /// The node's answer for each id.
     pub(super) async fn answers(&self, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
         let mut client = self.client()?;
         let mut answers = Vec::with_capacity(ids.len());
@@ -125,7 +125,7 @@ impl LoadedServer {
     }
 }
 
-/// Processor time of a call. Gives each server the same number of calls, as many at a time as it takes.
+/// Processor time for a call. Gives each server the same number of calls, as many at a time as it takes.
 pub(super) async fn cpu_micros(
     plan: &Plan,
     baseline: &LoadedServer,

@@ -1,4 +1,5 @@
-//! Members: joins of one large group over bare conditional writes, and deep pages of its list over the first one.
+//! Measures members: joins to one large group over bare conditional writes, and deep pages in its list over
+//! the first page.
 
 use std::sync::Arc;
 
@@ -20,15 +21,15 @@ use crate::{
 const CALLERS: usize = 64;
 /// Adds that are under way at the same time.
 const ADDS: usize = 8;
-/// Entries of a page.
+/// Entries on a page.
 const PAGE: usize = 50;
 const MEMBERS_MAX: u32 = 1_000_000;
-/// Who owns each group.
+/// The user who owns each group.
 const OWNER: i64 = 1;
-/// Changes that a client which knows the group asks for.
+/// Changes that a client reads if it already knows the group.
 const CHANGES: i64 = 10;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&MEMBERS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
     over_keyspace(plan, results, &MEMBERS_DEEP_CQL, async |keyspace| {
@@ -45,8 +46,8 @@ async fn deep_in_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     Ok(pairs)
 }
 
-/// Joins a second of one group, of many callers, compared with as many rows that one caller writes into one partition,
-/// each under a condition. No user may be lost or counted twice.
+/// Joins a second to one group by many callers, compared with as many rows that one caller writes into one
+/// partition, each under a condition. No user may be lost or counted twice.
 async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let (store, group) = (&keyspace.stores.members, GroupId::new(1)?);
     change(store, group, MemberChange::AddFounder(UserId::new(OWNER)?)).await?;
@@ -76,7 +77,7 @@ async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     Ok(pairs)
 }
 
-/// Times pages of the members of a large group: the first ones, and the last ones.
+/// Times member pages in a large group: the first pages, and the last pages.
 async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>>> {
     let (group, members) = (GroupId::new(1)?, plan.size(100_000, 500));
     fill(store, group, members).await?;
@@ -91,7 +92,7 @@ async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>
     .await
 }
 
-/// A group with the members of all ids up to this one.
+/// Makes a group with all ids up to this one as members.
 async fn fill(store: &Arc<dyn MemberStore>, group: GroupId, members: i64) -> Result<()> {
     change(store, group, MemberChange::AddFounder(UserId::new(OWNER)?)).await?;
     let users = (OWNER + 1..=members).map(UserId::new).collect::<Result<Vec<_>, _>>()?;

@@ -22,7 +22,7 @@ use crate::{
     results::Results,
 };
 
-/// Keys of one call.
+/// Keys in one call.
 const BATCH: usize = 500;
 /// How long memory may take to be filled after the last answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,14 +33,14 @@ const KEPT: Duration = Duration::from_hours(24);
 /// moka as Kith uses it, and nothing around it.
 pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&MEMORY_HIT, hit(plan)).await?;
     results.row(&MEMORY_ENTRY_BYTES, entry_bytes(plan)).await?;
     made_bytes(plan, results).await
 }
 
-/// An empty moka.
+/// An empty moka cache.
 pub(crate) fn moka_cache() -> Moka {
     let weigh = |_: &i64, user: &Arc<User>| u32::try_from(user.weight()).unwrap_or(u32::MAX);
     moka::sync::Cache::builder()
@@ -57,7 +57,7 @@ pub(crate) fn kith_cache(loader: SameValueLoader<User>) -> (Node, TieredCache<i6
     (node, cache)
 }
 
-/// The same over another loader.
+/// Like `kith_cache`, but over another loader.
 pub(crate) fn made_cache<K: Key, V: fmt::Debug + Send + Sync + 'static, F>(
     loader: MadeLoader<F>,
     weight: fn(&V) -> usize,
@@ -117,7 +117,7 @@ impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for SameValueLoader<V
 /// until it is.
 ///
 /// # Errors
-/// When a read fails, or memory does not come to hold every key.
+/// If a read fails, or memory does not hold every key in time.
 pub(crate) async fn fill<K: Key, V: fmt::Debug + Send + Sync + 'static>(
     node: &Node,
     cache: &TieredCache<K, V>,
@@ -150,8 +150,8 @@ async fn hit(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let entry = cache.get(key).await?.context("a key was lost")?;
         ensure!(entry.tier == Tier::Memory, "a key is not in memory");
     }
-    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the processor
-    // reads ahead. Real requests have no such order.
+    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the
+    // processor reads ahead. Real requests have no such order.
     let asked = people::shuffled(records, 2);
     let passes = plan.size(20, 1);
     interleave(plan.rounds, async |side| match side {
@@ -188,7 +188,7 @@ async fn entry_bytes(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     interleave(rounds(plan), async |side| Ok(in_a_process(plan, side.of("moka", "kith"))?.0)).await
 }
 
-/// Records of their own; the baseline is what the memory tier counts for them.
+/// Measures distinct records; the baseline is what the memory tier counts for them.
 async fn made_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let claims: [(&Claim, &str); 3] =
         [(&USER_BYTES, "user"), (&MEMBERSHIP_BYTES, "membership"), (&ABSENCE_BYTES, "absence")];
@@ -214,7 +214,7 @@ fn rounds(plan: &Plan) -> usize {
     plan.rounds.min(plan.size(5, 1))
 }
 
-/// By how many bytes a process grows for an entry, and what is counted.
+/// Returns how many bytes a process grows for an entry, and how many are counted.
 fn in_a_process(plan: &Plan, kind: &str) -> Result<(f64, f64)> {
     let entries = plan.size("1000000", "50000");
     let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;

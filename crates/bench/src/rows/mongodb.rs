@@ -1,4 +1,4 @@
-//! The store of a cluster over the driver of MongoDB.
+//! A cluster's store over the MongoDB driver.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use crate::{
     results::Results,
 };
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
@@ -51,7 +51,7 @@ async fn measure(
     results.row(&UPDATE_MONGODB, compare_updates(plan, &tiered, raw, users)).await
 }
 
-/// A database of the run's own with users in it, and both ways to it.
+/// A separate database with users in it, and both ways to it.
 #[derive(Debug)]
 pub(super) struct FilledDatabase {
     pub(super) stores: Stores,
@@ -79,7 +79,7 @@ impl FilledDatabase {
     }
 }
 
-/// A database as the driver opens it, with the concerns of Kith.
+/// A database as the driver opens it, with Kith's concerns.
 pub(super) async fn durable_database(kith: &MongoOptions) -> Result<Database> {
     let mut options = ClientOptions::parse(&kith.uri).await?;
     options.max_pool_size = Some(kith.pool_max);
@@ -89,14 +89,14 @@ pub(super) async fn durable_database(kith: &MongoOptions) -> Result<Database> {
     Ok(Client::with_options(options)?.database(&kith.database))
 }
 
-/// What one would write by hand with the driver.
+/// The commands that a service would write by hand with the driver.
 #[derive(Debug)]
 pub(super) struct RawUsers {
     pub(super) database: Database,
     users: Collection<Document>,
 }
 
-/// A user as it is stored, decoded as the driver does it.
+/// A user as stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
 #[expect(dead_code, reason = "decoding is what is measured")]
 pub(super) struct Document {

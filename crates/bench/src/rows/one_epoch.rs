@@ -1,4 +1,4 @@
-//! What keepers of copies in Redis are over where no node follows it: one epoch of one server.
+//! Replaces the epochs for code that keeps copies in Redis where no node follows it: one epoch on one server.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A thread that writes to a file of SQLite by hand: it takes all that waits, and answers after the commit.
+//! A thread that writes to a SQLite file by hand: it takes all that waits, and answers after the commit.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use kith_store_sqlite::SqliteOptions;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-/// Opens a file with the settings of the store for what is written.
+/// Opens a file with the store's write settings.
 pub(super) fn open_durable(options: &SqliteOptions) -> Result<Connection> {
     let connection = Connection::open(&options.path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -17,7 +17,7 @@ pub(super) fn open_durable(options: &SqliteOptions) -> Result<Connection> {
     Ok(connection)
 }
 
-/// The queue of such a thread, which ends with the first failure.
+/// The queue for such a thread, which ends with the first failure.
 #[derive(Debug)]
 pub(super) struct RawWriter<T, R>(Sender<QueuedWrite<T, R>>);
 
@@ -28,8 +28,8 @@ struct QueuedWrite<T, R> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> RawWriter<T, R> {
-    /// At most `queue` writes wait, and `batch_max` are in one transaction, in which `write_all` writes them. It returns an answer
-    /// for each.
+    /// Starts the thread. At most `queue` writes wait, and `batch_max` are in one transaction, in which
+    /// `write_all` writes them. It returns an answer for each.
     pub(super) fn start(
         connection: Connection,
         queue: usize,

@@ -17,7 +17,7 @@ pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99]) {
         return Ok(());
@@ -32,14 +32,13 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     servers.kith.check_tier().await
 }
 
-/// Both servers.
 #[derive(Debug)]
 struct Servers {
     kith: LoadedServer,
     echo: LoadedServer,
 }
 
-/// What one server did under all the load that it can take.
+/// One server's results under all the load that it can take.
 #[derive(Clone, Copy, Debug)]
 struct Saturated {
     cpu_micros: f64,
@@ -74,7 +73,7 @@ impl Servers {
         .await
     }
 
-    /// Gives each server half of what it can do, at a fixed rate.
+    /// Gives each server half the calls that it can do, at a fixed rate.
     async fn p99_at_half(&self, plan: &Plan, saturation: &[Pair<f64>]) -> Result<Vec<Pair<f64>>> {
         let half = |of: fn(&Pair<f64>) -> f64| median(saturation.iter().map(of).collect()) / 2.0;
         let (echo_rate, kith_rate) = (half(|pair| pair.baseline), half(|pair| pair.kith));

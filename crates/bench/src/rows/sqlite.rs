@@ -22,7 +22,7 @@ use crate::{
 /// Callers that change users at the same time.
 const CALLERS: usize = 64;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&STORE_ONE_SQLITE, &STORE_100_SQLITE]) {
         reads(plan, results).await?;
@@ -44,7 +44,7 @@ async fn reads(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Each side writes a file of its own, made alike.
+/// Each side writes to its own file, made alike.
 async fn updates(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let users = plan.size(20_000, 400);
     let (ours, theirs) = (filled(users).await?, filled(users).await?);
@@ -62,7 +62,7 @@ async fn updates(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     Ok(pairs)
 }
 
-/// Lets every caller change `writes` users, one after the other.
+/// Lets every caller change `writes` users in sequence.
 async fn writes_a_second<U: Updates>(writer: &Arc<U>, users: i64, writes: usize) -> Result<f64> {
     let ids: Arc<[i64]> = people::shuffled(users, 1).into();
     let callers = at_once(CALLERS, |caller| {

@@ -1,4 +1,4 @@
-//! What the rows of both stores have in common: reads and changes, through the tiers and bare.
+//! The common part of the rows for both stores: reads and changes, through the tiers and bare.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -23,22 +23,22 @@ use crate::{
     ratio::{Pair, Pieces, Side, interleave},
 };
 
-/// Ids of one batch.
+/// Ids in one batch.
 pub(super) const BATCH: usize = 100;
 const LONG: Duration = Duration::from_secs(10);
-/// Of changes.
+/// The limits for changes.
 const LIMITS: WriteLimits =
     WriteLimits { at_once: 256, wait: Duration::from_secs(1), takes: LONG, answer: LONG };
 
-/// One side of a row that reads.
+/// One side in a row that reads.
 pub(super) trait Reads: Send + Sync + 'static {
-    /// What was read.
+    /// The result of a read.
     type Read: Send;
-    /// Reads one user, or [`BATCH`] in one query. All of them exist.
+    /// Reads one user, or [`BATCH`] in one query. All users exist.
     fn read(&self, ids: &[i64]) -> impl Future<Output = Result<Self::Read>> + Send;
 }
 
-/// One side of a row that writes.
+/// One side in a row that writes.
 pub(super) trait Updates: Send + Sync + 'static {
     /// Gives a user another shown name, durably, and returns when the record has been read back.
     fn rename(&self, id: i64, nick_name: String) -> impl Future<Output = Result<()>> + Send;
@@ -54,7 +54,7 @@ pub(super) struct Tiered {
 }
 
 impl Tiered {
-    /// Empty.
+    /// An empty cache over the store.
     pub(super) fn over(store: &Arc<dyn UserStore>) -> Arc<Self> {
         let (node, policy) = (Node::local(1), Policy::new("user", User::weight));
         let cache = TieredCache::new(&node, policy, Arc::new(UserLoader(Arc::clone(store))));
@@ -71,8 +71,8 @@ impl Tiered {
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }
 
-    /// Drops these users from all tiers before the store, and has memory tidied up: it is cold then, but no larger or smaller
-    /// than that of a node that has run for a while.
+    /// Drops these users from all tiers before the store, and has memory tidied up: it is cold then, but no
+    /// larger or smaller than that of a node that has run for a while.
     pub(super) async fn forget(&self, ids: &[i64]) -> Result<()> {
         let keys: Vec<_> = ids.iter().map(|id| Ok((UserId::new(*id)?, None))).collect::<Result<_>>()?;
         self.cache.invalidate(&keys).await?;
@@ -120,28 +120,28 @@ fn put(user: &Arc<User>) -> Change<User> {
 /// How much is read in a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadSizes {
-    /// Users of one read: 1 or [`BATCH`].
+    /// Users in one read: 1 or [`BATCH`].
     pub(super) batch: usize,
     pub(super) pieces: usize,
-    /// Reads of each piece.
+    /// Reads in each piece.
     pub(super) reads: usize,
 }
 
 impl ReadSizes {
-    /// Reads of one user.
+    /// Sizes for reads of one user.
     pub(super) const fn one(plan: &Plan) -> Self {
         let (pieces, reads) = plan.size((20, 100), (1, 10));
         Self { batch: 1, pieces, reads }
     }
 
-    /// Reads of a hundred users.
+    /// Sizes for reads of a hundred users.
     pub(super) const fn many(plan: &Plan) -> Self {
         let (pieces, reads) = plan.size((10, 10), (1, 2));
         Self { batch: BATCH, pieces, reads }
     }
 }
 
-/// Times reads one after the other, each of other ids, which the tiers do not have.
+/// Times sequential reads, each with other ids, which the tiers do not have.
 pub(super) async fn compare_reads<R: Reads>(
     plan: &Plan,
     tiered: &Arc<Tiered>,
@@ -164,9 +164,9 @@ pub(super) async fn compare_reads<R: Reads>(
     .await
 }
 
-/// Microseconds of a read. Runs on a worker of the runtime, as calls to a node do. What was read is held to
-/// the end: memory keeps it on one side, and on the other the allocator must not get the same warm bytes
-/// back for every read.
+/// Microseconds for a read. Runs on a runtime worker, as calls to a node do. The results are held to the end:
+/// memory keeps them on one side, and on the other the allocator must not get the same warm bytes back for
+/// every read.
 async fn time_reads<R: Reads>(reader: Arc<R>, ids: Vec<i64>, sizes: ReadSizes) -> Result<f64> {
     let ReadSizes { batch, pieces, reads } = sizes;
     let timing = tokio::spawn(async move {
@@ -183,7 +183,7 @@ async fn time_reads<R: Reads>(reader: Arc<R>, ids: Vec<i64>, sizes: ReadSizes) -
     timing.await?
 }
 
-/// Times changes one after the other, each of another user.
+/// Times sequential changes, each for another user.
 pub(super) async fn compare_updates<U: Updates>(
     plan: &Plan,
     tiered: &Arc<Tiered>,
@@ -201,7 +201,7 @@ pub(super) async fn compare_updates<U: Updates>(
     .await
 }
 
-/// Microseconds of a change out of many, one after the other.
+/// Microseconds for a change among many sequential changes.
 async fn time_updates<U: Updates>(
     writer: Arc<U>,
     ids: Vec<i64>,

@@ -1,4 +1,5 @@
-//! What the edge costs a stream that is always sending, over a bare tonic server that sends the same messages.
+//! Measures the edge's cost for a stream that is always sending, over a bare tonic server that sends the same
+//! messages.
 
 use anyhow::{Result, ensure};
 use kith_proto::user::v1::{ExportUsersRequest, user_service_client::UserServiceClient};
@@ -11,7 +12,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&STREAM_CHECK_CPU) {
         return Ok(());
@@ -37,7 +38,7 @@ impl StreamStage {
         Ok(Self { server, client })
     }
 
-    /// Processor time of the server for each message of a stream, in microseconds.
+    /// Processor time that the server takes for each message on a stream, in microseconds.
     async fn micros_a_message(&self, messages: u32) -> Result<f64> {
         let before = self.server.cpu_seconds()?;
         let request = ExportUsersRequest { after_user_id: messages.into() };

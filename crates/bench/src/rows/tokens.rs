@@ -1,5 +1,5 @@
-//! What the token of a user costs: a call whose token is known, over one with a key; and a token that is seen for the first time, over
-//! the verification of its signature alone.
+//! Measures a user token's cost: a call whose token is known, over a call with a key; and a token that is
+//! seen for the first time, over verifying its signature alone.
 
 use std::{
     fs,
@@ -29,14 +29,14 @@ const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let signer = Signer::new()?;
     results.row(&TOKEN_COST_CPU, cost(plan, &signer)).await?;
     results.row(&TOKEN_FIRST, first(plan, &signer)).await
 }
 
-/// An issuer of tokens.
+/// Issues tokens for the bench.
 struct Signer(Ed25519KeyPair);
 
 impl Signer {
@@ -61,7 +61,7 @@ impl Signer {
     }
 }
 
-/// Processor time of a call by a user / by a caller, on one node.
+/// Processor time for a call by a user / by a caller, on one node.
 async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let folder = TempDir::new()?;
     let (config, jwks) = (folder.path().join("kith.toml"), folder.path().join("jwks.json"));
@@ -89,7 +89,7 @@ async fn first(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let parts: Vec<(&str, Vec<u8>)> = parts.collect::<Result<_>>()?;
     let key = UnparsedPublicKey::new(&ED25519, signer.0.public_key());
     interleave(plan.rounds, async |side| {
-        // With an empty table.
+        // The table of known tokens is empty.
         let known = Tokens::new(vec![issuer(signer)?]);
         let begun = Instant::now();
         match side {

@@ -1,4 +1,5 @@
-//! Calls that have to be done for a row: a busy machine may answer late, and the time of a repeated call counts.
+//! Repeats calls that have to be done for a row: a busy machine may answer late, and the time of a repeated
+//! call counts.
 
 use std::time::Duration;
 

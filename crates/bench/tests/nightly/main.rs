@@ -1,4 +1,4 @@
-//! The comparison works: the same faults are done to every scheme, and what is to be seen of them is seen.
+//! The comparison works: the same faults are done to every scheme, and their effects are observed.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,5 +1,5 @@
-//! Plots of what changes over time, and the page that they are on: HTML with its styles and drawings inside, which
-//! needs nothing else. Colours follow what the reader prefers, light or dark.
+//! Plots of values over time, and their page: a self-contained HTML file with styles and drawings. Colours
+//! follow the reader's preference, light or dark.
 
 mod page;
 mod scale;
@@ -8,63 +8,63 @@ use scale::{BOTTOM, HEIGHT, Scale, TOP, WIDTH};
 
 pub use page::{escaped, page, table};
 
-/// So many lines have a colour of their own.
+/// How many lines have distinct colours.
 pub const COLOURS: usize = 4;
 
 /// Lines over one time.
 #[derive(Clone, Debug, Default)]
 pub struct Plot<'a> {
-    /// What it shows, for those who do not see it.
+    /// Describes the plot for readers who do not see it.
     pub title: &'a str,
-    /// What the seconds are counted from.
+    /// Names the moment from which the seconds are counted.
     pub since: &'a str,
     /// How long it lasts, in seconds.
     pub seconds: f64,
-    /// Those above hide those below: the last one is on top.
+    /// A line hides the lines before it: the last line is on top.
     pub lines: Vec<Line<'a>>,
     /// Times that are grey.
     pub shades: Vec<Shade<'a>>,
-    /// What may not be passed, and when.
+    /// The limits of the values, each with its time.
     pub bounds: Vec<Bound>,
 }
 
-/// A value for each slot of time.
+/// A value for each time slot.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     /// Below [`COLOURS`].
     pub colour: usize,
-    /// What the legend says.
+    /// The name in the legend.
     pub name: &'a str,
     /// How long a slot is, in seconds.
     pub slot: f64,
-    /// In seconds, of the first slot first.
+    /// Values in seconds, for the first slot first.
     pub values: Vec<f64>,
 }
 
 /// A time that is grey, in seconds.
 #[derive(Clone, Debug)]
 pub struct Shade<'a> {
-    /// What it is.
+    /// The name of the time span.
     pub name: &'a str,
-    /// Its begin.
+    /// When it begins.
     pub from: f64,
-    /// Its end.
+    /// When it ends, in seconds.
     pub until: f64,
 }
 
-/// What may not be passed between two times, in seconds.
+/// A limit that applies between two times, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Its begin.
+    /// When it begins.
     pub from: f64,
-    /// Its end.
+    /// When it ends, in seconds.
     pub until: f64,
     /// The highest value meanwhile.
     pub most: f64,
 }
 
 impl Plot<'_> {
-    /// As an element of a page.
+    /// Renders the plot as an SVG element for a page.
     pub fn svg(&self) -> String {
         let (scale, title) = (self.scale(), escaped(self.title));
         let mut svg = format!(
@@ -84,7 +84,7 @@ impl Plot<'_> {
     }
 }
 
-/// Names the lines of plots by their colours.
+/// Names the lines in plots by their colours.
 pub fn legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> String {
     let entry = |(colour, name): (usize, &str)| {
         format!("<span><i class=\"l{}\"></i>{}</span>", colour % COLOURS, escaped(name))

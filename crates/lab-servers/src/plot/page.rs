@@ -1,4 +1,4 @@
-//! The HTML page of a report: styles, title and tables. The body is inserted as HTML; all other text is
+//! The HTML page for a report: styles, title and tables. The body is inserted as HTML; all other text is
 //! escaped.
 
 const STYLE: &str = ":root{color-scheme:light dark;--ink:#222;--soft:#555;--paper:#fff;--shade:#ebebeb;--step:#ddd;\
@@ -42,7 +42,7 @@ pub fn escaped(text: &str) -> String {
     html
 }
 
-/// A table of plain text.
+/// A table with plain text.
 pub fn table<const COLUMNS: usize>(
     caption: &str,
     head: &[&str; COLUMNS],
@@ -58,7 +58,7 @@ pub fn table<const COLUMNS: usize>(
     )
 }
 
-/// What does not hold is not to be overlooked.
+/// A result that does not hold must not be overlooked.
 fn cell(text: &str) -> String {
     let class = if text == "NO" { " class=\"no\"" } else { "" };
     format!("<td{class}>{}</td>", escaped(text))

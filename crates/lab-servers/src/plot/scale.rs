@@ -1,7 +1,7 @@
 //! The axes of a plot: the mapping from seconds to SVG pixels, with ten round steps on each axis. Values
 //! outside an axis are clamped to it.
 
-/// Of a plot, in pixels: the whole, and the part where the lines are.
+/// The size in pixels: the whole plot, and the part where the lines are.
 pub(super) const WIDTH: f64 = 900.0;
 pub(super) const HEIGHT: f64 = 300.0;
 pub(super) const LEFT: f64 = 60.0;
@@ -9,13 +9,13 @@ pub(super) const RIGHT: f64 = 880.0;
 pub(super) const TOP: f64 = 20.0;
 pub(super) const BOTTOM: f64 = 250.0;
 
-/// What ten steps of an axis may be apart, in seconds.
+/// The possible lengths for ten steps on an axis, in seconds.
 const STEPS: [f64; 21] = [
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0,
     500.0, 1_000.0, 2_000.0, 5_000.0,
 ];
 
-/// How wide and how high a plot is: ten steps of so many seconds.
+/// A plot's width and height: ten steps with these seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     across: f64,
@@ -23,7 +23,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// With round steps, of which ten are not less than these seconds.
+    /// Chooses round steps, so that ten of them are not less than these seconds.
     pub(super) fn of(seconds: f64, highest: f64) -> Self {
         Self { across: step(seconds), up: step(highest) }
     }

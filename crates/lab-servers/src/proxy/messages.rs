@@ -1,4 +1,4 @@
-//! What was published, found among the answers of Redis, and what is done with it.
+//! Finds published messages among the answers from Redis, and tampers with them.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use rand::Rng as _;
 use super::Link;
 use crate::resp;
 
-/// What happens to published messages, each at random.
+/// How published messages are tampered with, each at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tampering {
-    /// Nothing.
+    /// Messages pass unchanged.
     Nothing,
-    /// One in so many is lost.
+    /// One message in this many is lost.
     Lose(u32),
-    /// Each comes so many times.
+    /// Each message is delivered this many times.
     Repeat(u32),
-    /// One in so many is held back by up to this time, and others overtake it.
+    /// One message in this many is held back by up to this time, and others overtake it.
     Reorder(u32, Duration),
 }
 
-/// What is done with one message.
+/// The action for one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageAction {
     Pass,
@@ -29,11 +29,11 @@ pub(super) enum MessageAction {
     Delay(Duration),
 }
 
-/// A part of the answers.
+/// A part of an answer.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// It is one published message, whole.
+    /// Whether the piece is exactly one published message.
     pub(super) message: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Piece {
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     incomplete: Vec<u8>,
-    /// The answers are of another protocol: all goes through as it comes.
+    /// The answers belong to another protocol: everything passes through unchanged.
     is_opaque: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A TCP proxy whose links can be cut, frozen, slowed or made to lie at any moment: one for each node and
-//! purpose, so that a fault meets exactly what it is meant for.
+//! A TCP proxy whose links can be cut, frozen, slowed or made to lie at any moment. There is one for each
+//! node and purpose, so that a fault meets exactly what it is meant for.
 
 mod messages;
 mod pipe;
@@ -26,21 +26,21 @@ use tokio::{
 pub use messages::Tampering;
 use pipe::{Direction, Pipe};
 
-/// What a proxy does with bytes, of connections there are and of those to come.
+/// How a proxy treats bytes on present and future connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They go through.
+    /// Bytes pass unchanged.
     Pass,
     /// Connections are reset; those to come at once.
     Refuse,
-    /// No data flow either way, and connections stay open: half open. New ones are accepted and held. What was held is
-    /// sent afterwards.
+    /// No data flow either way, and connections stay open: half open. New connections are accepted and held.
+    /// All held data is sent afterwards.
     Freeze,
-    /// Requests reach the server, and its answers are held. What was held is sent afterwards.
+    /// Requests reach the server, and its answers are held. All held data is sent afterwards.
     HoldAnswers,
     /// Answers come later by a time between these, at random, in their order; as many as come.
     Late(Duration, Duration),
-    /// No piece is larger than so many bytes.
+    /// Bytes pass in pieces with at most this many bytes.
     Slice(usize),
 }
 
@@ -54,19 +54,19 @@ impl Mode {
     }
 }
 
-/// A proxy on a port of its own. Dropping it takes its connections down.
+/// A proxy on its own port. Dropping it takes its connections down.
 pub struct Proxy {
     address: SocketAddr,
     link: Arc<Link>,
     accepting: JoinHandle<()>,
 }
 
-/// What happens to connections, by what they are for.
+/// How connections are treated, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modes {
-    /// Those that ask and are answered.
+    /// The mode for connections that send commands.
     data: Mode,
-    /// Those that have subscribed.
+    /// The mode for connections that have subscribed.
     subscriptions: Mode,
 }
 
@@ -76,13 +76,13 @@ impl Modes {
     }
 }
 
-/// What the connections of a proxy share.
+/// The state that a proxy's connections share.
 struct Link {
     target: Mutex<SocketAddr>,
     modes: watch::Sender<Modes>,
-    /// Counts what ends the connections there are.
+    /// Increases when all existing connections must end.
     cuts: watch::Sender<u64>,
-    /// `None`: what is published is not looked for.
+    /// `None`: the proxy does not look for published messages.
     tampering: Mutex<Option<Tampering>>,
     random: Mutex<SmallRng>,
     accepted: AtomicU64,
@@ -99,7 +99,7 @@ impl Proxy {
         Self::listen(target, seed, None).await
     }
 
-    /// The same for connections that subscribe: what is published can be tampered with.
+    /// Like [`Self::start`], but for connections that subscribe: published messages can be tampered with.
     ///
     /// # Errors
     /// When there is no port.
@@ -124,13 +124,13 @@ impl Proxy {
         Ok(Self { address, link, accepting })
     }
 
-    /// Where it listens.
+    /// The address that the proxy listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it does this.
+    /// Sets the mode for all connections from now on.
     pub fn set(&self, mode: Mode) {
         self.link.modes.send_replace(Modes { data: mode, subscriptions: mode });
         if mode == Mode::Refuse {
@@ -138,29 +138,29 @@ impl Proxy {
         }
     }
 
-    /// The same of connections that have subscribed, or do, and of no others.
+    /// Like [`Self::set`], but only for connections that have subscribed, or do so later.
     pub fn set_subscriptions(&self, mode: Mode) {
         self.link.modes.send_modify(|modes| modes.subscriptions = mode);
     }
 
-    /// The same of all others.
+    /// Like [`Self::set`], but only for connections that do not subscribe.
     pub fn set_data(&self, mode: Mode) {
         self.link.modes.send_modify(|modes| modes.data = mode);
     }
 
-    /// Resets the connections there are; new ones are as the mode says.
+    /// Resets all existing connections. New connections follow the mode.
     pub fn cut(&self) {
         self.link.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// From now on this happens to what is published. Of a proxy that was not made for it: nothing.
+    /// Tampers with published messages from now on. Has no effect on a proxy that was not made for it.
     pub fn tamper(&self, with: Tampering) {
         if let Some(tampering) = self.link.tampering.lock().as_mut() {
             *tampering = with;
         }
     }
 
-    /// New connections go there; those there are stay.
+    /// Connects new connections to this target. Existing connections stay.
     pub fn aim(&self, target: SocketAddr) {
         *self.link.target.lock() = target;
     }
@@ -171,7 +171,7 @@ impl Proxy {
         self.link.accepted.load(Ordering::Relaxed)
     }
 
-    /// Connections there are.
+    /// The number of existing connections.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.link.open.load(Ordering::Relaxed)
@@ -209,7 +209,7 @@ impl Link {
 async fn accept(listener: TcpListener, link: Arc<Link>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Out of files, say; the next one may find room.
+            // The process may be out of files: the next connection may find room.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -231,7 +231,7 @@ async fn connection(mut client: TcpStream, link: Arc<Link>, mut cuts: watch::Rec
         }
     };
     if !orderly {
-        // It may be gone already.
+        // The connection may be gone already.
         drop(client.set_zero_linger());
     }
     link.open.fetch_sub(1, Ordering::Relaxed);

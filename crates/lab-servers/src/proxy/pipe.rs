@@ -1,4 +1,4 @@
-//! One direction of one connection.
+//! One direction in one connection.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,19 @@ use super::{
 
 /// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
-/// Above so many bytes that wait here, no more are read: the sender finds its way blocked, as on a real link.
+/// If more than this many bytes wait here, no more are read: the sender finds its way blocked, as on a real
+/// link.
 const HELD_MAX: usize = 1 << 20;
 
-/// The command by which a connection becomes one of subscriptions.
+/// The command by which a connection becomes a subscription.
 const SUBSCRIBE: &[u8] = b"\r\nSUBSCRIBE\r\n";
 
-/// Where bytes go to.
+/// The direction in which bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// The server.
+    /// Towards the server.
     ToServer,
-    /// The client.
+    /// Towards the client.
     ToClient,
 }
 
@@ -42,10 +43,10 @@ pub(super) struct Pipe<'a> {
     waiting: BTreeMap<(Instant, u64), Vec<u8>>,
     held: usize,
     queued: u64,
-    /// When the last of what keeps its order goes on.
+    /// When the last part that keeps its order goes on.
     last: Instant,
     pieces: Option<Pieces>,
-    /// Whether the connection has subscribed, known to both ways of it.
+    /// Whether the connection has subscribed, known to both its directions.
     subscribed: &'a AtomicBool,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Pipe<'a> {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        // Clients send the command in a segment of its own, after their connection is established.
+        // Clients send the command in a separate segment, after their connection is established.
         if self.direction == Direction::ToServer
             && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE)
         {
@@ -132,7 +133,7 @@ impl<'a> Pipe<'a> {
         }
     }
 
-    /// Lets bytes wait for their turn, and those that others may overtake for so long beyond it.
+    /// Lets bytes wait for their turn. Bytes that others may overtake wait `beyond` longer.
     fn queue(&mut self, bytes: Vec<u8>, beyond: Duration) {
         let late = match self.mode() {
             Mode::Late(least, most) if self.direction == Direction::ToClient => {

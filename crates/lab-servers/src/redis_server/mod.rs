@@ -1,4 +1,4 @@
-//! Servers of Redis that a test may do anything to: kill, stop, fill, swap, promote.
+//! Redis servers that a test may do anything to: kill, stop, fill, swap, promote.
 
 mod persistence;
 mod process;
@@ -28,13 +28,13 @@ const DUMP: &str = "dump.rdb";
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How long an answer may take that is not waited for.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Between two looks at whether something is so yet.
+/// The pause between two checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
 /// Ports tried before it is given up: another program may take one between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// A Redis in a process of its own, without persistence but for dumps that are asked for. It ends with the
-/// value, and with this process however that ends.
+/// A Redis in a separate process, without persistence except for requested dumps. It ends with the value, and
+/// with this process however that ends.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
@@ -45,10 +45,10 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts one on a free port and waits until it answers. Options are as on the command line, without
+    /// Starts a server on a free port and waits until it answers. Options are as on the command line, without
     /// dashes: `("maxmemory", "50mb")`.
     ///
-    /// The program is the one that `KITH_TEST_REDIS_SERVER` names, else `redis-server` on the path.
+    /// The program is the file that `KITH_TEST_REDIS_SERVER` names, else `redis-server` on the path.
     ///
     /// # Errors
     /// When there is no such program, or it does not answer.
@@ -68,22 +68,22 @@ impl RedisServer {
         Err(failed)
     }
 
-    /// Where it answers.
+    /// The address that the server listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// The same as an address for clients.
+    /// The address in the form that clients take.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// The answer to one command, over a connection of its own.
+    /// Sends one command over a new connection and returns the answer.
     ///
     /// # Errors
-    /// When there is none within 5 s, or it is an error.
+    /// If there is no answer within 5 s, or it is an error.
     pub async fn ask<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Value> {
         let first = words.first().map(|word| String::from_utf8_lossy(word.as_ref())).unwrap_or_default();
         let asked = timeout(ANSWER_WITHIN, ask(self.address(), words)).await;
@@ -93,7 +93,7 @@ impl RedisServer {
         }
     }
 
-    /// A line of `INFO`.
+    /// Reads a line from `INFO`.
     ///
     /// # Errors
     /// When there is no answer or no such line.
@@ -101,7 +101,7 @@ impl RedisServer {
         line(&self.ask(&["INFO"]).await?, name).with_context(|| format!("INFO has no {name}"))
     }
 
-    /// Ends it at once, as `kill -9` does; what it held is gone.
+    /// Ends it at once, as `kill -9` does. Its data is lost.
     pub fn kill(&mut self) {
         self.process = None;
     }
@@ -125,7 +125,7 @@ impl RedisServer {
     /// Kills it if it runs, and starts it on the same port: empty, or with a dump.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Like [`Self::start`].
     pub async fn restart(&mut self, dump: Option<&[u8]>) -> Result<()> {
         self.kill();
         let file = self.folder.path().join(DUMP);
@@ -138,7 +138,7 @@ impl RedisServer {
         self.until("answer", pong).await
     }
 
-    /// All that it holds, as a file that another can start with.
+    /// Dumps all its data into a file that another server can start with.
     ///
     /// # Errors
     /// When it cannot write it down.
@@ -147,12 +147,12 @@ impl RedisServer {
         Ok(fs::read(self.folder.path().join(DUMP))?)
     }
 
-    /// Another one that follows this one, once it has caught up.
+    /// Starts another server that follows this one, and waits until it has caught up.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// Like [`Self::start`].
     pub async fn replica(&self) -> Result<Self> {
-        // Without a disk and without waiting for others who might come too.
+        // It needs no disk and does not wait for other replicas that might come.
         let quick = [("repl-diskless-sync", "yes"), ("repl-diskless-sync-delay", "0")];
         for (name, value) in quick {
             self.ask(&["CONFIG", "SET", name, value]).await?;
@@ -165,7 +165,7 @@ impl RedisServer {
         Ok(replica)
     }
 
-    /// Makes a replica a server of its own.
+    /// Makes a replica an independent server.
     ///
     /// # Errors
     /// When it does not answer.
@@ -183,7 +183,7 @@ impl RedisServer {
         self.ask(&["CONFIG", "SET", "maxmemory", most]).await.map(drop)
     }
 
-    /// The number of its process.
+    /// The server's process id.
     ///
     /// # Errors
     /// When it does not run.
@@ -191,7 +191,7 @@ impl RedisServer {
         Ok(self.running()?.id())
     }
 
-    /// What it has written to its log so far.
+    /// The server's log so far.
     ///
     /// # Errors
     /// When that cannot be read.
@@ -225,7 +225,7 @@ fn text(text: &str) -> Value {
     Value::Text(text.as_bytes().to_vec())
 }
 
-/// The value of a `name:value` line.
+/// The value in a `name:value` line.
 fn line(answer: &Value, name: &str) -> Option<String> {
     let answer = answer.text()?;
     let found = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! What a server keeps on a disk: a log of what was written, from which it goes on after its death.
+//! The data that a server keeps on a disk: a log of its writes, from which it goes on after its death.
 
 use std::{
     fs::{self, File},
@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result};
 
 use super::RedisServer;
 
-/// Folder of the log, within that of the server.
+/// The log's folder, within the server's folder.
 const LOG: &str = "appendonlydir";
 /// Writes a log, and syncs it to the disk once a second. A log whose end is cut off is loaded.
 const OPTIONS: [(&str, &str); 3] =
     [("appendonly", "yes"), ("appendfsync", "everysec"), ("aof-load-truncated", "yes")];
 
 impl RedisServer {
-    /// From now on it logs what is written, and a [`restart`](Self::restart) goes on from the log.
+    /// Logs all writes from now on, and a [`restart`](Self::restart) goes on from the log.
     ///
     /// # Errors
     /// When it does not answer.
@@ -25,14 +25,14 @@ impl RedisServer {
             self.ask(&["CONFIG", "SET", name, value]).await?;
             self.options.extend([format!("--{name}"), value.to_owned()]);
         }
-        // What it had before is part of the log once that was written again.
+        // The log contains the earlier data once it was rewritten.
         self.until("begin its log", async |server: &Self| {
             Ok(server.info("aof_rewrite_in_progress").await? == "0")
         })
         .await
     }
 
-    /// The same in this folder, as long as the server runs.
+    /// Like [`Self::keep_log`], but in this folder, as long as the server runs.
     ///
     /// # Errors
     /// If it does not answer, or cannot write there.
@@ -44,7 +44,7 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Takes so many bytes from the end of the log of a server that was killed: what a loss of power does.
+    /// Cuts so many bytes off the end of a killed server's log, as a loss of power does.
     ///
     /// # Errors
     /// When there is no log.

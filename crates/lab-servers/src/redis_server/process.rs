@@ -6,10 +6,10 @@ use crate::child::ChildProcess;
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
-/// Its log, in its folder.
+/// The file name for its log, in its folder.
 pub(super) const LOG: &str = "redis.log";
 
-/// Starts a server on this port, without persistence but for what the options say.
+/// Starts a server on this port, without persistence unless the options enable it.
 pub(super) fn start(port: u16, folder: &Path, options: &[String]) -> Result<ChildProcess> {
     let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
     let program = program.unwrap_or_else(|| OsString::from("redis-server"));

@@ -1,4 +1,4 @@
-//! What was published is lost, repeated and held back; answers never are.
+//! Published messages are lost, repeated and held back; answers never are.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn publish_numbers(server: &RedisServer, proxy: &Proxy, tampering: Tamperi
     for number in 0..count {
         server.ask(&["PUBLISH", "news", &number.to_string()]).await.unwrap();
     }
-    // What is held back comes first, and the proxy has read all by then.
+    // Held messages come first, and the proxy has read all by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     proxy.tamper(Tampering::Nothing);
     server.ask(&["PUBLISH", "news", "end"]).await.unwrap();
@@ -143,7 +143,7 @@ async fn refusing_subscriptions_resets_only_those() {
     assert!(answers(&mut asks, &["PING"]).await);
     let mut reconnected = connect().await.unwrap();
     assert!(answers(&mut reconnected, &["PING"]).await);
-    // Its word may come before its end.
+    // The text may arrive before the connection ends.
     reconnected.write_all(&resp::command(&["SUBSCRIBE", "news"])).await.unwrap();
     let ended = async { while reconnected.read(&mut [0; 256]).await.is_ok_and(|length| length > 0) {} };
     timeout(SOON, ended).await.expect("the new subscription ends");

@@ -1,4 +1,4 @@
-//! Nodes that know callers, and what becomes of their files.
+//! Nodes that know callers, and faults in their files.
 
 use std::{fs, time::Duration};
 
@@ -9,25 +9,25 @@ use crate::faults::{Node, Site};
 
 /// How long a node may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
-/// Of no node but those of a case.
+/// A key that only nodes in a case use.
 const KEY: &str = "a-key-of-the-laboratory-and-of-no-other-node\n";
-/// SHA-256 of a key that no one has.
+/// The SHA-256 of a key that no caller has.
 const DIGEST: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const TEN_DAYS: Duration = Duration::from_secs(10 * 24 * 3_600);
 
-/// What is done to the last node of a cluster.
+/// A fault in the last node of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CallersFault {
-    /// It needs a key, and those who call have none.
+    /// It needs a key, and the callers have no key.
     KeyNeeded,
-    /// A key of a caller ends in ten days.
+    /// A caller's key ends in ten days.
     KeyEndsSoon,
-    /// Its file of keys is empty after it has started.
+    /// Its key file becomes empty after the node has started.
     FileEmptied,
 }
 
 impl CallersFault {
-    /// Starts the node again, and returns once it serves as it is to.
+    /// Starts the node again with the fault, and returns once it serves.
     pub(super) async fn inject(self, site: &mut Site) -> Result<()> {
         let node = &mut site.members.last_mut().context("there is a node")?.node;
         node.end().await?;
@@ -50,7 +50,7 @@ impl CallersFault {
     }
 }
 
-/// By its health, which needs no key.
+/// Waits by its health service, which needs no key.
 async fn until_serving(node: &mut Node) -> Result<()> {
     wait::until("a node does not serve", SERVES_WITHIN, async || {
         node.ensure_alive()?;
@@ -59,7 +59,7 @@ async fn until_serving(node: &mut Node) -> Result<()> {
     .await
 }
 
-/// A file of callers with one key.
+/// A callers file with one key.
 fn ends_in(time: Duration) -> String {
     let end = humantime::format_rfc3339_seconds(std::time::SystemTime::now() + time).to_string();
     let day = end.split('T').next().unwrap_or_default();

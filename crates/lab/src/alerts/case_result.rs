@@ -1,4 +1,4 @@
-//! What a case has shown.
+//! The alerts that fired in a case.
 
 use std::time::Duration;
 
@@ -18,25 +18,26 @@ impl CaseResult {
         Self { case, begun, fired }
     }
 
-    /// The case.
+    /// The case that was run.
     #[must_use]
     pub const fn case(&self) -> &Case {
         &self.case
     }
 
-    /// Whether all alerts of the case fired, none before its fault, and none that the fault does not bring about.
+    /// Whether all of the case's alerts fired, none fired before its fault, and the fault explains all that
+    /// fired.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.missing().is_empty() && self.early().is_empty() && self.unexpected().is_empty()
     }
 
-    /// The alerts that fired, in the order of their names, and how long after the beginning of the fault each did;
-    /// at once for one that fired before.
+    /// The alerts that fired, ordered by name, each with the time from the fault's begin. An alert that fired
+    /// before the fault has a time of zero.
     pub fn fired(&self) -> impl Iterator<Item = (&str, Duration)> {
         self.fired.iter().map(|(alert, at)| (alert.as_str(), at.saturating_sub(self.begun)))
     }
 
-    /// Alerts of the case that did not fire.
+    /// The case's alerts that did not fire.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         self.case.fires.iter().copied().filter(|alert| !self.fired.contains_key(*alert)).collect()
@@ -57,7 +58,7 @@ impl CaseResult {
         self.fired.keys().map(String::as_str).filter(|alert| !known(alert)).collect()
     }
 
-    /// For programs: what must not be, and after how many seconds each alert fired.
+    /// The figures for programs: wrong alerts, and after how many seconds each alert fired.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let name = self.case.name;
         let none = |what: &str, alerts: Vec<&str>| {

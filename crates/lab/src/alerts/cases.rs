@@ -1,4 +1,4 @@
-//! The table of faults and the alerts that each is to set off.
+//! The table of faults and the alerts that each must trigger.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use super::{callers::CallersFault, embedded::EmbeddedFault, faults::AlertFault, 
 /// A fault with its alerts.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// `one-cut`.
+    /// The name, such as `one-cut`.
     pub name: &'static str,
-    /// What is done, in a few words.
+    /// Describes the fault in a few words.
     pub what: &'static str,
-    /// All of these are to fire; `KithCallsShed reads`: of what the alert says that it is about.
+    /// The alerts that must fire. `KithCallsShed reads` also requires what the alert says that it is about.
     pub fires: &'static [&'static str],
-    /// These may, as the fault brings them about where it lasts.
+    /// The alerts that may fire, because the fault causes them if it lasts.
     pub may_fire: &'static [&'static str],
     /// Scrapes before it, in which none may fire.
     pub before: usize,
     /// Scrapes from its beginning on.
     pub lasts: usize,
-    /// Whether it needs a build of the program that can lack rules.
+    /// Whether it needs a program build that can lack rules.
     pub needs_mutants: bool,
-    /// Settings of the nodes beyond the usual ones, `key=value` each.
+    /// Additional settings for the nodes, `key=value` each.
     pub settings: &'static [&'static str],
-    /// Whether there is a store of relations.
+    /// Whether the cluster has a relation store.
     pub(super) has_relations: bool,
     pub(super) load: AlertLoad,
     pub(super) fault: AlertFault,
@@ -31,14 +31,14 @@ pub struct Case {
 
 /// A virtual hour.
 const HOUR: usize = 240;
-/// Before most faults: five virtual minutes.
+/// Scrapes before most faults: five virtual minutes.
 const CALM: usize = 20;
 /// How much later MongoDB answers where it is slow.
 const LATE: Duration = Duration::from_millis(700);
-/// The same where it only has to be slower than what comes.
+/// Like `LATE`, if MongoDB only has to be slower than the load.
 const BUSY: Duration = Duration::from_millis(150);
 
-/// Nine in ten calls read, one in ten of them what is in no memory.
+/// Nine in ten calls read. One in ten reads a user that is in no memory.
 const LOAD: AlertLoad = AlertLoad {
     callers: 6,
     pause: Duration::from_millis(20),
@@ -48,25 +48,25 @@ const LOAD: AlertLoad = AlertLoad {
     sends: 0,
     marks: 0,
 };
-/// So many that enough calls fail although each of them waits for seconds.
+/// Enough callers that enough calls fail although each waits for seconds.
 const PATIENT: AlertLoad = AlertLoad { callers: 24, pause: Duration::from_millis(100), ..LOAD };
-/// They send messages. Each waits for its answer, and the node tries for 10 s whether it does or not.
+/// Callers that send messages. Each waits for its answer, and the node tries for 10 s in any case.
 const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
-/// They mark notices as read.
+/// Callers that mark notices as read.
 const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
-/// Nothing is written: a write asks a slow store several times.
+/// Callers that do not write: a write asks a slow store several times.
 const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
 /// More load than usual.
 const MANY: AlertLoad = AlertLoad { callers: 48, of_missing: 50, writes: 50, ..LOAD };
-/// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell begins to
-/// look once there was a call a second, on the average of half an hour.
+/// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell
+/// begins to look once there was a call a second, on the average of half an hour.
 const FEW: AlertLoad =
     AlertLoad { pause: Duration::from_millis(10), users: 20, writes: 2, of_missing: 2, ..LOAD };
 const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
-/// Who leaves a lot in the log.
+/// A load that leaves a lot in the log.
 const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
-/// All of them.
+/// All cases, in the order in which they run.
 pub const CASES: [Case; 34] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
     case("targets-removed", "Prometheus has no targets any more", AlertFault::TargetsRemoved)
@@ -260,13 +260,13 @@ const fn case(name: &'static str, what: &'static str, fault: AlertFault) -> Case
 }
 
 impl Case {
-    /// Whether it shows the alert of this name.
+    /// Whether it shows the alert with this name.
     #[must_use]
     pub fn shows(&self, alert: &str) -> bool {
         self.fires.iter().any(|fires| fires.split(' ').next() == Some(alert))
     }
 
-    /// The same with so many scrapes before the fault and from its beginning on.
+    /// Sets how many scrapes there are before the fault and from its begin on.
     #[must_use]
     pub const fn within(self, before: usize, lasts: usize) -> Self {
         Self { before, lasts, ..self }

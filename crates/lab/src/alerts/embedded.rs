@@ -1,4 +1,4 @@
-//! Nodes that each have a data file of their own, and what becomes of it.
+//! Nodes that each have their own data file, and faults in it.
 
 use std::{
     collections::BTreeMap,
@@ -24,31 +24,31 @@ use crate::{
 /// How long a node may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const TEN_DAYS: Duration = Duration::from_secs(10 * 24 * 3_600);
-/// Users that fill most of a data file.
+/// Enough users to fill most of a data file.
 const USERS: i64 = 300;
 /// More than fit below the limit.
 const TOO_MANY: i64 = 5_000;
-/// In blocks of the shell: 2 MiB, or 4 MiB.
+/// The limit in blocks, which are 512 or 1024 bytes depending on the shell: 2 MiB, or 4 MiB.
 const SMALL: &str = "ulimit -f 4096 &&";
 const PAGE: u64 = 4_096;
-/// Pages that are damaged, at the end of the file.
+/// How many pages are damaged, at the file's end.
 const DAMAGED: u64 = 30;
 
-/// What is done to all nodes, which have no cluster then.
+/// A fault in all nodes, which have no cluster then.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EmbeddedFault {
-    /// Their files may not become large.
+    /// Their files have a low size limit.
     NearlyFull,
-    /// The same, and they are filled.
+    /// Like `NearlyFull`, and the files are filled.
     Full,
-    /// Pages of their files are overwritten, and read.
+    /// Pages in their files are overwritten, and read.
     Damaged,
     /// Their certificates end in ten days.
     CertificateEndsSoon,
 }
 
 impl EmbeddedFault {
-    /// Starts the nodes again, and returns once it is so.
+    /// Starts the nodes again, and returns once the fault is in effect.
     pub(super) async fn inject(self, site: &mut Site) -> Result<()> {
         for member in &mut site.members {
             let node = &mut member.node;

@@ -1,13 +1,13 @@
-//! The text format of Prometheus, as far as nodes write it.
+//! Parses the Prometheus text format, as far as nodes write it.
 
 use anyhow::{Context as _, Result};
 
-/// A value of a series.
+/// A value in a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample<'a> {
-    /// Of the metric.
+    /// The metric's name.
     pub(super) name: &'a str,
-    /// As they are written, without the braces; empty for none.
+    /// The labels as they are written, without the braces; empty for none.
     pub(super) labels: &'a str,
     pub(super) value: f64,
 }

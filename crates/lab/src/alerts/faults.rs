@@ -17,22 +17,22 @@ use super::{
 };
 use crate::faults::{Member, Site, forge};
 
-/// Between two times of what is done again and again.
+/// Between two repetitions of a fault.
 const REPEAT_EVERY: Duration = Duration::from_millis(2_500);
-/// For so long Redis does not answer then.
+/// How long Redis does not answer in each repetition.
 const FROZEN: Duration = Duration::from_secs(1);
 
-/// What is done.
+/// The fault in a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AlertFault {
     Nothing,
-    /// The nodes run, and are targets no more.
+    /// The nodes run, but they are not targets any more.
     TargetsRemoved,
     AllKilled,
     OneKilled,
-    /// The links of one node to Redis are refused.
+    /// One node's links to Redis are refused.
     OneCut,
-    /// Those of one node stand still again and again.
+    /// One node's links to Redis stand still again and again.
     OneFlaps,
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
@@ -46,27 +46,27 @@ pub(super) enum AlertFault {
     /// A collection that these callers do not use is dropped again and again.
     CollectionsDropped,
     CassandraAway,
-    /// Its answers come so much later.
+    /// Its answers come later by this time.
     MongodbSlow(Duration),
-    /// The same, and these call as well.
+    /// Like `MongodbSlow`, and these callers call as well.
     Crowded(Duration, AlertLoad),
-    /// These call, and not those who did.
+    /// These callers call, and the earlier callers do not.
     NextDay(AlertLoad),
-    /// The log of one node, at the most verbose level, is not read; and these callers call as well.
+    /// One node's log, at the most verbose level, is not read; and these callers call as well.
     LogUnread(AlertLoad),
-    /// Without callers all nodes are restarted, one after the other, with this in their environment; then these callers
-    /// call, and not the earlier ones.
+    /// Without callers, all nodes are restarted in sequence with this in their environment. Then these
+    /// callers call, and not the earlier callers.
     StartedWith((&'static str, &'static str), AlertLoad),
     /// The last node knows callers; those without a key go on to call all nodes.
     Callers(CallersFault),
-    /// The same while none calls.
+    /// Like `Callers`, while no caller calls.
     CallersWithoutCalls(CallersFault),
-    /// Without callers all nodes get a data file of their own, to which this happens.
+    /// Without callers, all nodes get their own data files, with this fault.
     Embedded(EmbeddedFault),
 }
 
 impl AlertFault {
-    /// Does it, and returns after so long.
+    /// Injects the fault, and returns after so long.
     pub(super) async fn inject(
         self,
         site: &mut Site,
@@ -192,7 +192,7 @@ async fn unread(site: &mut Site) -> Result<()> {
 
 async fn start_again(site: &mut Site, variable: (&str, &str)) -> Result<()> {
     for member in &mut site.members {
-        // It is no longer scraped at its former place.
+        // The node is no longer scraped at its former address.
         member.node.end().await?;
         member.node.run_with_variables(&[variable])?;
         member.node.until_trusted().await?;

@@ -1,4 +1,4 @@
-//! What all cases have shown, and what was not run.
+//! The results of all cases, and the cases that were not run.
 
 use std::{path::Path, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::faults::{
     figure::{self, Figure},
 };
 
-/// The file of the figures.
+/// The name of the file with the figures.
 const FILE: &str = "alerts.json";
 const HEAD: [&str; 5] = ["case", "fault", "to fire", "fired, and how long after the fault", "holds"];
 
-/// What was run so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub struct AlertReport {
     shown: Vec<CaseResult>,
@@ -43,7 +43,7 @@ impl AlertReport {
         self.shown.iter().all(CaseResult::holds) && !self.not_run.iter().any(|case| case.failed)
     }
 
-    /// For people: a table of Markdown, what is wrong, and what was not run.
+    /// A report for people: a Markdown table, what is wrong, and what was not run.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = aligned(&HEAD.map(str::to_owned), self.shown.iter().map(cells));
@@ -92,7 +92,7 @@ fn cells(shown: &CaseResult) -> [String; 5] {
     ]
 }
 
-/// `2m15s`.
+/// Formats a time, such as `2m15s`.
 fn minutes(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}m{:02}s", seconds / 60, seconds % 60)

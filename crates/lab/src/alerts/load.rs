@@ -24,26 +24,26 @@ use crate::faults::{
 /// Ids from here on do not exist: no memory has them, and the store is asked.
 const MISSING: i64 = 1 << 40;
 
-/// What is called.
+/// The calls that callers make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlertLoad {
     /// Callers, one call at a time each; each stays with a node, and they are shared out evenly.
     pub(super) callers: usize,
-    /// Between an answer and the next call.
+    /// The pause between an answer and the next call.
     pub(super) pause: Duration,
-    /// The ids of those who are read and written are 1 to this.
+    /// The ids of the users that are read and written are 1 to this.
     pub(super) users: i64,
-    /// Of a hundred calls, those that write.
+    /// How many in a hundred calls write.
     pub(super) writes: u32,
-    /// Of a hundred calls, those that read a user who does not exist. All others are cached reads.
+    /// How many in a hundred calls read a user who does not exist. All other calls are cached reads.
     pub(super) of_missing: u32,
-    /// Of a hundred calls, those that send a message.
+    /// How many in a hundred calls send a message.
     pub(super) sends: u32,
-    /// Of a hundred calls, those that mark a notice as read, each by another reader.
+    /// How many in a hundred calls mark a notice as read, each by another reader.
     pub(super) marks: u32,
 }
 
-/// They stop when this is dropped.
+/// Callers that stop when this is dropped.
 #[derive(Debug)]
 pub(super) struct AlertCallers {
     nodes: Vec<Channel>,
@@ -57,7 +57,7 @@ impl AlertCallers {
         Self { nodes: site.channels(), callers: JoinSet::new(), seed }
     }
 
-    /// These call from now on, too.
+    /// Adds callers with this load.
     pub(super) fn add(&mut self, load: AlertLoad) {
         let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
         for node in nodes {
@@ -82,7 +82,7 @@ async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
     for number in 0_u64.. {
         let user_id = random.random_range(1..=load.users);
         let kind = random.random_range(0..100);
-        // The result does not matter: the metrics of the nodes count it.
+        // The result does not matter: the nodes' metrics count it.
         if kind < load.writes {
             drop(
                 users.update_user(with_deadline(renaming(user_id, number.to_string(), String::new()))).await,
@@ -113,7 +113,7 @@ async fn publish(notices: &mut NoticeServiceClient<Channel>) {
     drop(notices.publish_notice(with_deadline(request)).await);
 }
 
-/// A note of a user to itself.
+/// A note that a user sends to itself.
 fn note(user_id: i64, number: u64) -> SendMessageRequest {
     SendMessageRequest {
         to: Some(To::UserId(user_id)),

@@ -1,9 +1,9 @@
-//! Which alerts faults set off: nodes that are processes of their own are scraped as a Prometheus would scrape them while
-//! something is done to them, and Prometheus' own tool says what the published rules make of it.
+//! Checks which alerts faults trigger: nodes in separate processes are scraped as a Prometheus would scrape
+//! them during a fault, and Prometheus' own tool evaluates the published rules.
 //!
-//! [`CASES`] lists what is done and which alerts are to fire. A run has so many scrapes, one every half second; to the
-//! rules each of them is a scrape interval of the published configuration later than the one before, so that ten
-//! minutes of a rule are twenty seconds of a run. The rules see only what the nodes reported.
+//! [`CASES`] lists the faults and the alerts that must fire. A run scrapes every half second. To the rules,
+//! each scrape is one scrape interval (in the published configuration) later than the scrape before, so that
+//! ten minutes in a rule are twenty seconds in a run. The rules see only what the nodes reported.
 
 mod callers;
 mod case_result;

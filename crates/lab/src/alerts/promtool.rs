@@ -1,4 +1,4 @@
-//! Which alerts fire over what was scraped, by Prometheus' own tool.
+//! Evaluates which alerts fire over the scraped series, by Prometheus' own tool.
 
 use std::{
     collections::BTreeMap,
@@ -16,16 +16,16 @@ use super::{rules::Rules, scraped::ScrapedSeries};
 
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_PROMTOOL";
-/// The rules, in the folder of the files that name them.
+/// The rules' file name. It is in the same folder as the files that name it.
 const RULES: &str = "alerts.yml";
-/// Before what an expression gives that was to give something else.
+/// The text before an unexpected result of an expression.
 const GOT: &str = "got: ";
 
-/// When each alert fired first, by its name and, where it says what it is about, that: `KithCallsShed reads`. Times are
-/// from the first scrape on, as the rules saw it.
+/// When each alert fired first, by its name and its subject, if it has a subject: `KithCallsShed reads`.
+/// Times start at the first scrape, as the rules saw it.
 pub(super) type FiredAlerts = BTreeMap<String, Duration>;
 
-/// Asks which of the rules fire. The test file, of this name, and the rules stay in the folder.
+/// Evaluates which rules fire. The test file with this name and the rules stay in the folder.
 ///
 /// # Errors
 /// When the program is not there, or finds the file or the rules wrong.
@@ -48,7 +48,8 @@ pub(super) async fn fired(
     answer(&output).with_context(|| format!("promtool test rules {}", path.display()))
 }
 
-/// The file of `promtool test rules`. What it expects is never so: the tool says then what is.
+/// Builds the file for `promtool test rules`. Its expectation never holds, so that the tool prints the real
+/// result.
 fn test_file(name: &str, scraped: &ScrapedSeries, interval: Duration) -> String {
     let interval = interval.as_secs();
     let lasts = interval * u64::try_from(scraped.scrapes()).unwrap_or(u64::MAX);
@@ -65,7 +66,8 @@ fn test_file(name: &str, scraped: &ScrapedSeries, interval: Duration) -> String 
     text + &format!("      - {{ expr: '{asked}', eval_time: {lasts}s, exp_samples: [] }}\n")
 }
 
-/// What the tool says that the expression gives: `{alertname="KithNodeUntrusted"} 1.35E+02, {} 0E+00`.
+/// Parses the value that the tool prints for the expression: `{alertname="KithNodeUntrusted"} 1.35E+02, {}
+/// 0E+00`.
 fn answer(output: &str) -> Result<FiredAlerts> {
     let Some(got) = output.lines().find_map(|line| line.trim_start().strip_prefix(GOT)) else {
         bail!("it does not say what it got: {output}");
@@ -139,7 +141,8 @@ mod tests {
         let trust = [[Some("kith_bus_trusted 1"); 4], [Some("kith_bus_trusted 0"); 4]].concat();
         let (rules, scraped) = (Rules::published(), scraped(&[trust, vec![None; 4]].concat()));
         let first = fired(&rules, &scraped, INTERVAL, folder.path(), "cut").await.unwrap();
-        // It is not trusted from 60 s on, for 60 s until it does not answer at all: too short for this rule.
+        // The node is untrusted from 60 s on, for 60 s until it does not answer at all: too short for this
+        // rule.
         assert!(!first.contains_key("KithNodeUntrusted"), "{first:?}");
         let sooner =
             rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted == 0\n        for: 45s");

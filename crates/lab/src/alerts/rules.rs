@@ -6,48 +6,48 @@ use anyhow::{Context as _, Result};
 
 const ALERTS: &str = include_str!("../../../../deploy/prometheus/alerts.yml");
 const CONFIGURATION: &str = include_str!("../../../../deploy/prometheus/prometheus.yml");
-/// What all metrics of a node begin with.
+/// The prefix of all node metrics.
 const PREFIX: &str = "kith_";
 
-/// A file of rules.
+/// A file with rules.
 #[derive(Clone, Debug)]
 pub struct Rules {
     text: String,
 }
 
 impl Rules {
-    /// Those of `deploy/prometheus/alerts.yml`, as they are there.
+    /// The rules in `deploy/prometheus/alerts.yml`, unchanged.
     #[must_use]
     pub fn published() -> Self {
         Self { text: ALERTS.to_owned() }
     }
 
-    /// The same with every occurrence of a piece of their text replaced: wrong rules.
+    /// Returns wrong rules: every occurrence of `from` in their text is replaced.
     #[must_use]
     pub fn with(&self, from: &str, to: &str) -> Self {
         Self { text: self.text.replace(from, to) }
     }
 
-    /// The names of the alerts, in their order.
+    /// The alerts' names, in their order.
     #[must_use]
     pub fn alerts(&self) -> Vec<&str> {
         let lines = self.text.lines();
         lines.filter_map(|line| line.trim_start().strip_prefix("- alert: ")).map(str::trim).collect()
     }
 
-    /// The names of the metrics of nodes that any of them looks at.
+    /// The names of the node metrics that any rule looks at.
     pub(super) fn metrics(&self) -> BTreeSet<&str> {
         let words = self.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         words.filter(|word| word.starts_with(PREFIX)).collect()
     }
 
-    /// The file.
+    /// The file's text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Between two scrapes of a node.
+/// Between two scrapes to a node.
 ///
 /// # Errors
 /// When the published configuration does not say it in seconds.

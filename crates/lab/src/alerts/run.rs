@@ -18,11 +18,11 @@ use super::{
 };
 use crate::faults::{Plan, Site};
 
-/// Users that there are: at least as many as any case asks for.
+/// The number of users: at least as many as any case reads or writes.
 const USERS: i64 = 2_000;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What nodes reported in a case.
+/// The metrics that nodes reported in a case.
 #[derive(Clone, Debug)]
 pub struct CaseRun {
     case: Case,
@@ -31,10 +31,10 @@ pub struct CaseRun {
     begun: usize,
 }
 
-/// Starts a cluster, does to it what the case says, and scrapes its nodes meanwhile: what these rules look at.
+/// Starts a cluster, injects the case's fault, and scrapes the nodes for these rules meanwhile.
 ///
 /// # Errors
-/// When the cluster does not start, or what is to be done to it cannot be done.
+/// If the cluster does not start, or the fault cannot be injected.
 pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
     let settings = case.settings.iter().map(|setting| (*setting).to_owned());
     let plan = Plan { settings: plan.settings.iter().cloned().chain(settings).collect(), ..plan.clone() };
@@ -59,7 +59,8 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<CaseRun> {
 }
 
 impl CaseRun {
-    /// Evaluates these rules over what was scraped. The file that asks Prometheus' tool, and the rules, stay in the folder.
+    /// Evaluates these rules over the scraped series. The test file for Prometheus' tool, and the rules, stay
+    /// in the folder.
     ///
     /// # Errors
     /// When the tool is not there, or finds the rules wrong.
@@ -71,12 +72,12 @@ impl CaseRun {
     }
 }
 
-/// How long so many scrapes take.
+/// How long `count` scrapes take.
 fn scrapes(count: usize) -> Duration {
     EVERY.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Scrapes of a day.
+/// How many scrapes a day has.
 fn day() -> Result<usize> {
     Ok(usize::try_from(DAY.as_secs() / scrape_interval()?.as_secs().max(1))?)
 }

@@ -1,4 +1,4 @@
-//! What was scraped, series by series.
+//! The scraped values, series by series.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,31 +6,31 @@ use anyhow::Result;
 
 use super::exposition::{Sample, samples};
 
-/// The job of `prometheus.yml`.
+/// The job in `prometheus.yml`.
 const JOB: &str = "kith";
-/// What is said of a node that answers.
+/// The series that a node has while it answers.
 const OF_LIFE: [&str; 2] = ["up{", "kith_serving{"];
 
-/// Values of series, as many of each as there were scrapes.
+/// Values in series. Each has as many values as there were scrapes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScrapedSeries {
-    /// Of these metrics.
+    /// Only these metrics are kept.
     metrics: BTreeSet<String>,
-    /// By name and labels; a series that is shorter than others had no value since.
+    /// The values by name and labels. A series that is shorter than others has had no value since.
     series: BTreeMap<String, Vec<Option<f64>>>,
     scrapes: usize,
 }
 
 impl ScrapedSeries {
-    /// Nothing yet; of all that nodes say, only these metrics are kept.
+    /// An empty set. Of all that nodes report, only these metrics are kept.
     pub(super) fn new(metrics: BTreeSet<String>) -> Self {
         Self { metrics, ..Self::default() }
     }
 
-    /// What each instance has answered, or that it has not.
+    /// Adds each instance's answer, or that it has not answered.
     ///
     /// # Errors
-    /// When an answer is none of a node; then nothing of the scrape is to be used.
+    /// If an answer does not come from a node. Then no part of the scrape may be used.
     pub(super) fn add<'a>(
         &mut self,
         answers: impl Iterator<Item = (&'a str, Option<&'a str>)>,
@@ -49,8 +49,8 @@ impl ScrapedSeries {
         Ok(())
     }
 
-    /// Nothing is scraped until so many scrapes would have been made. Nodes serve meanwhile: otherwise the rules would find that
-    /// there are none.
+    /// Skips scrapes until `scrapes` scrapes would have been made. Nodes count as serving meanwhile:
+    /// otherwise the rules would find no node.
     pub(super) fn skip_to(&mut self, scrapes: usize) {
         for (_, values) in
             self.series.iter_mut().filter(|(name, _)| OF_LIFE.iter().any(|of| name.starts_with(of)))
@@ -61,7 +61,7 @@ impl ScrapedSeries {
         self.scrapes = self.scrapes.max(scrapes);
     }
 
-    /// So many there were, those that were skipped among them.
+    /// The number of scrapes, including those that were skipped.
     pub(super) const fn scrapes(&self) -> usize {
         self.scrapes
     }
@@ -81,8 +81,9 @@ impl ScrapedSeries {
     }
 }
 
-/// Values one after the other: `1x3` is 1 four times. Where a value is missing after one that was there, Prometheus
-/// notes that the series is stale, and nothing (`_x2`: twice) until it is there again. promtool does not read `infx3`, but `inf inf`.
+/// Values in sequence: `1x3` is 1 four times. Where a value is missing after an existing value, Prometheus
+/// notes that the series is stale, and nothing (`_x2`: twice) until it is there again. promtool does not read
+/// `infx3`, but `inf inf`.
 fn notation(values: &[Option<f64>], scrapes: usize) -> String {
     let absent = std::iter::repeat_n(&None, scrapes.saturating_sub(values.len()));
     let mut all = values.iter().chain(absent).peekable();

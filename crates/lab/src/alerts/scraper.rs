@@ -20,18 +20,18 @@ use tokio::{
 use super::scraped::ScrapedSeries;
 use crate::{faults::Site, scrape};
 
-/// Between two scrapes.
+/// The pause between two scrapes.
 pub(super) const EVERY: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 const WITHIN: Duration = Duration::from_millis(450);
-/// Of nodes in the published configuration.
+/// The port that nodes have in the published configuration.
 const PORT: u16 = 7601;
 
-/// It scrapes until it is stopped.
+/// Scrapes until it is stopped.
 #[derive(Debug)]
 pub(super) struct Scraper {
     scraped: Arc<Mutex<ScrapedSeries>>,
-    /// Whether nodes are targets no more.
+    /// Whether the nodes are not targets any more.
     removed: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
     scraping: JoinHandle<Result<()>>,
@@ -64,7 +64,7 @@ impl Scraper {
         self.scraped.lock().skip_to(scrapes);
     }
 
-    /// Scrapes no more. Returns what was scraped.
+    /// Stops scraping. Returns the scraped series.
     ///
     /// # Errors
     /// When a node has answered with something that is not understood.

@@ -6,8 +6,8 @@ use crate::history::{Call, Outcome, UserRequest};
 /// Codes that any call may return during a fault or shortly after it, and at no other time.
 const OUTAGE_CODES: [&str; 4] = ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
-/// C17: every answer is one that its call can get, and its code is allowed at that time. `INTERNAL` and `UNKNOWN` are
-/// never allowed.
+/// C17: every answer is possible for its call, and its code is allowed at that time. `INTERNAL` and `UNKNOWN`
+/// are never allowed.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C17 codes");
     for call in run.calls() {
@@ -32,7 +32,7 @@ pub(super) fn check(run: &Run<'_>) -> CheckResult {
     checked
 }
 
-/// Whether the code reports the state of the cluster and not a fault of the request.
+/// Whether the code reports the cluster's state and not a fault in the request.
 pub(crate) fn is_outage_code(code: &str) -> bool {
     OUTAGE_CODES.contains(&code)
 }
@@ -46,7 +46,8 @@ const fn refusals(what: &UserRequest) -> &'static [&'static str] {
     }
 }
 
-/// Why a code is not allowed for a call. `call`: when it began and ended. `None`: a fault at that time explains the code.
+/// Why a code is not allowed for a call. `call`: when it began and ended. `None`: a fault at that time
+/// explains the code.
 pub(super) fn wrong_code(faults: &Faults<'_>, code: &str, call: [u64; 2]) -> Option<&'static str> {
     match is_outage_code(code) {
         false => Some("is never allowed"),

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::history::{CopyPlace, RecordEnd};
 
-/// C7: at the end Redis and the memory of every node have the same state of each record as the store, or no copy. A copy
-/// that shows only its version is compared by version.
+/// C7: at the end Redis and every node's memory have the same state for each record as the store, or no copy.
+/// A copy that shows only its version is compared by version.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C7 convergence");
     for record in run.records.iter() {
@@ -39,7 +39,7 @@ fn copies(record: &Record<'_>, checked: &mut CheckResult) {
     }
 }
 
-/// The version of a copy that does not show its value.
+/// The version in a copy that does not show its value.
 const fn version_alone(held: &RecordEnd) -> Option<u64> {
     match held.state {
         Some((version, None)) if !held.gone => Some(version),

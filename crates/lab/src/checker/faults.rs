@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Bounds, FaultTime};
 use crate::history::Fault;
 
-/// The times of faults of the cluster.
+/// When the cluster had faults.
 #[derive(Debug)]
 pub(super) struct Faults<'a> {
     by_name: BTreeMap<&'a str, FaultSpans>,
@@ -24,7 +24,8 @@ struct FaultSpans {
 }
 
 impl<'a> Faults<'a> {
-    /// A fault without an end lasts until the end of the run, and one without a begin from its beginning.
+    /// A fault without an end lasts until the run's end, and a fault without a begin lasts from the run's
+    /// begin.
     pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, bounds: &Bounds) -> Self {
         let mut all: Vec<&Fault> = faults.collect();
         all.sort_by_key(|fault| (fault.at, !fault.on));
@@ -43,18 +44,18 @@ impl<'a> Faults<'a> {
         meets(&self.any, call)
     }
 
-    /// The names of the faults that had an effect during a call.
+    /// The names of faults that had an effect during a call.
     pub(super) fn around(&self, call: [u64; 2]) -> impl Iterator<Item = &'a str> {
         let met = self.by_name.iter().filter(move |(_, spans)| meets(&spans.effective, call));
         met.map(|(name, _)| *name)
     }
 
-    /// The bound of reads under this fault alone. `None`: there was no such fault.
+    /// The bound for reads under this fault alone. `None`: there was no such fault.
     pub(super) fn bound(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|spans| spans.bound)
     }
 
-    /// The times of faults, in the order of time.
+    /// When faults were on, in the order of time.
     pub(super) fn times(&self) -> Vec<FaultTime> {
         let times = self.by_name.iter().flat_map(|(name, spans)| spans.times(name));
         let mut times: Vec<FaultTime> = times.collect();
@@ -82,7 +83,7 @@ impl FaultSpans {
     }
 }
 
-/// Whether one of the times overlaps this one.
+/// Whether any of the times overlaps this time.
 fn meets(times: &[[u64; 2]], [began, ended]: [u64; 2]) -> bool {
     let before = times.partition_point(|[on, _]| *on <= ended);
     before > 0 && times[before - 1][1] >= began

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::history::{CopyPlace, Event, Outcome, RecordEnd, UserRequest};
 
-/// C5: at the end the store has every acknowledged write, or a later version; acknowledged deletions are in effect; and
-/// every stored value was written. Checks nothing if the history does not contain the final state of the store.
+/// C5: at the end the store has every acknowledged write, or a later version; acknowledged deletions are in
+/// effect; and every stored value was written. Checks nothing if the history does not contain the final state
+/// of the store.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C5 no lost write");
     let of_store = |event: &Event| matches!(event, Event::Held(RecordEnd { place: CopyPlace::Store, .. }));

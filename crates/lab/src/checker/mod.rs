@@ -1,13 +1,13 @@
 //! Judges a history: whether the cluster kept its promises under the faults.
 //!
-//! [`check`] groups the events by record, and each check reads all records. The store numbers the writes of a record, so
-//! the answers show the order in which writes took effect, and no search for an order is needed. Every check is linear in
-//! the number of events, except for sorting.
+//! [`check`] groups the events by record, and each check reads all records. The store numbers the writes of a
+//! record, so the answers show the order in which writes took effect, and no search for an order is needed.
+//! Every check is linear in the number of events, except for sorting.
 //!
-//! Memory: about 200 bytes for each event, and 80 more during the check. Two million events take some seconds in a release
-//! build. At most [`KEPT`] violations of each check are kept as text, the others are counted.
+//! Memory: about 200 bytes for each event, and 80 more during the check. Two million events take some seconds
+//! in a release build. At most [`KEPT`] violations of each check are kept as text, the others are counted.
 //!
-//! A history must be complete: it contains the creation of every record that is read in it, and every write.
+//! A history must be complete: it contains how every record that is read in it was created, and every write.
 
 mod codes;
 mod convergence;
@@ -48,18 +48,18 @@ use crate::history::{Call, Event, Fault, Outcome, RecordEnd, UserRequest};
 /// How old a cached answer may be, and what counts as undisturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum staleness of an undisturbed read: no fault had an effect during it.
+    /// Maximum staleness for an undisturbed read: no fault had an effect during it.
     pub healthy: Duration,
-    /// The effect of faults without an entry in `by_fault`.
+    /// The effect that faults without an entry in `by_fault` have.
     pub faulty: FaultEffect,
-    /// The effect of these faults, by name.
+    /// The effect that these faults have, by name.
     pub by_fault: BTreeMap<String, FaultEffect>,
 }
 
-/// The effect of a fault.
+/// The effect that a fault has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultEffect {
-    /// Maximum staleness of a read under the fault. Under several faults, the highest bound applies.
+    /// Maximum staleness for a read under the fault. Under several faults, the highest bound applies.
     pub bound: Duration,
     /// How long the fault may have an effect after its end.
     pub heals: Duration,
@@ -71,14 +71,14 @@ impl Bounds {
     }
 }
 
-/// How a call counts in the totals of a report.
+/// How a call counts in a report's totals.
 struct CallTraits {
     reads: bool,
     refused: bool,
     open: bool,
 }
 
-/// The data of one run, as the checks need it.
+/// One run's data, as the checks need it.
 struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,
@@ -100,15 +100,15 @@ impl<'a> Run<'a> {
         calls(self.events)
     }
 
-    /// Maximum age of a cached answer to a call that began and ended at these times.
+    /// Maximum age that a cached answer may have if its call began and ended at these times.
     fn bound(&self, when: [u64; 2]) -> u64 {
         let most = self.faults.around(when).filter_map(|name| self.faults.bound(name)).max();
         most.unwrap_or_else(|| nanos(self.bounds.healthy))
     }
 }
 
-/// Judges the events of one run, which may come in any order. The report has an entry for every check, in the
-/// order of their numbers.
+/// Judges the events in one run, which may come in any order. The report has an entry for every check,
+/// ordered by number.
 #[must_use]
 pub fn check(events: &[Event], bounds: &Bounds) -> Report {
     let run = Run::new(events, bounds);

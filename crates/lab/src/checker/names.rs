@@ -1,4 +1,4 @@
-//! C8: unique names of users.
+//! C8: users' names are unique.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use crate::history::{Call, Outcome, UserRequest};
 
 const TAKEN: &str = "ALREADY_EXISTS";
 
-/// C8: no two records with the same name exist at the same time, and a name is refused as taken only if a creation may have
-/// taken it. So exactly one creation wins a race for a free name.
+/// C8: no two records with the same name exist at the same time, and a name is refused as taken only if a
+/// creation may have taken it. So exactly one creation wins a race for a free name.
 ///
-/// A record certainly exists from the first answer that shows it to the first request to delete it. Two records whose
-/// periods do not overlap may have existed one after the other.
+/// A record certainly exists from the first answer that shows it to the first request to delete it. Two
+/// records whose periods do not overlap may have existed in sequence.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C8 unique names");
     let mut owners: Vec<Owner<'_>> = run.records.iter().filter_map(owner).collect();
@@ -42,7 +42,7 @@ fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
     Some(Owner { name, from: record.known?, until, key: record.key })
 }
 
-/// Checks the owners of one name, which are in the order of time.
+/// Checks the owners that one name had, which are in the order of time.
 fn one_at_a_time(owners: &[Owner<'_>], checked: &mut CheckResult) {
     let mut last: Option<&Owner<'_>> = None;
     for owner in owners.iter().filter(|owner| owner.from < owner.until) {

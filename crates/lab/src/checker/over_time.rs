@@ -1,35 +1,35 @@
-//! The ages of cached reads over the time of a run.
+//! The ages that cached reads had during a run.
 
-/// Initial length of a slot, in nanoseconds.
+/// A slot's initial length, in nanoseconds.
 const SLOT: u64 = 100_000_000;
-/// Maximum number of slots: seven minutes of the initial length.
+/// Maximum number of slots: they cover seven minutes at the initial length.
 const SLOTS: u64 = 4_096;
 
-/// The oldest cached read of each slot of time. At most 4096 slots: in a longer run, each two slots are merged into one.
+/// The oldest cached read in each time slot. At most 4096 slots: in a longer run, each two slots are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverTime {
     /// When the first slot begins: at the first cached read.
     pub from: u64,
-    /// The length of a slot, in nanoseconds: 100 ms, doubled until the slots cover the run.
+    /// A slot's length, in nanoseconds: 100 ms, doubled until the slots cover the run.
     pub slot: u64,
-    /// The age of the oldest read that began in each slot, in nanoseconds; 0 without a stale read.
+    /// The oldest age among the reads that began in each slot, in nanoseconds; 0 without a stale read.
     pub worst: Vec<u64>,
-    /// The times of faults, in the order of time.
+    /// When faults were on, in the order of time.
     pub faults: Vec<FaultTime>,
 }
 
 /// A period in which a fault was active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultTime {
-    /// Name of the fault.
+    /// The fault's name.
     pub name: String,
-    /// When it began.
+    /// When the fault began.
     pub from: u64,
     /// When it ended; `u64::MAX`: never.
     pub until: u64,
-    /// Until when it may have had an effect.
+    /// The time until which it may have had an effect.
     pub healed: u64,
-    /// Maximum age of a read until `healed`, in nanoseconds.
+    /// Maximum age that a read may have until `healed`, in nanoseconds.
     pub bound: u64,
 }
 

@@ -8,15 +8,15 @@ use std::{
 use super::{calls, held};
 use crate::history::{Call, CopyPlace, Event, Outcome, RecordEnd, UserRequest};
 
-/// The state of a record: before its creation, at a version, or deleted. It only rises, because a key is not reused after a
-/// deletion.
+/// The state of a record: before its creation, at a version, or deleted. It only rises, because a key is not
+/// reused after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
 impl Rank {
     /// Not created yet. The default.
     pub(super) const NEVER: Self = Self(0);
-    /// Deleted.
+    /// The rank of a deleted record.
     pub(super) const DELETED: Self = Self(u64::MAX);
 
     pub(super) const fn at(version: u64) -> Self {
@@ -34,11 +34,12 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A creation or an update that had an effect, or may have had one. Retries count as one.
+/// A creation or an update that had an effect, or may have had an effect. Retries count as the same write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) value: u64,
-    /// The acknowledged version, else the version with which the value was first found. `None`: neither exists.
+    /// The acknowledged version, else the version with which the value was first found. `None`: neither
+    /// exists.
     pub(super) version: Option<u64>,
     /// When it was first sent. It took effect after this.
     pub(super) began: u64,
@@ -64,9 +65,9 @@ pub(super) struct Record<'a> {
 impl<'a> Record<'a> {
     /// The state that the call found or made. `None`: its answer does not show a state.
     ///
-    /// The answer "does not exist" counts as "not created yet" if no answer had shown the record before the call began. This
-    /// choice constrains no later call. Otherwise it counts as "deleted" if a deletion was sent before the answer came, else
-    /// also as "not created yet".
+    /// The answer "does not exist" counts as "not created yet" if no answer had shown the record before the
+    /// call began. This choice constrains no later call. Otherwise it counts as "deleted" if a deletion was
+    /// sent before the answer came, else also as "not created yet".
     pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
         match call.outcome {
             Outcome::Done { version, .. } => Some(Rank::at(version)),
@@ -75,7 +76,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The writes of this value.
+    /// The writes with this value.
     pub(super) fn written(&self, value: u64) -> &[Write] {
         let from = self.writes.partition_point(|write| write.value < value);
         let to = self.writes.partition_point(|write| write.value <= value);
@@ -93,7 +94,8 @@ impl<'a> Record<'a> {
         self.end().map_or_else(|| "no line in the history".to_owned(), |end| end.to_string())
     }
 
-    /// When a deletion was first sent. `None`: never, or the record exists at the end, so no deletion had an effect.
+    /// When a deletion was first sent. `None`: never, or the record exists at the end, so no deletion had an
+    /// effect.
     pub(super) fn may_be_deleted(&self) -> Option<u64> {
         self.deleting.filter(|_| !matches!(self.end(), Some(FinalState::Is { .. })))
     }
@@ -129,16 +131,16 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The state of a record in one place at the end.
+/// A record's state in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FinalState {
     /// The place reports that it does not exist.
     Gone,
-    /// It exists.
+    /// The record exists.
     Is {
-        /// Its version.
+        /// The record's version.
         version: u64,
-        /// Its value.
+        /// The record's value.
         value: u64,
     },
 }
@@ -163,7 +165,7 @@ impl fmt::Display for FinalState {
     }
 }
 
-/// All records, in the order of their first appearance in the history.
+/// All records, in the order in which they first appear in the history.
 #[derive(Debug, Default)]
 pub(super) struct Records<'a> {
     all: Vec<Record<'a>>,
@@ -215,7 +217,7 @@ pub(super) const fn acknowledged(call: &Call) -> bool {
     }
 }
 
-/// What a creation or an update writes.
+/// The value that a creation or an update writes.
 pub(super) const fn writes_value(what: &UserRequest) -> Option<u64> {
     match what {
         UserRequest::Create { value, .. } | UserRequest::Update { value } => Some(*value),
@@ -225,8 +227,8 @@ pub(super) const fn writes_value(what: &UserRequest) -> Option<u64> {
 
 type CreatedKeys<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
-/// The keys of records whose creation had a call with an open outcome, by value. A key is known from the answer to another
-/// attempt, else from the record in which the value was first found.
+/// The keys of records whose creation had a call with an open outcome, by value. A key is known from the
+/// answer to another attempt, else from the record in which the value was first found.
 fn created_keys(events: &[Event]) -> CreatedKeys<'_> {
     let open = calls(events).filter_map(|call| match (&call.what, &call.outcome) {
         (UserRequest::Create { value, .. }, Outcome::Open(_)) => Some(*value),
@@ -258,7 +260,7 @@ fn key<'a>(call: &'a Call, created: &CreatedKeys<'a>) -> &'a str {
     }
 }
 
-/// The writes among these calls that had an effect or may have had one.
+/// The writes among these calls that had an effect or may have had an effect.
 fn writes(calls: &[&Call]) -> Vec<Write> {
     let mut all: Vec<Write> = calls.iter().filter_map(|call| write(call)).collect();
     // Within a value, unacknowledged writes are first.

@@ -1,41 +1,45 @@
-//! C4: strong reads and writes of a record are linearizable: there is an order in which each call takes effect between its
-//! begin and its end, and every read finds the last write before it.
+//! C4: strong reads and writes of a record are linearizable: there is an order in which each call takes
+//! effect between its begin and its end, and every read finds the last write before it.
 //!
-//! In general such an order has to be searched for. Here the answers show it, because the answer to a write contains its
-//! version, and no two writes write the same value. The rank of a call is the version that it made or found. It is 0 if
-//! the call found that the record did not exist yet, and above all versions if the call found or made the record deleted.
-//! The calls are linearizable if and only if
+//! In general such an order has to be searched for. Here the answers show it, because the answer to a write
+//! contains its version, and no two writes write the same value. The rank of a call is the version that it
+//! made or found. It is 0 if the call found that the record did not exist yet, and above all versions if the
+//! call found or made the record deleted. The calls are linearizable if and only if
 //!
-//! 1. each value that a read found is from a write that began before the read ended (that there is such a write is C6);
+//! 1. each value that a read found is from a write that began before the read ended (that there is such a
+//!    write is C6);
 //! 2. no two writes have the same version;
-//! 3. if one call ended before another began, the later one has at least the same rank; if it is a write, a higher one;
-//! 4. each missing version belongs to a write with an open outcome that began before any answer showed a newer version. A
-//!    version is missing if no answer showed it, and answers showed a higher one. The first version, that of the creation,
-//!    is exempt: a creation with an open outcome belongs to no record until its value is found.
+//! 3. if one call ended before another began, the later call has at least the same rank; if it is a write, a
+//!    higher rank;
+//! 4. each missing version belongs to a write with an open outcome that began before any answer showed a
+//!    newer version. A version is missing if no answer showed it, and answers showed a higher version. The
+//!    first version, from the creation, is exempt: a creation with an open outcome belongs to no record until
+//!    its value is found.
 //!
-//! The rules are necessary: writes take effect in the order of their versions, and a call that ended has taken effect
-//! before one that begins later.
+//! The rules are necessary: writes take effect in the order of their versions, and a call that ended has
+//! taken effect before any call that begins later.
 //!
-//! They are sufficient. Order the calls by rank; within a rank the write is first, then its reads by the time at which
-//! they began. Every read then follows its own write with no other write in between. It remains to show that the order
-//! agrees with real time. Let `a` end before `b` begins. By 3, the rank of `b` is not lower. If it is higher, `b` comes
-//! after `a`. If it is the same, `b` is no write, because 3 requires a higher rank of a write. So `a` comes first, whether it
-//! is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
-//! deletion that began first is the write, and the other calls that found or made the record deleted are reads.
+//! They are sufficient. Order the calls by rank; within a rank the write is first, then its reads by the time
+//! at which they began. Every read then follows its own write with no other write in between. It remains to
+//! show that the order agrees with real time. Let `a` end before `b` begins. By 3, the rank of `b` is not
+//! lower. If it is higher, `b` comes after `a`. If it is the same, `b` is no write, because 3 requires a
+//! higher rank of a write. So `a` comes first, whether it is the write or a read that began earlier; by 1, no
+//! read ended before its own write began. For the highest rank, the deletion that began first is the write,
+//! and the other calls that found or made the record deleted are reads.
 //!
-//! A write with an open outcome that was seen has the version with which it was seen, and never ends. One that was not seen
-//! is left out, because it had no effect, or none yet, unless rule 4 needs it for a missing version. These are assigned in
-//! order: the write that began first gets the lowest missing version. This finds an assignment if there is one, because
-//! the latest permitted begin rises with the version.
+//! A write with an open outcome that was seen has the version with which it was seen, and never ends. A write
+//! that was not seen is left out, because it had no effect, or none yet, unless rule 4 needs it for a missing
+//! version. These are assigned in order: the write that began first gets the lowest missing version. This
+//! finds an assignment if there is any, because the latest permitted begin rises with the version.
 //!
 //! To check 3, each call is compared with the highest rank among the calls that ended before it began.
 //!
-//! "Does not exist" may mean rank 0 or the highest rank. It counts as 0 if no call with rank 1 or more had ended before it
-//! began: that violates no rule, and constrains no later call. Otherwise it counts as the highest rank, which requires a
-//! deletion that began before the answer came.
+//! "Does not exist" may mean rank 0 or the highest rank. It counts as 0 if no call with rank 1 or more had
+//! ended before it began: that violates no rule, and constrains no later call. Otherwise it counts as the
+//! highest rank, which requires a deletion that began before the answer came.
 //!
-//! Cached answers are checked only by 1. But no copy is ahead of the store, so a cached answer shows that the store had
-//! reached its version: a call that begins after such an answer must not find an older version.
+//! Cached answers are checked only by 1. But no copy is ahead of the store, so a cached answer shows that the
+//! store had reached its version: a call that begins after such an answer must not find an older version.
 
 use super::{
     Run,
@@ -63,7 +67,7 @@ pub(super) fn check(run: &Run<'_>) -> CheckResult {
     checked
 }
 
-/// Rule 1.
+/// Checks a record by rule 1.
 fn found_in_time(record: &Record<'_>, checked: &mut CheckResult) {
     for call in &record.calls {
         let Some(write) = write_found(record, call) else { continue };
@@ -93,13 +97,13 @@ fn versions(record: &Record<'_>, checked: &mut CheckResult) -> Vec<u64> {
     known.into_iter().map(|(version, _)| version).collect()
 }
 
-/// The answers that show which state the record had reached: the rank, and the time of the answer.
+/// The answers that show which state the record had reached: the rank, and when the answer came.
 fn shown(record: &Record<'_>) -> Vec<(Rank, u64)> {
     let answers = record.calls.iter().filter(|call| judged(call) || write_found(record, call).is_some());
     answers.filter_map(|call| Some((record.rank(call)?, call.ended))).collect()
 }
 
-/// Rule 3.
+/// Checks a record by rule 3.
 fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut CheckResult) {
     for asked in asked(record) {
         let floor = shown.before(asked.began);
@@ -110,7 +114,7 @@ fn in_order(record: &Record<'_>, shown: &ShownUntil<Rank>, checked: &mut CheckRe
     }
 }
 
-/// Rule 4.
+/// Checks a record by rule 4.
 fn without_gaps(record: &Record<'_>, versions: &[u64], shown: &ShownSince<Rank>, checked: &mut CheckResult) {
     let unseen = record.writes.iter().filter(|write| write.version.is_none());
     let mut unseen: Vec<u64> = unseen.map(|write| write.began).collect();

@@ -1,4 +1,4 @@
-//! The results of the checks, and the report of all of them.
+//! The checks' results, and the report with all results.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use kith_lab_servers::table;
 
 use super::{Ages, Staleness};
 
-/// Maximum violations of a check that are kept as text.
+/// Maximum violations that a check keeps as text.
 pub const KEPT: usize = 20;
 
-/// The result of one check.
+/// The result from one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResult {
-    /// Number and name of the check.
+    /// The check's number and name.
     pub name: &'static str,
     /// Number of judged calls, records or places, depending on the check. 0: the history contains none.
     pub judged: u64,
@@ -39,7 +39,7 @@ impl CheckResult {
         Self { name, judged: 0, violations: Vec::new(), more: 0 }
     }
 
-    /// Counts one more judged item.
+    /// Counts another judged item.
     pub(super) const fn count_judged(&mut self) {
         self.judged += 1;
     }
@@ -57,11 +57,11 @@ impl CheckResult {
 /// The result for a history. Displayed as tables in Markdown, followed by the violations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The result of each check, ordered by number.
+    /// The result from each check, ordered by number.
     pub checks: Vec<CheckResult>,
-    /// The ages of cached answers.
+    /// The ages that cached answers had.
     pub staleness: Staleness,
-    /// Lines of the history.
+    /// The number of lines in the history.
     pub events: u64,
     /// Calls that read.
     pub reads: u64,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Run, codes, records::acknowledged, relations, report::CheckResult};
 use crate::history::{Call, Outcome};
 
-/// C16: calls with the same request id are the same call, have one effect, and get the same answer. After the first answer,
-/// no call is refused because of its request.
+/// C16: calls with the same request id are the same call, have one effect, and get the same answer. After the
+/// first answer, no call is refused because of its request.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C16 request ids");
     for (id, calls) in repeated_requests(run.calls(), |call| call.request_id.as_deref()) {
@@ -17,7 +17,7 @@ pub(super) fn check(run: &Run<'_>) -> CheckResult {
     checked
 }
 
-/// The requests that were sent more than once, in the order of their ids, each with its calls.
+/// The requests that were sent more than once, ordered by id, each with its calls.
 pub(crate) fn repeated_requests<'a, C>(
     calls: impl Iterator<Item = &'a C>,
     id: fn(&'a C) -> Option<&'a str>,
@@ -52,7 +52,7 @@ fn request(id: &str, calls: &[&Call], checked: &mut CheckResult) {
     }
 }
 
-/// Whether the call was refused because of its request, and not because of the state of the cluster.
+/// Whether the call was refused because of its request, and not because of the cluster's state.
 fn judged(call: &Call) -> bool {
     match &call.outcome {
         Outcome::Refused(code) => !codes::is_outage_code(code),

@@ -1,4 +1,4 @@
-//! Restarts of nodes.
+//! When nodes restarted.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ impl Restarts {
         Self(starts)
     }
 
-    /// The number of restarts of the node until this time.
+    /// How often the node restarted until this time.
     pub(super) fn count_until(&self, node: u32, time: u64) -> usize {
         self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= time))
     }

@@ -1,4 +1,4 @@
-//! C1 and C2: monotonic reads and reads of own writes.
+//! C1 and C2: monotonic reads, and clients read their own writes.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use super::{
 use crate::history::{Call, Level, UserRequest};
 
 type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
-/// By client, and by the run of its node.
+/// Values by client, and by the run of its node.
 type ByRun<T> = HashMap<(u32, usize), T, ahash::RandomState>;
 
-/// C1: no read of a client is older than its previous read of the record on the same node, until the node is restarted;
-/// and no read is older than its token.
+/// C1: no read by a client is older than its previous read of the record on the same node, until the node is
+/// restarted; and no read is older than its token.
 pub(super) fn monotonic(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C1 monotonic reads");
     for record in run.records.iter() {
@@ -34,7 +34,8 @@ pub(super) fn monotonic(run: &Run<'_>) -> CheckResult {
                 if rank < *before {
                     checked.violation(|| below(record, call, rank, "its last read", *before));
                 }
-                // For a client that has not seen the record, "does not exist" may mean not created yet or deleted.
+                // For a client that has not seen the record, "does not exist" may mean not created yet or
+                // deleted.
                 let unseen = rank == Rank::DELETED && *before == Rank::NEVER;
                 *before = if unseen { *before } else { rank.max(*before) };
             }
@@ -44,8 +45,8 @@ pub(super) fn monotonic(run: &Run<'_>) -> CheckResult {
     checked
 }
 
-/// C2: a read of a client is no older than its own acknowledged write to the record, on the node of the write, and with a
-/// token of the write on any node.
+/// C2: a client's read is no older than its own acknowledged write to the record, on the node that took the
+/// write, and with the write's token on any node.
 pub(super) fn own_writes(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C2 read your writes");
     for record in run.records.iter() {
@@ -69,7 +70,7 @@ pub(super) fn own_writes(run: &Run<'_>) -> CheckResult {
     checked
 }
 
-/// The newest write of a client to a record, by node.
+/// A client's newest write to a record, by node.
 #[derive(Default)]
 struct OwnWrites(Vec<(u32, Rank)>);
 

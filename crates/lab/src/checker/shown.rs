@@ -1,4 +1,4 @@
-//! The states that answers showed, by time: the rank of a record, the version of a follow, or the last number of a log.
+//! The states that answers showed, by time: a record's rank, a follow's version, or a log's last number.
 
 /// When answers first showed something newer than a state.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct ShownSince<R>(Vec<(R, u64)>);
 pub(super) struct ShownUntil<R>(Vec<(u64, R)>);
 
 impl<R: Ord + Copy> ShownSince<R> {
-    /// From answers, each with its state and its time, in any order.
+    /// Collects answers, each with its state and its time, in any order.
     pub(super) fn new(mut answers: Vec<(R, u64)>) -> Self {
         answers.sort_unstable();
         let mut first = u64::MAX;
@@ -20,7 +20,7 @@ impl<R: Ord + Copy> ShownSince<R> {
         Self(answers)
     }
 
-    /// When a state newer than this one was first shown. `None`: never.
+    /// When a newer state was first shown. `None`: never.
     pub(super) fn newer_than(&self, state: R) -> Option<u64> {
         self.0.get(self.0.partition_point(|(shown, _)| *shown <= state)).map(|(_, at)| *at)
     }
@@ -32,7 +32,7 @@ impl<R: Ord + Copy> ShownSince<R> {
 }
 
 impl<R: Ord + Copy + Default> ShownUntil<R> {
-    /// From answers, each with its state and its time, in any order.
+    /// Collects answers, each with its state and its time, in any order.
     pub(super) fn new(answers: impl IntoIterator<Item = (R, u64)>) -> Self {
         let mut all: Vec<(u64, R)> = answers.into_iter().map(|(state, at)| (at, state)).collect();
         all.sort_unstable();

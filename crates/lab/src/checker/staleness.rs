@@ -1,4 +1,4 @@
-//! C3: the ages of cached answers.
+//! C3: the ages that cached answers had.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,37 @@ use super::{
 };
 use crate::history::{Edge, Level, UserRequest};
 
-/// The ages of all cached answers. The age is the time from the acknowledgement of a newer state to the begin of the read;
-/// 0 if the answer was not stale.
+/// The ages of all cached answers. The age is the time from a newer state's acknowledgement to the begin of
+/// the read; 0 if the answer was not stale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
-    /// The ages of all cached reads.
+    /// The ages in all cached reads.
     pub all: Ages,
-    /// The ages of reads without a fault.
+    /// The ages in reads without a fault.
     pub undisturbed: Ages,
-    /// The ages of reads under a fault, by its name. A read under several faults counts for each.
+    /// The ages in reads under a fault, by its name. A read under several faults counts for each.
     pub by_fault: BTreeMap<String, Ages>,
-    /// The highest ages, over the time of the run.
+    /// The highest ages, over the run's time.
     pub over_time: OverTime,
 }
 
-/// Quantiles of ages, in nanoseconds; all 0 without a read.
+/// Quantiles for ages, in nanoseconds; all 0 without a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
-    /// Number of reads.
+    /// How many reads there were.
     pub reads: u64,
-    /// The age that half of the reads do not exceed.
+    /// The age that half the reads do not exceed.
     pub p50: u64,
-    /// The age that 99 of 100 do not exceed.
+    /// The age that 99 in 100 do not exceed.
     pub p99: u64,
-    /// The age that 999 of 1000 do not exceed.
+    /// The age that 999 in 1000 do not exceed.
     pub p999: u64,
     /// The highest age.
     pub max: u64,
-    /// The bound of these reads. `None`: they have different bounds. A read under several faults may have a higher one.
+    /// The bound for these reads. `None`: they have different bounds. A read under several faults may have a
+    /// higher bound.
     pub bound: Option<u64>,
-    /// Number of reads that exceeded their own bound.
+    /// How many reads exceeded their own bound.
     pub over: u64,
 }
 
@@ -81,7 +82,7 @@ pub(super) fn check(run: &Run<'_>) -> (CheckResult, Staleness) {
     (checked, staleness)
 }
 
-/// The ages of the reads so far.
+/// The ages in the reads so far.
 struct AgesSeen<'a, 'b> {
     run: &'b Run<'a>,
     healthy: u64,
@@ -129,7 +130,7 @@ fn first(run: &Run<'_>) -> u64 {
     reads.chain(run.messages.first_read()).min().unwrap_or_default()
 }
 
-/// The acknowledged states of a record, with their times.
+/// A record's acknowledged states, with their times.
 fn written(record: &Record<'_>) -> ShownSince<Rank> {
     let writes = record.calls.iter().filter(|call| acknowledged(call));
     ShownSince::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::history::Outcome;
 
-/// C6: every value that a read found was written to the record, by a write that was acknowledged or has an open outcome. It
-/// has the version of the acknowledgement, or else always the version with which it was first found.
+/// C6: every value that a read found was written to the record, by a write that was acknowledged or has an
+/// open outcome. It has the version of the acknowledgement, or else always the version with which it was
+/// first found.
 pub(super) fn check(run: &Run<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C6 no phantom");
     for record in run.records.iter() {

@@ -14,7 +14,8 @@ pub(crate) struct CheckArguments {
     /// How old a cached answer may be while nothing is wrong.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     healthy_ms: u64,
-    /// How old it may be while a fault is on that is no row of the table of faults; those have their own bounds.
+    /// How old it may be while a fault is on that is no row of the table of faults; those have their own
+    /// bounds.
     #[arg(long, value_name = "MS", default_value_t = 11_000)]
     faulty_ms: u64,
     /// How long such a fault may have an effect after its end.

@@ -22,7 +22,8 @@ pub(crate) struct HuntArguments {
     /// Run this row alone; may be given several times.
     #[arg(long, value_name = "ROW")]
     fault: Vec<String>,
-    /// Instead of the rows, do one thing after the other to one cluster for so long, and check a million cached reads.
+    /// Instead of the rows, do one thing after the other to one cluster for so long, and check a million
+    /// cached reads.
     #[arg(long, value_name = "MINUTES", conflicts_with_all = ["fault", "seconds"])]
     minutes: Option<u64>,
     /// What happens at random follows from it.
@@ -44,15 +45,17 @@ pub(crate) struct HuntArguments {
     #[arg(long = "beside", value_name = "ROWS", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
     at_once: u8,
-    /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a fault;
-    /// a tenth of it are the applications of F53, the marks of F59, the changes of F61 and the removals of F62, a hundredth the conversations of F63, a 25th the users of F54 [default: 100000]. So many acknowledged messages in
-    /// each row F60 [default: 333334; with --seconds as many as there are].
+    /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a
+    /// fault; a tenth of it are the applications of F53, the marks of F59, the changes of F61 and the
+    /// removals of F62, a hundredth the conversations of F63, a 25th the users of F54 [default: 100000]. So
+    /// many acknowledged messages in each row F60 [default: 333334; with --seconds as many as there are].
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
     #[arg(long)]
     quick: bool,
-    /// A variable for a test build of the program, such as `KITH_MUTANT=chain_gap`; may be given several times.
+    /// A variable for a test build of the program, such as `KITH_MUTANT=chain_gap`; may be given several
+    /// times.
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
     /// The program of a node [default: `kith` in the folder of this program].
@@ -117,7 +120,7 @@ impl HuntArguments {
         Ok(findings)
     }
 
-    /// Runs this many of the rows at once, each over servers of its own, and reports each.
+    /// Runs this many rows at once, each over separate servers, and reports each.
     async fn together(
         &self,
         rows: Vec<&'static Row>,
@@ -176,7 +179,8 @@ impl HuntArguments {
     }
 }
 
-/// What rows share, so that it need not be started for each. If it does not start, each of them reports why.
+/// Keeps a server that rows share, so that it is not started for each. If it does not start, each row reports
+/// why.
 async fn kept(shared: bool) -> Option<std::sync::Arc<Cassandra>> {
     if shared { Cassandra::shared().await.ok() } else { None }
 }

@@ -1,4 +1,4 @@
-//! The subcommands: the arguments of each, and what it does.
+//! The subcommands: each with its arguments and its function.
 
 mod alerts;
 mod check;
@@ -14,7 +14,7 @@ pub(crate) use self::{
 };
 
 /// # Errors
-/// When one of those that are asked for is none of a kind (`fault`) that is known; it names all that are.
+/// If a requested name is not a known `kind` (such as `fault`). The error names all known names.
 fn ensure_known<'a>(kind: &str, asked: &[String], known: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let known: Vec<&str> = known.into_iter().collect();
     match asked.iter().find(|name| !known.contains(&name.as_str())) {

@@ -28,7 +28,7 @@ impl MutantsArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
         let plan = Plan::new(program(self.kith.clone())?, 4, self.seed);
         let chosen = self.chosen()?;
-        // Started once for all of them; if it does not start, those that need it report why.
+        // Cassandra is started once for all of them; if it does not start, the rows that need it report why.
         let _kept = Cassandra::shared().await.ok();
         let mut report = MutantReport::default();
         self.control(&plan, &mut report).await;

@@ -1,4 +1,4 @@
-//! A service of the compose file in a process of its own, in place of a container.
+//! A compose service in a separate process, in place of a container.
 
 use std::{
     collections::BTreeMap,
@@ -19,25 +19,26 @@ use tokio::{
 
 use super::file::{Image, Service};
 
-/// Between two checks of its health, as the file says, but for the seconds that a person would wait.
+/// Between two health checks. The file has a longer interval, for which a person would wait.
 const EVERY: Duration = Duration::from_millis(200);
 /// How long it may take to become healthy; as the file says, `start_period` and three tries.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(36);
 /// How long a job may take.
 const DONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Where things are that a container finds by their names there: each of the first is written as the second here.
+/// Maps the addresses and paths that a container uses: each first text is written as the second text on this
+/// machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostPaths(Vec<(String, String)>);
 
-/// One container.
+/// A service that runs as a process.
 #[derive(Debug)]
 pub(super) struct Container {
-    /// Used instead of the program of the image.
+    /// Used instead of the image's program.
     kith: PathBuf,
-    /// Its arguments as the container.
+    /// The program's arguments when it runs as the container.
     arguments: Vec<String>,
-    /// Its arguments as the health check; a job has none.
+    /// The program's arguments when it runs as the health check; a job has none.
     test: Option<Vec<String>>,
     environment: BTreeMap<String, String>,
     grace: Duration,
@@ -58,10 +59,11 @@ impl HostPaths {
 }
 
 impl Container {
-    /// The container of the service, on this machine; it does not run yet. The program replaces that of the image.
+    /// Creates the service's container on this machine. It does not run yet. `kith` replaces the image's
+    /// program.
     ///
     /// # Errors
-    /// If a secret is none of the files of the repository.
+    /// If a secret is not a file in the repository.
     pub(super) fn of(service: &Service, image: &Image, kith: &Path, places: HostPaths) -> Result<Self> {
         let folder = TempDir::new()?;
         let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
@@ -80,7 +82,7 @@ impl Container {
         Ok(Self { kith, arguments, test, environment, grace, folder, process: None })
     }
 
-    /// Starts it, and does not wait for anything.
+    /// Starts it without waiting.
     pub(super) fn start(&mut self) -> Result<()> {
         let mut command = Command::new(&self.kith);
         command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(self.folder.path());
@@ -89,15 +91,16 @@ impl Container {
         Ok(())
     }
 
-    /// Where commands that are run in it find the node: there at the usual address, here at this one.
+    /// Sets where commands in the container find the node: they use the usual address, which is replaced by
+    /// this address.
     pub(super) fn answers_at(&mut self, address: SocketAddr) {
         self.environment.insert("KITH_ADDR".to_owned(), format!("http://{address}"));
     }
 
-    /// Waits until its check says that it is healthy.
+    /// Waits until its health check passes.
     ///
     /// # Errors
-    /// When it does not come to that, or has ended.
+    /// If it does not become healthy in time, or has ended.
     pub(super) async fn until_healthy(&mut self) -> Result<()> {
         let until = Instant::now() + HEALTHY_WITHIN;
         while !self.is_healthy().await? {
@@ -137,14 +140,14 @@ impl Container {
     }
 }
 
-/// The arguments of the program of the image.
+/// The arguments for the image's program.
 fn arguments(words: &[String]) -> Result<Vec<String>> {
     let (program, arguments) = words.split_first().context("nothing is run")?;
     ensure!(program == "kith", "the image has no program {program}");
     Ok(arguments.to_vec())
 }
 
-/// As the repository has it.
+/// The secret as the repository has it.
 fn secret(name: &str) -> Result<&'static str> {
     match name {
         "mongodb_uri" => Ok(include_str!("../../../../deploy/compose/mongodb.uri")),

@@ -1,4 +1,4 @@
-//! What `docker-compose.yml` and the `Dockerfile` say, as far as it is about what runs in a container of ours.
+//! Reads `docker-compose.yml` and the `Dockerfile`, as far as they describe the project's own containers.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,14 +17,14 @@ pub(super) struct File {
     services: BTreeMap<String, Service>,
 }
 
-/// A service of it.
+/// A service in the compose file.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Service {
-    /// In place of that of the image.
+    /// Replaces the image's command.
     command: Option<Vec<String>>,
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
-    /// By their names: each is a file of that name in the container.
+    /// The secrets by name: each is a file with that name in the container.
     #[serde(default)]
     pub(super) secrets: Vec<String>,
     /// `name:/folder`, and `:ro` behind it where nothing is written.
@@ -40,7 +40,7 @@ struct Healthcheck {
     test: Vec<String>,
 }
 
-/// What the `Dockerfile` says of every container.
+/// The settings that the `Dockerfile` has for every container.
 #[derive(Debug)]
 pub(super) struct Image {
     entrypoint: Vec<String>,
@@ -56,20 +56,20 @@ impl File {
     }
 
     /// # Errors
-    /// When there is none of this name.
+    /// If there is no service with this name.
     pub(super) fn service(&self, name: &str) -> Result<&Service> {
         self.services.get(name).with_context(|| format!("docker-compose.yml has no service {name}"))
     }
 
-    /// The names of the nodes, in their order.
+    /// The nodes' names, in their order.
     pub(super) fn nodes(&self) -> Vec<String> {
         self.services.keys().filter(|name| name.starts_with("kith-")).cloned().collect()
     }
 
-    /// Options of the server of Redis, as [`kith_lab_servers::redis_server::RedisServer::start`] takes them.
+    /// Options for the Redis server, as [`kith_lab_servers::redis_server::RedisServer::start`] takes them.
     ///
     /// # Errors
-    /// When the file says none.
+    /// If the file has no options.
     pub(super) fn redis_options(&self) -> Result<Vec<(&str, &str)>> {
         let command = self.service("redis")?.command.as_ref().context("redis has no command")?;
         let mut words = command.iter().skip(1).map(String::as_str);
@@ -82,13 +82,13 @@ impl File {
 }
 
 impl Service {
-    /// All words of the container's command, the program first.
+    /// All words in the container's command, the program first.
     pub(super) fn words(&self, image: &Image) -> Vec<String> {
         let command = self.command.as_ref().unwrap_or(&image.command);
         image.entrypoint.iter().chain(command).cloned().collect()
     }
 
-    /// The folder of the container where this volume is; `None`: it has none of this name.
+    /// The container's folder for this volume; `None`: it has no volume with this name.
     pub(super) fn mount(&self, volume: &str) -> Option<&str> {
         let mut mounts = self.volumes.iter().filter_map(|mount| mount.split_once(':'));
         let (_, folder) = mounts.find(|(name, _)| *name == volume)?;
@@ -98,7 +98,7 @@ impl Service {
     /// How long the container may take to end after SIGTERM until it is killed.
     ///
     /// # Errors
-    /// When the file says something that is no time.
+    /// If the file has an invalid time.
     pub(super) fn grace(&self) -> Result<Duration> {
         let period = self.stop_grace_period.as_deref();
         period.map_or(Ok(GRACE), |period| {
@@ -106,7 +106,7 @@ impl Service {
         })
     }
 
-    /// The command that ends well when the container is healthy; `None`: there is none that is run without a shell.
+    /// The health check's command. `None`: there is no command that runs without a shell.
     pub(super) fn test(&self) -> Option<&[String]> {
         let (kind, words) = self.healthcheck.as_ref()?.test.split_first()?;
         (kind == "CMD").then_some(words)
@@ -115,7 +115,7 @@ impl Service {
 
 impl Image {
     /// # Errors
-    /// When it does not say what a container runs.
+    /// If it does not name what a container runs.
     pub(super) fn read() -> Result<Self> {
         let environment = lines("ENV").filter_map(|line| line.split_once('='));
         Ok(Self {

@@ -1,6 +1,6 @@
-//! What `docker compose up` starts, without Docker: the same commands with the same environments, secrets, order and
-//! checks, as processes of this machine. Only names of that network and paths of those containers are written as they
-//! are here.
+//! Starts what `docker compose up` starts, without Docker: the same commands with the same environments,
+//! secrets, order and checks, as processes on this machine. Only names in that network and paths in those
+//! containers are replaced.
 
 mod container;
 mod file;
@@ -28,9 +28,9 @@ use self::{
 };
 use crate::mongods::Mongods;
 
-/// Where the server of relations is.
+/// The variable with the relation server's address.
 const CQL: &str = "KITH_TEST_CQL";
-/// The volume with the key of callers, and its file there.
+/// The volume with the callers' key, and its file there.
 const KEY: (&str, &str) = ("key", "kith.key");
 
 /// A connection whose calls carry the key.
@@ -40,12 +40,12 @@ pub(crate) type Channel = InterceptedService<tonic::transport::Channel, Bearer>;
 #[derive(Clone, Debug)]
 pub(crate) struct Bearer(MetadataValue<Ascii>);
 
-/// All that the file starts but for those that only look: Prometheus and Grafana.
+/// All services in the file except Prometheus and Grafana, which only observe.
 #[derive(Debug)]
 pub(crate) struct Project {
     nodes: Vec<ComposeNode>,
     _key: TempDir,
-    /// They end with the value, after the nodes.
+    /// The servers end with the value, after the nodes.
     _servers: (Mongods, RedisServer),
 }
 
@@ -57,11 +57,11 @@ pub(crate) struct ComposeNode {
 }
 
 impl Project {
-    /// Starts the servers, makes the replica set, lets the job `migrate` run to its end, and starts the nodes at the
-    /// same time. Returns when each is healthy.
+    /// Starts the servers, makes the replica set, lets the job `migrate` run to its end, and starts the nodes
+    /// at the same time. Returns when each is healthy.
     ///
     /// # Errors
-    /// When one does not come to that.
+    /// If a server, a job or a node fails to do so.
     pub(crate) async fn up(kith: &Path) -> Result<Self> {
         let (file, image) = (File::read()?, Image::read()?);
         let redis = RedisServer::start(&file.redis_options()?).await?;
@@ -94,7 +94,7 @@ impl Project {
         Ok(Self { nodes, _key: key, _servers: (mongod, redis) })
     }
 
-    /// In the order of their names.
+    /// The nodes, ordered by name.
     pub(crate) fn nodes(&mut self) -> &mut [ComposeNode] {
         &mut self.nodes
     }
@@ -106,8 +106,8 @@ impl ComposeNode {
         self.channel.clone()
     }
 
-    /// Stops it and starts it again, as `docker compose up --no-deps --force-recreate` does with one service. Returns
-    /// when it is healthy.
+    /// Stops it and starts it again, as `docker compose up --no-deps --force-recreate` does with one service.
+    /// Returns when it is healthy.
     ///
     /// # Errors
     /// When it does not stop within its grace, or does not become healthy.
@@ -143,7 +143,7 @@ impl Interceptor for Bearer {
     }
 }
 
-/// A server of relations that others may use too: nothing is left of the project in the others.
+/// The address of a relation server that others may use too: it keeps nothing from the project.
 fn cql_address() -> Result<String> {
     let address = env::var_os(CQL).and_then(|address| address.into_string().ok());
     address.with_context(|| format!("{CQL} names no server of relations"))

@@ -1,4 +1,4 @@
-//! The cluster of the demonstration.
+//! The demonstration's cluster.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use crate::faults::{
 };
 
 const NODES: u32 = 3;
-/// Users that are read and written all the while, the first of the file.
+/// Users that are read and written all the while, the first in the file.
 const WATCHED: usize = 200;
 
-/// Three nodes, over what they share.
+/// Three nodes, and the servers that they share.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) site: Site,
@@ -41,7 +41,7 @@ pub(super) struct Read {
 }
 
 impl Cluster {
-    /// Starts it, fills it, and shows what it is.
+    /// Starts the cluster, fills it, and shows its parts.
     pub(super) async fn start(demo: &Demo, print: PrintLine<'_>) -> Result<Self> {
         print("THREE NODES over one Redis and one MongoDB, each in a process of its own");
         let began = Instant::now();
@@ -59,7 +59,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// What the nodes are called, and how they are reached.
+    /// The nodes' names, and a channel to each.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (char, Channel)> {
         ('A'..).zip(self.site.channels())
     }
@@ -69,7 +69,7 @@ impl Cluster {
     }
 
     async fn import(&self, users: &Path, print: PrintLine<'_>) -> Result<()> {
-        // The command writes its progress into the folder of the file.
+        // The command writes its progress into the file's folder.
         let folder = tempfile::tempdir()?;
         let copy = folder.path().join("users.jsonl");
         std::fs::copy(users, &copy).context("the sample cannot be read")?;
@@ -81,7 +81,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs a command of the program, and prints its output.
+    /// Runs a command with the program, and prints its output.
     pub(super) async fn kith(&self, arguments: &[&str], print: PrintLine<'_>) -> Result<()> {
         let output = Command::new(&self.kith).args(arguments).env_clear().kill_on_drop(true).output().await?;
         for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -1,4 +1,4 @@
-//! What is done to the cluster, and what readers see of it.
+//! Injects faults into the cluster, and shows how readers are affected.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is written on one node is new on the others.
+//! Shows that a write on one node is visible on the others.
 
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ pub(super) async fn show(cluster: &Cluster, print: PrintLine<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Reads until the node answers with this version, or a later one; how long that was after the acknowledgement.
+/// Reads until the node answers with this version, or a later version. Returns how long that was after the
+/// acknowledgement.
 async fn until_seen(node: &Channel, user_id: i64, version: i64, acknowledged: Instant) -> Result<Duration> {
     let seen = async {
         while read(node.clone(), user_id).await?.version < version {

@@ -1,5 +1,6 @@
-//! A cluster at work, for people to watch: three nodes over a real Redis and a real MongoDB, on this machine alone.
-//! Readers read on every node all the while, a writer writes, and after each chapter their statistics are printed.
+//! A cluster at work, for people to watch: three nodes over a real Redis and a real MongoDB, on this machine
+//! alone. Readers read on every node all the while, a writer writes, and after each chapter their statistics
+//! are printed.
 
 mod cluster;
 mod faults;
@@ -17,10 +18,10 @@ use tokio::time::Instant;
 use self::{cluster::Cluster, readers::DemoReaders, words::seconds};
 use crate::faults::bounds;
 
-/// The demonstration: what it runs, and what it imports.
+/// The demonstration's configuration: its program and its import file.
 #[derive(Clone, Debug)]
 pub struct Demo {
-    /// The program of a node.
+    /// The program that runs a node.
     pub kith: PathBuf,
     /// Users to import, as JSON Lines.
     pub users: PathBuf,
@@ -30,11 +31,11 @@ pub struct Demo {
 pub type PrintLine<'a> = &'a mut (dyn FnMut(&str) + Send);
 
 impl Demo {
-    /// Runs the demonstration from beginning to end, some forty seconds. Nothing is left: the servers, their data and
-    /// the nodes are removed at the end, also if it fails.
+    /// Runs the demonstration from beginning to end, some forty seconds. Nothing is left: the servers, their
+    /// data and the nodes are removed at the end, also if it fails.
     ///
     /// # Errors
-    /// If a program does not start, or anything is not as the text says, including a read beyond its bound.
+    /// If a program does not start, or any result differs from the text, including a read beyond its bound.
     pub async fn run(&self, print: PrintLine<'_>) -> Result<()> {
         let began = Instant::now();
         let mut cluster = Cluster::start(self, print).await?;

@@ -1,11 +1,11 @@
-//! Read statistics of the demo: answers by tier, reads without an answer, staleness and latency, as one line
-//! of text.
+//! Read statistics for the demo: answers by tier, reads without an answer, staleness and latency, as one text
+//! line.
 
 use std::{fmt, time::Duration};
 
 use super::words::{count, seconds};
 
-/// What readers observed.
+/// Observations that readers made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadStats {
     memory: u64,
@@ -13,18 +13,18 @@ pub(super) struct ReadStats {
     store: u64,
     /// Reads that got no answer.
     refused: u64,
-    /// Answers older than a write that had been acknowledged before they were asked for.
+    /// Answers older than a write that had been acknowledged before their request.
     old: u64,
     oldest: Duration,
     slowest: Duration,
 }
 
-/// One answer.
+/// An answer with its age and latency.
 #[derive(Clone, Debug)]
 pub(super) struct TimedAnswer {
     pub(super) tier: String,
     pub(super) took: Duration,
-    /// For how long something newer had been acknowledged; zero: nothing had.
+    /// For how long a newer version had been acknowledged; zero: no newer version.
     pub(super) age: Duration,
 }
 

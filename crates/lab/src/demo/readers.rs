@@ -16,31 +16,31 @@ use super::{
 };
 use crate::faults::ages::AcknowledgedVersions;
 
-/// Readers of each node.
+/// Readers on each node.
 const READERS: u64 = 2;
 const BETWEEN_READS: Duration = Duration::from_millis(2);
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 /// Users that are read and written.
 const USERS: usize = 100;
 
-/// They stop when this is dropped.
+/// Readers and a writer that stop when this is dropped.
 #[derive(Debug)]
 pub(super) struct DemoReaders {
     seen: Arc<DemoSeen>,
     tasks: JoinSet<()>,
 }
 
-/// What all of them know.
+/// The state that all readers and the writer share.
 #[derive(Debug, Default)]
 struct DemoSeen {
     ages: AcknowledgedVersions,
-    /// Of this chapter.
+    /// Statistics for this chapter.
     stats: Mutex<ReadStats>,
     all: Mutex<ReadStats>,
     writes: Mutex<Writes>,
 }
 
-/// Of this chapter.
+/// The writer's counts in this chapter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Writes {
     pub(super) done: u64,
@@ -57,13 +57,13 @@ impl DemoReaders {
                 (Arc::clone(&seen), Arc::clone(&users), SmallRng::seed_from_u64(seed));
             tasks.spawn(reads(seen, users, node.clone(), random));
         }
-        // Those of the last node would be refused while it is gone.
+        // Reads from the last node would be refused while it is gone.
         let (seen_by_writer, first) = (Arc::clone(&seen), nodes.into_iter().take(2).collect());
         tasks.spawn(writes(seen_by_writer, users, first));
         Self { seen, tasks }
     }
 
-    /// What readers observed since the last call.
+    /// The readers' observations since the last call.
     pub(super) fn take_stats(&self) -> (ReadStats, Writes) {
         let stats = std::mem::take(&mut *self.seen.stats.lock());
         self.seen.all.lock().add(&stats);

@@ -8,7 +8,7 @@ use super::{
     words::seconds,
 };
 
-/// Who has not been read since the import, and on which nodes it is read, from where, and why.
+/// The user that has not been read since the import; and the reads: on which node, from which tier, and why.
 const USER: usize = 150;
 const READS: [(usize, &str, &str); 4] = [
     (1, "store", "nobody has read this user yet; the node leaves a copy in Redis and in its memory"),

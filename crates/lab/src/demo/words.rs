@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// A time as people say it, no more exact than it needs to be.
+/// A time in everyday units, no more exact than it needs to be.
 pub(super) fn seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

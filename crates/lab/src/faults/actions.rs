@@ -1,4 +1,4 @@
-//! The faults of a cluster, and their end.
+//! Cluster faults, and how they end.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ const LOSSES: [Action; 4] =
     [Action::RedisKilled, Action::RedisEmptied, Action::RedisOld, Action::RedisPromoted];
 /// Pause between two checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Users in a memory for 64 of them; evicted ones stay for a moment.
+/// How many users a memory with room for 64 may hold; evicted users stay for a moment.
 const FEW_MAX: i64 = 128;
-/// Channels of a node, as seen by other programs.
+/// How many channels a node has that other programs see.
 const STRANGE: usize = 20;
 
-/// The fault.
+/// The fault that a row injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
-    /// Its settings make memory so.
+    /// The nodes' settings cause this.
     MemoryTiny,
     RedisKilled,
     RedisLogCut,
@@ -40,25 +40,26 @@ pub(super) enum Action {
     RedisEmptied,
     RedisPromoted,
     RedisFull,
-    /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is behind.
+    /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is
+    /// behind.
     RedisByTurns,
     OneCut,
     OneSubscriptionsCut,
-    /// One in this many.
+    /// One message in this many is lost.
     Lost(u32),
     Repeated,
     Reordered,
     Forged,
-    /// Very many of them, and one node that does not read for a while.
+    /// Very many forged messages, and a node that does not read for a while.
     Flooded,
     NodeStopped,
     MongodbSlow,
     /// Answers come later by any time up to this.
     MongodbJittered(Duration),
     MongodbKilled,
-    /// Before the nodes start.
+    /// MongoDB is away before the nodes start.
     MongodbLate,
-    /// In a set of several members.
+    /// The set has several members.
     PrimaryKilled,
     PrimarySteppedDown,
     PrimaryPartitioned,
@@ -68,7 +69,7 @@ pub(super) enum Action {
     CassandraPaused,
     /// Its answers are lost.
     CassandraAnswersHeld,
-    /// Nothing is wrong.
+    /// Two users follow and unfollow. The cluster has no fault.
     PairFlipped,
     RedisDiskFull,
     MongodbDiskFull,
@@ -80,26 +81,26 @@ pub(super) enum Action {
     NamesShared,
     /// The store forgets answered requests at once.
     RequestsForgotten,
-    /// Between two steps of a write, at a fail point of a test build.
+    /// The node dies between two steps in a write, at a fail point in a test build.
     NodeDies(&'static str),
 }
 
-/// The state between the beginning of a fault and its end.
+/// The state between a fault's begin and its end.
 #[derive(Debug, Default)]
 pub(super) struct FaultState {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
     disk: Option<SmallDisk>,
-    /// At least this many, however long that takes.
+    /// The minimum number of deaths, however long they take.
     deaths_min: u64,
     /// Number of deaths, ends and replacements so far.
     pub(super) deaths: u64,
-    /// The figures.
+    /// Figures from the faults.
     pub(super) figures: Vec<Figure>,
 }
 
 impl FaultState {
-    /// With at least this many deaths.
+    /// Requires at least this many deaths.
     pub(super) fn with_deaths(deaths_min: u64) -> Self {
         Self { deaths_min, ..Self::default() }
     }
@@ -116,7 +117,7 @@ impl Action {
         matches!(self, Self::CassandraKilled | Self::CassandraPaused)
     }
 
-    /// The disk of the store, if it is to be filled up.
+    /// The store's disk, if it is to be filled up.
     pub(super) async fn disk(self) -> Result<Option<SmallDisk>> {
         Ok(if self == Self::MongodbDiskFull { Some(persisted::disk_of_mongodb().await?) } else { None })
     }
@@ -285,8 +286,8 @@ impl Action {
     }
 }
 
-/// Each loss of Redis once, and then again until the time is over. Writes between two losses are lost with the next
-/// one.
+/// Each loss of Redis happens once, then they repeat until the time is over. Writes between two losses are
+/// lost with the next loss.
 async fn redis_by_turns(site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     loop {
@@ -304,7 +305,8 @@ async fn redis_by_turns(site: &mut Site, kept: &mut FaultState, lasts: Duration)
     }
 }
 
-/// The last node dies at the fail point, repeatedly; at least once, if that takes no longer than three times as long.
+/// The last node dies at the fail point, repeatedly; at least once, if that takes no longer than three times
+/// as long.
 async fn crash_at(site: &mut Site, kept: &mut FaultState, fail_point: &str, lasts: Duration) -> Result<()> {
     let node = &mut site.members.last_mut().context("there is a node")?.node;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The age of answers.
+//! The age that answers have.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,7 +15,7 @@ impl AcknowledgedVersions {
         self.0.lock().entry(user_id).or_default().push((version, Instant::now()));
     }
 
-    /// How long a newer version had been acknowledged at the time of the request; zero: none had.
+    /// How long a newer version had been acknowledged when the request was sent; zero: no newer version.
     pub(crate) fn age(&self, user_id: i64, version: i64, asked: Instant) -> Duration {
         let written = self.0.lock();
         let newer = written.get(&user_id).into_iter().flatten().filter(|(newer, _)| *newer > version);

@@ -18,11 +18,11 @@ use crate::checker::is_outage_code;
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Attempts of a call.
+/// How often a call is attempted.
 const TRIES: usize = 400;
 
-/// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or the refusal, or the last
-/// error if no node answers.
+/// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or
+/// the refusal, or the last error if no node answers.
 pub(super) async fn until_answered<Q, A, F>(
     nodes: &[Channel],
     first: usize,
@@ -37,7 +37,7 @@ where
     until_answered_but(nodes, first, request, send, is_open).await
 }
 
-/// The same with other errors after which the request is sent again.
+/// Like `until_answered`, but the request is also sent again after these errors.
 pub(super) async fn until_answered_but<Q, A, F>(
     nodes: &[Channel],
     first: usize,
@@ -97,7 +97,7 @@ pub(super) async fn make_group(nodes: &[Channel], group: Group, user_ids: Vec<i6
         GroupServiceClient::new(node).create_group(request).await
     });
     match made.await {
-        // By a call before that was not answered.
+        // An earlier call that was not answered has created it.
         Err(status) if status.code() == Code::AlreadyExists => {}
         made => drop(made.with_context(|| format!("group {group_id} is not made"))?),
     }

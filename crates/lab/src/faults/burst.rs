@@ -1,4 +1,5 @@
-//! Outsiders publish more on the channel of the nodes than nodes ever do, and one node does not read it for a while.
+//! Outsiders publish more on the nodes' channel than nodes ever do, and one node does not read it for a
+//! while.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -24,19 +25,19 @@ use crate::faults::Better;
 
 /// Messages that are published in a second, as far as Redis takes them.
 const RATE: u64 = 50_000;
-/// Part of them that has to be reached: what comes at the end of a second comes in the next one.
+/// The share that must be reached: messages from the end of a second may come in the next second.
 const REACHED: f64 = 0.95;
 const SENDERS: u64 = 2;
 /// Messages that are sent before the answers to them are read.
 const BATCH: u64 = 500;
-/// Bytes of what only a node can open.
+/// Bytes in a message that only a node can open.
 const MESSAGE: usize = 60;
 /// How long the last node receives nothing, at most: as its trust lasts and a half more.
 const UNREAD_FOR: Duration = Duration::from_secs(3);
-/// What Redis writes to its log of a subscriber that it closes since too much waits for it.
+/// The text that Redis logs when it closes a subscriber because too much waits for it.
 const CLOSED: &str = "output buffer limits";
 
-/// Publishes for so long. Figures: rates, and what the servers took of the machine.
+/// Publishes for `lasts`. Figures: rates, and the resources that the servers took.
 pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     let channel = channel(site).await?;
     let before = (cpu_seconds(site)?, closed_subscribers(site)?);
@@ -66,7 +67,7 @@ pub(super) async fn flood(site: &Site, lasts: Duration) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The channel of changes, to which all nodes are subscribed.
+/// The channel for changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let channel = all.into_iter().find(|name| name.contains("log:")).context("no node listens")?;
@@ -76,7 +77,7 @@ async fn channel(site: &Site) -> Result<String> {
     Ok(channel)
 }
 
-/// What passes for a message until a node tries to open it.
+/// A frame that looks like a message until a node tries to open it.
 fn frame() -> Vec<u8> {
     Frame { number: u64::MAX, nonce: 1, before: 2, message: vec![3; MESSAGE] }.to_bytes()
 }

@@ -1,4 +1,4 @@
-//! Calls to a node, and the meaning of their answers.
+//! Calls to a node, and what their answers mean.
 
 use std::{error::Error as _, time::Duration};
 
@@ -14,27 +14,27 @@ use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::history::{Level, Outcome, UserRequest};
 
-/// Deadline of a call, which is sent to nodes.
+/// The deadline for a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// A longer wait is given up here, for a node that does not answer at all.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Attempts of a call after a fault, and the pause between two.
+/// Attempts for a call after a fault, and the pause between two.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A call, ready to be sent any number of times.
+/// A call that can be sent any number of times.
 #[derive(Clone, Debug)]
 pub(super) struct UserCall {
     /// The user; 0 for a creation.
     pub(super) user_id: i64,
     pub(super) what: UserRequest,
-    /// The token of a read; empty for none.
+    /// The token for a read; empty for none.
     pub(super) token: String,
-    /// The version of a write.
+    /// The request id for a write.
     pub(super) request_id: String,
 }
 
-/// The outcome, and the token of a successful write.
+/// The outcome, and the token from a successful write.
 #[derive(Clone, Debug)]
 pub(super) struct UserAnswer {
     pub(super) outcome: Outcome,
@@ -42,13 +42,13 @@ pub(super) struct UserAnswer {
 }
 
 impl UserCall {
-    /// A read of the newest.
+    /// Makes a strong read.
     pub(super) const fn strong(user_id: i64) -> Self {
         let what = UserRequest::Read(Level::Strong);
         Self { user_id, what, token: String::new(), request_id: String::new() }
     }
 
-    /// Sends it once.
+    /// Sends the call once.
     pub(super) async fn send(&self, node: Channel) -> UserAnswer {
         let reads = matches!(self.what, UserRequest::Read(_));
         let may_be_gone = reads || matches!(self.what, UserRequest::Update { .. });
@@ -103,7 +103,8 @@ impl UserCall {
     }
 }
 
-/// Waits for the answer to a call. The error: its code, and whether the request may have been, or may still be, executed.
+/// Waits for the answer to a call. The error: its code, and whether the request may have been, or may still
+/// be, executed.
 pub(super) async fn answer_in_time<T>(
     reads: bool,
     call: impl Future<Output = Result<T, Status>>,
@@ -125,8 +126,8 @@ pub(super) async fn retried<T, E>(call: impl AsyncFn() -> Result<T, E>) -> Resul
     call().await
 }
 
-/// The name of an error, and whether the request may have been, or may still be, executed; never for a read. A code
-/// that no disturbance explains is reported literally.
+/// The name of an error, and whether the request may have been, or may still be, executed; never for a read.
+/// A code that no disturbance explains is reported literally.
 pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     let code = code_of(status);
     let open = match code {
@@ -149,7 +150,7 @@ pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     (name, open)
 }
 
-/// The consistency of a read of this level; `token`: for reads by token.
+/// The consistency for a read at this level. `token` is for reads by token.
 pub(super) fn consistency(level: Level, token: &str) -> Option<Consistency> {
     let level = match level {
         Level::Cached => return None,
@@ -161,19 +162,19 @@ pub(super) fn consistency(level: Level, token: &str) -> Option<Consistency> {
     Some(Consistency { level: Some(level) })
 }
 
-/// The key of a user in a history.
+/// A user's key in a history.
 pub(super) fn key_of(user_id: i64) -> String {
     format!("user:{user_id}")
 }
 
-/// The value of a found record. One without a value of the run is an error of the run.
+/// The value in a found record. A record without a value from the run is an error in the run.
 pub(super) fn outcome_of(user: Option<&User>) -> Result<Outcome, Status> {
     let read = user.and_then(|user| Some((user.version.try_into().ok()?, user.nick_name.parse().ok()?)));
     let (version, value) = read.ok_or_else(|| Status::internal("an answer without a user of the run"))?;
     Ok(Outcome::Done { version, value, key: None })
 }
 
-/// A change of only the nickname.
+/// A change to the nickname only.
 pub(crate) fn renaming(user_id: i64, nick_name: String, request_id: String) -> UpdateUserRequest {
     let user = User { user_id, nick_name, ..User::default() };
     let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
@@ -185,7 +186,7 @@ pub(super) fn code_of(status: &Status) -> Code {
     if status.source().is_some() { Code::Unavailable } else { status.code() }
 }
 
-/// A request with the deadline of all calls.
+/// A request with the deadline that all calls have.
 pub(crate) fn with_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
@@ -199,7 +200,7 @@ fn is_certain(status: &Status) -> bool {
     info.is_some_and(|info| info.metadata.get("outcome").is_some_and(|outcome| outcome == "not_applied"))
 }
 
-/// The form of the protocol.
+/// The code's name in the protocol.
 pub(super) fn name_of(code: Code) -> String {
     let mut name = String::new();
     for letter in format!("{code:?}").chars() {

@@ -1,4 +1,4 @@
-//! A Cassandra of a run for faults, and one that runs share.
+//! A Cassandra for a fault run, and a Cassandra that runs share.
 
 use std::{
     env,
@@ -24,21 +24,21 @@ use tokio::{
     time::timeout,
 };
 
-/// Names the program: it is given a folder and the first of three ports, and is a Cassandra with its data there until it is killed. By a third
-/// word, [`LASTING`], what it acknowledges outlasts that.
+/// Names the program. It gets a folder and the first of three ports, and runs a Cassandra with its data there
+/// until it is killed. With [`LASTING`] as third argument, acknowledged writes outlast that.
 const PROGRAM: &str = "KITH_TEST_CASSANDRA";
-/// By default it loses writes of the last 100 ms before its death: it syncs its log periodically.
+/// By default it loses writes from the last 100 ms before its death: it syncs its log periodically.
 const LASTING: &str = "lasting";
-/// Its own port, and those after it: for other Cassandras, and for JMX.
+/// The ports it takes: its own, and two for other Cassandras and for JMX.
 const PORTS: u16 = 3;
-/// Java takes its time, more where others take the processors.
+/// Java starts slowly, more so if others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.
+/// The protocol's OPTIONS frame, version 4, without a body; the answer is SUPPORTED.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 const SUPPORTED: u8 = 6;
 
-/// One node, in a process of its own. It ends with the value.
+/// One node, in a separate process. It ends with the value.
 #[derive(Debug)]
 pub struct Cassandra {
     port: u16,
@@ -49,29 +49,30 @@ pub struct Cassandra {
     process: Option<ChildProcess>,
 }
 
-/// The part of a Cassandra that a run has.
+/// The part of a Cassandra that a run may use.
 #[derive(Debug)]
 pub(super) enum CassandraAccess {
-    /// A keyspace: others use it, too.
+    /// A keyspace in a server that others use, too.
     Shared(Arc<Cassandra>),
-    /// All of it.
+    /// The whole server.
     Exclusive(Cassandra),
 }
 
 impl Cassandra {
-    /// Starts one that may be killed, by the program that `KITH_TEST_CASSANDRA` names, and waits until it answers. It
-    /// acknowledges what is on its disk.
+    /// Starts a Cassandra that may be killed, by the program that `KITH_TEST_CASSANDRA` names, and waits
+    /// until it answers. Acknowledged writes are on its disk.
     ///
     /// # Errors
-    /// If there is none, or it does not answer within three minutes.
+    /// If there is no such program, or it does not answer within three minutes.
     pub(super) async fn lasting() -> Result<Self> {
         Self::start(true).await
     }
 
-    /// The Cassandra that runs share; started if no run has one. It ends with the last run that has it.
+    /// Returns the Cassandra that runs share, and starts it if no run has it yet. It ends with the last run
+    /// that has it.
     ///
     /// # Errors
-    /// If there is none, or it does not answer within three minutes.
+    /// If there is no such program, or it does not answer within three minutes.
     pub async fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Cassandra>> = Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
@@ -83,7 +84,7 @@ impl Cassandra {
         Ok(cassandra)
     }
 
-    /// Where it answers.
+    /// The address of its CQL port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
@@ -118,12 +119,12 @@ impl Cassandra {
         .await
     }
 
-    /// Sends it the signal of this name, without `SIG`.
+    /// Sends it the signal with this name, without `SIG`.
     pub(super) fn signal(&self, name: &str) -> Result<()> {
         self.process.as_ref().context("Cassandra was killed")?.signal(name)
     }
 
-    /// The kind of what is answered to OPTIONS.
+    /// The kind of answer to OPTIONS.
     async fn asked(&self) -> Result<u8> {
         let mut socket = TcpStream::connect(self.address()).await?;
         socket.write_all(&OPTIONS).await?;
@@ -142,7 +143,7 @@ impl CassandraAccess {
     }
 
     /// # Errors
-    /// Where others have it, too.
+    /// If others use it, too.
     pub(super) fn exclusive(&mut self) -> Result<&mut Cassandra> {
         match self {
             Self::Exclusive(cassandra) => Ok(cassandra),

@@ -1,4 +1,4 @@
-//! A client of a run: one call at a time, each chosen at random and recorded.
+//! A run's client: it makes one call at a time, each chosen at random and recorded.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,29 +31,29 @@ pub(super) const HOT: i64 = 100;
 const NAMES: u32 = 50;
 /// Users made for a name that a client remembers, to delete them.
 const OWN_MAX: usize = 16;
-/// Callers who send one request at the same time; beyond the first they have numbers of their own.
+/// Callers who send one request at the same time. All but the first have numbers that no client has.
 const TWINS: u32 = 5;
 const TWIN: u32 = 1_000;
-/// Attempts and time limit of a client to find out the outcome of a write.
+/// The pause between a client's attempts to find out a write's outcome, and their time limit.
 pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
 pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
-/// Between two reads of a client that does nothing else.
+/// The pause between two reads by a client that makes no other calls.
 const WATCHES_EVERY: Duration = Duration::from_millis(20);
 
-/// Who calls, as the history has it.
+/// The caller in the history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallerId {
-    /// The number of the client.
+    /// The client's number.
     pub(super) client: u32,
     /// Whether it stays with one node.
     pub(super) pinned: bool,
 }
 
-/// The configuration of a client.
+/// A client's configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientConfig {
     pub(super) number: u32,
-    /// The node it stays with; `None`: another one each time.
+    /// The node it stays with; `None`: it chooses a node for each call.
     pub(super) pinned: Option<usize>,
     pub(super) seed: u64,
 }
@@ -64,14 +64,14 @@ impl ClientConfig {
     }
 }
 
-/// What all clients of a run share.
+/// The state that all clients in a run share.
 #[derive(Debug)]
 pub(super) struct ClientState {
     pub(super) recorder: Recorder,
     pub(super) nodes: Vec<Channel>,
-    /// The ids of the users that there are from the beginning are 1 to this.
+    /// The users that exist from the beginning have ids from 1 to this.
     pub(super) users: i64,
-    /// The last token of each user, and its version.
+    /// Each user's last token, and its version.
     tokens: Mutex<HashMap<i64, (String, u64)>>,
     /// Users that were made for a name.
     made: Mutex<BTreeSet<i64>>,
@@ -82,7 +82,7 @@ pub(super) struct ClientState {
     pub(super) over: AtomicBool,
 }
 
-/// One client.
+/// A client that calls about users.
 #[derive(Debug)]
 pub(super) struct Client {
     config: ClientConfig,
@@ -107,17 +107,17 @@ impl ClientState {
         }
     }
 
-    /// One that was not written before.
+    /// A value that was not written before.
     pub(super) fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// All users of the run, by their ids.
+    /// All users in the run, by id.
     pub(super) fn all(&self) -> Vec<i64> {
         (1..=self.users).chain(self.made.lock().iter().copied()).collect()
     }
 
-    /// Sends a call of this client, to its node or another one, and records the outcome.
+    /// Sends this client's call to its node or another node, and records the outcome.
     pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<UserAnswer> {
         let CallerId { client, pinned } = caller;
         let began = self.recorder.now();
@@ -190,14 +190,14 @@ impl Client {
         if matches!(answered.outcome, Outcome::Open(_)) && self.random.random_ratio(1, 2) {
             self.until_known(&asked).await?;
         } else if self.random.random_ratio(u32::from(write), 50) {
-            // As a caller that lost the answer: the same request again.
+            // A caller that lost the answer sends the same request again.
             let node = self.any_node();
             self.call(&asked, node).await?;
         }
         Ok(())
     }
 
-    /// As several independent callers: the same request at the same time, through any nodes.
+    /// Acts as several independent callers: the same request at the same time, through any nodes.
     async fn at_once(&mut self, asked: &UserCall) -> Result<()> {
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
         let state = Arc::clone(&self.state);
@@ -212,7 +212,8 @@ impl Client {
         Ok(())
     }
 
-    /// As a caller that does not know the outcome: the same request again, through any live node, until it is known.
+    /// Acts as a caller that does not know the outcome: sends the same request again, through any live node,
+    /// until the outcome is known.
     async fn until_known(&mut self, asked: &UserCall) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
         while !self.state.over.load(Ordering::Relaxed) && Instant::now() < until {
@@ -254,7 +255,7 @@ impl Client {
         self.random.random_range(0..self.state.nodes.len())
     }
 
-    /// A call of a random kind of the mix.
+    /// A random call from the mix.
     fn choose(&mut self) -> UserCall {
         let request_id = format!("{}-{}", self.config.number, self.state.value());
         let (mut user_id, mut token) = (self.user(), String::new());
@@ -283,7 +284,7 @@ impl Client {
         UserCall { user_id, what, token, request_id }
     }
 
-    /// One in ten calls concerns one of many users, the others one of few, the first ones most often.
+    /// One in ten calls concerns one of many users. The others concern few users, the first users most often.
     fn user(&mut self) -> i64 {
         if self.random.random_ratio(1, 10) {
             return self.random.random_range(HOT..=self.state.users);
@@ -292,7 +293,7 @@ impl Client {
     }
 
     fn hot_user(&mut self) -> i64 {
-        // Harmonic, as the popularity of names is.
+        // The distribution is harmonic, like the popularity of names.
         let most = f64::from(i32::try_from(HOT).unwrap_or(i32::MAX)).ln();
         let rank = (self.random.random::<f64>() * most).exp();
         (1..=HOT).find(|user| f64::from(i32::try_from(*user).unwrap_or(i32::MAX)) >= rank).unwrap_or(HOT)

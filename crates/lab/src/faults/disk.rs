@@ -14,11 +14,12 @@ use tempfile::TempDir;
 
 /// Fills the disk.
 const BALLAST: &str = "ballast";
-/// Space is filled in pieces of these sizes, the larger first.
+/// Space is filled in pieces with these sizes, the larger first.
 const PIECES: [usize; 2] = [1 << 20, 1 << 10];
 const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A file system in memory, in a name space of its own, so that it does not need root. It is removed with the value.
+/// A file system in memory, in a separate name space, so that it does not need root. It is removed with the
+/// value.
 #[derive(Debug)]
 pub struct SmallDisk {
     /// Keeps the name space.
@@ -28,10 +29,10 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// One of this many bytes.
+    /// Makes a disk with `bytes` bytes.
     ///
     /// # Errors
-    /// Where `unshare` is missing, or users may have no name spaces of their own.
+    /// If `unshare` is missing, or users may have no name spaces.
     pub async fn new(bytes: u64) -> Result<Self> {
         let folder = TempDir::new()?;
         let place = folder.path().join("disk");
@@ -41,7 +42,7 @@ impl SmallDisk {
             "mount -t tmpfs -o size=\"$0\" tmpfs \"$1\" && touch \"$1/mounted\" && exec sleep infinity";
         unshare.args(["-Urm", "sh", "-c", script, &bytes.to_string()]).arg(&place);
         let mut holder = ChildProcess::start("unshare", unshare, folder.path().join("unshare.log"))?;
-        // As it is seen from outside of the name space.
+        // The path from outside the name space.
         let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
         let path = root.join(place.strip_prefix("/").context("folders for a while have a whole path")?);
         wait::until("a small disk is not mounted", MOUNTED_WITHIN, async || {
@@ -52,7 +53,7 @@ impl SmallDisk {
         Ok(Self { _holder: holder, _folder: folder, path })
     }
 
-    /// Where it is.
+    /// The path of the disk.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

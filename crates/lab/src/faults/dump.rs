@@ -1,4 +1,4 @@
-//! The final content of each place, key by key.
+//! The final content in each place, key by key.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -10,12 +10,12 @@ use tonic::transport::Channel;
 use super::calls::{UserCall, key_of, retried};
 use crate::history::{CopyPlace, Event, Outcome, RecordEnd, Recorder};
 
-/// Users that are looked at together: what the store says costs it a write to its log, which many share.
+/// Users that are inspected together. Each read from the store costs a write to its log, which many share.
 const AT_ONCE: usize = 64;
-/// Each node is asked for itself: no other is called, of those that were killed neither.
+/// Each node is asked about itself only: no other node is called, not even a killed node.
 const SELF: &str = "self";
 
-/// Records the data of these users in the store, Redis and every memory.
+/// Records these users' data in the store, Redis and every memory.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
     let read = async |user: i64| retried(async || read_copies(nodes, user).await).await;
     let reads = stream::iter(users.iter().map(|user| read(*user)));
@@ -34,7 +34,7 @@ async fn read_copies(nodes: &[Channel], user: i64) -> Result<Vec<RecordEnd>> {
         let asked = InspectKeyRequest {
             key: format!("user/{user}"),
             node_id: SELF.to_owned(),
-            // The first one says what Redis holds, too.
+            // The first node also reports what Redis holds.
             memory_only: number > 0,
         };
         let found = AdminServiceClient::new(node.clone()).inspect_key(asked).await?.into_inner();
@@ -62,7 +62,7 @@ fn record_end(user: i64, copy: &TierCopy, node: u32) -> Option<RecordEnd> {
     Some(RecordEnd { key: key_of(user), place, state: (!gone).then_some((version, None)), gone })
 }
 
-/// What the store says.
+/// The record in the store.
 async fn stored(node: &Channel, user: i64) -> Result<RecordEnd> {
     let state = match UserCall::strong(user).send(node.clone()).await.outcome {
         Outcome::Done { version, value, .. } => Some((version, Some(value))),

@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Cost.
+    /// A lower figure is better: a cost.
     Lower,
-    /// Gain.
+    /// A higher figure is better: a gain.
     Higher,
 }
 
@@ -26,9 +26,9 @@ pub struct Figure {
     pub figure: Option<f64>,
     /// Its target; `None`: it is reported for information.
     pub target: Option<f64>,
-    /// The good side of the target.
+    /// The direction in which the figure improves.
     pub better: Better,
-    /// Whether the target is met; true without one, false for one that was not run.
+    /// Whether the target is met. True without a target, false if the figure was not run.
     pub holds: bool,
     /// Why it was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,13 +36,13 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// One that must not be above its target.
+    /// A figure that must not be above its target.
     pub(crate) fn at_most(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
         let base = Self::without_target(name, unit, figure, Better::Lower);
         Self { target: Some(target), holds: figure <= target, ..base }
     }
 
-    /// One that must not be below its target.
+    /// A figure that must not be below its target.
     pub(super) fn at_least(name: impl Into<String>, unit: &'static str, figure: f64, target: f64) -> Self {
         let base = Self::without_target(name, unit, figure, Better::Higher);
         Self { target: Some(target), holds: figure >= target, ..base }
@@ -53,7 +53,7 @@ impl Figure {
         Self::at_most(name, "count", float(count), 0.0)
     }
 
-    /// One without a target, of which so much is better.
+    /// A figure without a target. `better` is the direction in which it improves.
     pub(crate) fn without_target(
         name: impl Into<String>,
         unit: &'static str,
@@ -64,7 +64,7 @@ impl Figure {
         Self { name, unit, figure, target: None, better, holds: true, not_run: None }
     }
 
-    /// A count without a target, of which more is better.
+    /// A count without a target. A higher count is better.
     pub(super) fn count(name: impl Into<String>, count: u64) -> Self {
         Self::without_target(name, "count", float(count), Better::Higher)
     }
@@ -89,19 +89,19 @@ impl Figure {
         Self::without_target("took", "s", time.as_secs_f64(), Better::Lower)
     }
 
-    /// The same, of this row.
+    /// Adds the row's name to the figure's name.
     pub(super) fn of(self, row: &str) -> Self {
         Self { name: format!("{row} {}", self.name), ..self }
     }
 
-    /// One that would have to be at most that, and was not run.
+    /// A figure that would have to be at most `target`, and was not run.
     pub(crate) fn not_run(name: String, unit: &'static str, target: f64, why: String) -> Self {
         let (figure, target, better) = (None, Some(target), Better::Lower);
         Self { name, unit, figure, target, better, holds: false, not_run: Some(why) }
     }
 }
 
-/// In one line.
+/// Formats the figure in one line.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, unit, .. } = self;
@@ -115,7 +115,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Writes them into a file of the folder, for programs.
+/// Writes them into a file in the folder, for programs.
 ///
 /// # Errors
 /// When they cannot be written.
@@ -126,7 +126,7 @@ pub(crate) fn write(figures: &[Figure], folder: &Path, file: &str) -> Result<()>
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Exact up to 2^32, and there is no more of anything here.
+/// Exact up to 2^32, and no count here is higher.
 pub(super) fn float(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }

@@ -1,4 +1,4 @@
-//! The results of rows, for programs.
+//! The rows' results, for programs.
 
 use super::{
     figure::{Figure, float},
@@ -10,7 +10,7 @@ use crate::{
     faults::Better,
 };
 
-/// The largest age of reads of rows, in milliseconds: the bounds for clients.
+/// The largest age that reads in rows may have, in milliseconds: the bounds for clients.
 struct AgeLimit {
     name: &'static str,
     rows: &'static [&'static str],
@@ -18,7 +18,7 @@ struct AgeLimit {
     most_ms: f64,
 }
 
-/// Of the table of faults.
+/// The limits from the table of faults.
 const AGE_LIMITS: [AgeLimit; 5] = [
     AgeLimit { name: "healthy p99 staleness", rows: &["F00"], of: |row| undisturbed(row).p99, most_ms: 50.0 },
     AgeLimit {
@@ -42,7 +42,7 @@ const AGE_LIMITS: [AgeLimit; 5] = [
     },
 ];
 
-/// Over all first, then of each row, then of those that were not run.
+/// First over all rows, then for each row, then for rows that were not run.
 pub(super) fn figures(findings: &Findings) -> Vec<Figure> {
     let mut figures = over_all(findings);
     if findings.goal().is_none() {
@@ -76,7 +76,7 @@ fn checked(reads: f64, goal: Option<u64>) -> Figure {
 }
 
 impl AgeLimit {
-    /// The worst of its rows that were run.
+    /// The worst figure among its rows that were run.
     fn figure(&self, findings: &Findings) -> Figure {
         let rows = findings.judged().iter().filter(|judged| self.rows.contains(&judged.name()));
         let name = self.name.to_owned();
@@ -92,7 +92,7 @@ fn of_row(judged: &JudgedRun) -> Vec<Figure> {
     let (name, staleness) = (judged.name(), &judged.report().staleness);
     let stalest = |name: String, ages: &Ages, most_ms: f64| {
         let figure = Figure::at_most(name, "ms", millis(ages.max), most_ms);
-        // Not all of its reads may be that old.
+        // Not all its reads may be that old.
         Figure { holds: figure.holds && ages.over == 0, ..figure }
     };
     let mut figures = Vec::new();

@@ -1,4 +1,4 @@
-//! The results of all rows, and the rows that were not run.
+//! The results from all rows, and the rows that were not run.
 
 use std::{fs, path::Path};
 
@@ -12,11 +12,11 @@ use super::{
     report_page,
 };
 
-/// The rows that were run, and the others.
+/// The rows that were run, and the rows that were not.
 #[derive(Debug)]
 pub struct Findings {
     judged: Vec<JudgedRun>,
-    /// Of rows that are measured over time.
+    /// Figures from rows that are measured over time.
     measured: Vec<Figure>,
     not_run: Vec<NotRun>,
     /// Names the files.
@@ -27,9 +27,9 @@ pub struct Findings {
 /// A row that was not run.
 #[derive(Clone, Debug)]
 pub struct NotRun {
-    /// Of the row.
+    /// The row's name.
     pub name: &'static str,
-    /// Why.
+    /// The reason for this.
     pub why: String,
     /// Whether it failed to run.
     pub failed: bool,
@@ -42,7 +42,7 @@ impl NotRun {
         Self { name, why: format!("{error:#}"), failed: true }
     }
 
-    /// The row of this name was left out.
+    /// The row with this name was left out.
     #[must_use]
     pub fn left_out(name: &'static str) -> Self {
         let why = "needs a build with fail points (docs/internals/laboratory.md)".to_owned();
@@ -51,13 +51,13 @@ impl NotRun {
 }
 
 impl Findings {
-    /// Of rows of the table.
+    /// The findings for rows in the table.
     #[must_use]
     pub const fn of_rows(judged: Vec<JudgedRun>, not_run: Vec<NotRun>) -> Self {
         Self { judged, measured: Vec::new(), not_run, name: "report", goal: None }
     }
 
-    /// Adds a judged row, in the order of names.
+    /// Adds a judged row, ordered by name.
     pub fn add_judged(&mut self, judged: JudgedRun) {
         let at = self.judged.partition_point(|earlier| earlier.name() <= judged.name());
         self.judged.insert(at, judged);
@@ -73,7 +73,7 @@ impl Findings {
         self.not_run.push(row);
     }
 
-    /// Of a long run.
+    /// The findings for a long run.
     #[must_use]
     pub fn of_long_run(ran: Result<JudgedRun>) -> Self {
         let (judged, not_run) = match ran {
@@ -101,7 +101,7 @@ impl Findings {
         &self.not_run
     }
 
-    /// Number of cached reads to be checked. `None`: as many as there are.
+    /// Number of cached reads to be checked. `None`: all that there are.
     #[must_use]
     pub const fn goal(&self) -> Option<u64> {
         self.goal
@@ -114,7 +114,8 @@ impl Findings {
         !figures(self).iter().any(missed) && !self.not_run.iter().any(|row| row.failed)
     }
 
-    /// For people: the rows as a table of Markdown, what was not run, and the figures that do not hold.
+    /// The report for people: the rows as a Markdown table, the rows that were not run, and the figures that
+    /// do not hold.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = table(&self.judged);
@@ -129,7 +130,7 @@ impl Findings {
         text
     }
 
-    /// Writes the figures and the page of them into the folder: `report.json` and `report.html`, of a long run
+    /// Writes the figures and their page into the folder: `report.json` and `report.html`, for a long run
     /// `long.json` and `long.html`.
     ///
     /// # Errors

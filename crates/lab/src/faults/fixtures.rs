@@ -1,4 +1,4 @@
-//! Rows that were never run, for the tests of the reports.
+//! Rows that were never run, for tests that check the reports.
 
 use super::{
     JudgedRun, RunSummary,
@@ -12,8 +12,8 @@ pub(super) fn row(name: &str) -> &'static Row {
     ROWS.iter().find(|row| row.name == name).expect("a row of the table")
 }
 
-/// The fault is on from 2 s to 3 s. A record is written again at 1 s; one read gives what it was before, so long after
-/// that, and a hundred others what it is.
+/// The fault is on from 2 s to 3 s. A record is written again at 1 s. One read `stale_ms` after that returns
+/// the previous value, and a hundred others return the new value.
 pub(super) fn judged(name: &str, stale_ms: u64) -> JudgedRun {
     let row = row(name);
     let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: row.name.to_owned(), on });

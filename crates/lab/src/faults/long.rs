@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "long";
 const WHAT: &str = "one fault after the other";
 /// How long each fault is on.
 const LASTS: Duration = Duration::from_secs(10);
-/// So many cached reads are to be checked: without a violation, at most three in a million are wrong, at 95 %.
+/// How many cached reads are checked: without a violation, at most three in a million are wrong, at 95 %.
 pub(super) const READS: u64 = 1_000_000;
 
 /// Rows that leave a cluster unchanged, so that another may follow.
@@ -26,12 +26,12 @@ const FOLLOWED: [&str; 21] = [
     "F18", "F23", "F24", "F30", "F32", "F40", "F43",
 ];
 
-/// Runs for about that long, from the first call of a client to the last one, and judges what clients saw. The seed of
-/// the plan chooses the order of the faults; each comes equally often, except for one. Reports each before it begins,
-/// with the calls so far.
+/// Runs for about `lasts`, from a client's first call to the last call, and judges what clients saw. The
+/// plan's seed chooses the order of the faults; each comes equally often, with a difference of at most one.
+/// Reports each before it begins, with the calls so far.
 ///
 /// # Errors
-/// As [`run`](super::run).
+/// Like [`run`](super::run).
 pub async fn long(
     plan: &Plan,
     load: Load,
@@ -46,7 +46,7 @@ pub async fn long(
     JudgedRun::of(subject, summary, &history)
 }
 
-/// As many as there is time for, at least one.
+/// Plans as many faults as there is time for, at least one.
 fn plan_faults(seed: u64, whole: Duration, before: Duration) -> Vec<PlannedFault> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut rows: Vec<Row> = ROWS.into_iter().filter(|row| FOLLOWED.contains(&row.name)).collect();

@@ -1,4 +1,4 @@
-//! Promises of a row beyond the checks of all rows, measured from the history of clients.
+//! Promises that a row makes beyond the checks for all rows, measured from the clients' history.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,24 @@ use crate::{
     history::{Call, Event, Outcome, RelationOutcome, UserRequest},
 };
 
-/// What is measured. A call has failed when it was answered with how the cluster was: `UNAVAILABLE` or its like.
+/// The measures. A call has failed if its answer reports the cluster's state: `UNAVAILABLE` or its like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// The longest time from the beginning of the fault on in which no write was acknowledged, in ms.
+    /// The longest time after the fault's begin in which no write was acknowledged, in ms.
     Outage,
-    /// Calls in a hundred that failed, of those that began while the fault was on.
+    /// Failed calls in a hundred, among those that began while the fault was on.
     Failed,
-    /// The longest time that a node took from the end of the fault to its first answer, in ms.
+    /// The longest time that a node took from the fault's end to its first answer, in ms.
     Comeback,
-    /// The longest that a call about relations took that failed, of those that began while the fault was on, in ms.
+    /// The longest time that a failed call about relations took, among those that began while the fault was
+    /// on, in ms.
     Refusal,
-    /// Writes of unknown outcome that were sent again and were never answered, of all that were sent again.
+    /// Writes with an unknown outcome that were sent again and were never answered, among all that were sent
+    /// again.
     Unresolved,
 }
 
-/// A measure that is to be no more than this.
+/// A measure with its upper limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
     measure: Measure,
@@ -38,7 +40,7 @@ impl Promise {
         Self { measure, at_most }
     }
 
-    /// What the events of this row show.
+    /// Measures the events in this row.
     pub(super) fn measured(self, row: &str, events: &[Event]) -> Figure {
         // JSON knows nothing infinite.
         let figure = self.figure(events).min(f64::MAX);
@@ -46,7 +48,7 @@ impl Promise {
         Figure::at_most(name, unit, figure, self.at_most).of(row)
     }
 
-    /// Infinite: what is waited for never came.
+    /// The measured value. Infinite: the awaited event never came.
     fn figure(self, events: &[Event]) -> f64 {
         let run = MeasuredRun::new(events);
         match self.measure {
@@ -60,7 +62,7 @@ impl Promise {
 }
 
 impl Measure {
-    /// Its name and its unit.
+    /// The measure's name and unit.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Outage => ("longest outage", "ms"),
@@ -72,7 +74,7 @@ impl Measure {
     }
 }
 
-/// The calls of a run, and when its fault was on: from its first beginning to its last end.
+/// A run's calls, and when its fault was on: from its first begin to its last end.
 struct MeasuredRun<'a> {
     calls: Vec<&'a Call>,
     on: u64,
@@ -96,7 +98,7 @@ impl<'a> MeasuredRun<'a> {
     fn outage(&self) -> u64 {
         let writes = self.calls.iter().filter(|call| is_write(call) && answered(call));
         let mut acknowledged: Vec<u64> = writes.map(|call| call.ended).filter(|at| *at > self.on).collect();
-        // To the end of the run, too.
+        // The time until the run's end counts, too.
         acknowledged.extend(self.calls.iter().map(|call| call.ended).max().filter(|at| *at > self.on));
         acknowledged.sort_unstable();
         let before = std::iter::once(self.on).chain(acknowledged.iter().copied());

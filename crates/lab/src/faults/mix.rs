@@ -1,21 +1,21 @@
 use rand::{Rng, seq::IndexedRandom as _};
 
-/// Of a thousand calls; those that are left are cached reads.
+/// The shares of call kinds in a thousand calls. The remaining calls are cached reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Updates.
+    /// Calls that update a user.
     pub updates: u32,
     /// Creations that fight for names.
     pub creations: u32,
     /// Deletions, where there is something to delete; else cached reads.
     pub deletions: u32,
-    /// Strong reads.
+    /// Strong reads of a user.
     pub strong: u32,
     /// Reads by token.
     pub by_token: u32,
 }
 
-/// What a call is.
+/// The kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
     Update,
@@ -29,7 +29,8 @@ pub(super) enum CallKind {
 impl Mix {
     /// Three in ten calls write.
     pub const WRITING: Self = Self { updates: 250, creations: 20, deletions: 20, strong: 70, by_token: 100 };
-    /// Nineteen in twenty calls are cached reads, as many as can be of what is written all the while.
+    /// Nineteen in twenty calls are cached reads, as many as possible for users that are written all the
+    /// while.
     pub const READING: Self = Self { updates: 30, creations: 2, deletions: 2, strong: 6, by_token: 10 };
 
     /// Which kind the next call is.

@@ -1,6 +1,6 @@
-//! The hunt for stale reads and lost writes on real servers: nodes are the program itself, each in a process of
-//! its own, over a real Redis and a real MongoDB, by links that may do anything to them. Clients call all the
-//! while, and all that they see is written down as a [history](crate::history).
+//! The hunt for stale reads and lost writes on real servers. Nodes are the program itself, each in a separate
+//! process, over a real Redis and a real MongoDB, through links that can be disturbed in any way. Clients
+//! call all the while, and a [history](crate::history) records all that they see.
 
 mod actions;
 pub(crate) mod ages;

@@ -27,29 +27,29 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// What all nodes of a run share.
+/// The configuration that all nodes in a run share.
 #[derive(Clone, Debug)]
 pub(super) struct NodeConfig {
-    /// The program.
+    /// The program that runs a node.
     pub(super) kith: PathBuf,
     /// Database, and prefix in Redis.
     pub(super) name: String,
     /// The keyspace in Cassandra.
     pub(super) keyspace: String,
-    /// Settings beyond the usual ones, `key=value` each.
+    /// Additional settings, `key=value` each.
     pub(super) settings: Vec<String>,
-    /// Variables for test builds of the program.
+    /// Variables for test builds.
     pub(super) environment: Vec<(String, String)>,
 }
 
-/// A node in a process of its own, always at the same address.
+/// A node in a separate process, always at the same address.
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
-    /// Its connection string.
+    /// Its connection string for MongoDB.
     mongodb: String,
     redis: SocketAddr,
-    /// Where it reaches Cassandra; `None`: it has none.
+    /// The address at which it reaches Cassandra; `None`: it has no Cassandra.
     cassandra: Option<SocketAddr>,
     port: u16,
     operations: u16,
@@ -62,7 +62,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node that reaches MongoDB by this connection string, and Redis and Cassandra at these addresses.
+    /// Starts a node that reaches MongoDB by this connection string, and Redis and Cassandra at these
+    /// addresses.
     pub(super) fn start(
         config: &NodeConfig,
         mongodb: String,
@@ -90,7 +91,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Where it answers.
+    /// The address of its gRPC port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
@@ -116,20 +117,20 @@ impl Node {
         self.run_with_variables(&[])
     }
 
-    /// Starts a test build with these variables in addition to those of all nodes.
+    /// Starts a test build with these variables in addition to all nodes' variables.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Like [`Self::run`].
     pub fn run_with_variables(&mut self, variables: &[(&str, &str)]) -> Result<()> {
         self.starts.push(std::time::Instant::now());
         self.process = Some(ChildProcess::start("kith", self.command(variables), self.log())?);
         Ok(())
     }
 
-    /// The same, and its log is not read.
+    /// Like `run`, but its log is not read.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Like [`Self::run`].
     pub(crate) fn run_unread(&mut self) -> Result<()> {
         self.starts.push(std::time::Instant::now());
         let mut command = self.command(&[]);
@@ -138,10 +139,11 @@ impl Node {
         Ok(())
     }
 
-    /// Starts it over a data file in its folder, without the servers of the others, after these commands of a shell.
+    /// Starts it over a data file in its folder, without the other nodes' servers, after these shell
+    /// commands.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Like [`Self::run`].
     pub(crate) fn run_embedded(&mut self, before: &str, settings: &[&str]) -> Result<()> {
         self.starts.push(std::time::Instant::now());
         let mut command = Command::new("sh");
@@ -162,19 +164,19 @@ impl Node {
         &self.starts
     }
 
-    /// What it has written to its log so far.
+    /// The file with its log.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         Path::join(self.folder.path(), "kith.log")
     }
 
-    /// Where it runs: paths of its settings begin there.
+    /// The folder where it runs: relative paths in its settings begin there.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The number of its process.
+    /// Its process id.
     ///
     /// # Errors
     /// When it does not run.
@@ -187,7 +189,7 @@ impl Node {
         self.process = None;
     }
 
-    /// Sends it the signal of this name, without `SIG`.
+    /// Sends it the signal with this name, without `SIG`.
     ///
     /// # Errors
     /// When it does not run.
@@ -203,7 +205,7 @@ impl Node {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
-    /// Whether it has died without a word, and did not end with one.
+    /// Whether it was killed or died without a message.
     ///
     /// # Errors
     /// When it has ended in another way, with its last words.
@@ -215,7 +217,7 @@ impl Node {
         process.aborted()
     }
 
-    /// Waits until it dies without a word.
+    /// Waits until it dies without a message.
     ///
     /// # Errors
     /// If it does not within the time, or ends in another way.
@@ -247,7 +249,7 @@ impl Node {
         .await
     }
 
-    /// Whether its health says that it serves; `None`: it says nothing.
+    /// Whether its health service reports that it serves; `None`: no answer.
     pub async fn serves(&self) -> Option<bool> {
         let mut health = HealthClient::new(self.channel());
         let asked = health.check(HealthCheckRequest::default());
@@ -261,7 +263,7 @@ impl Node {
         self.process.as_mut().context("the node does not run")?.ensure_alive()
     }
 
-    /// Entries of a namespace in its memory, and how many it has given up for want of room.
+    /// A namespace's entries in its memory, and how many it has evicted for want of room.
     ///
     /// # Errors
     /// When it does not answer, or has no such namespace.
@@ -274,7 +276,7 @@ impl Node {
         Ok((found.entries, found.evictions))
     }
 
-    /// What it says of itself.
+    /// The node's information about itself.
     ///
     /// # Errors
     /// When it does not answer.

@@ -1,4 +1,4 @@
-//! What is taken away of the store from outside, behind the backs of all nodes.
+//! Changes the store from outside, behind all nodes' backs.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep};
 
 use super::site::{NAME, Site};
 
-/// Between two times that requests are forgotten.
+/// The pause between two times that requests are forgotten.
 const FORGET_EVERY: Duration = Duration::from_millis(1);
 
-/// From now on the store lets any number of users bear one name.
+/// From now on the store lets any number of users bear the same name.
 pub(super) async fn share_names(site: &Site, lasts: Duration) -> Result<()> {
     let database = site.mongod.database(NAME).await?;
     // See migrations/mongodb.
@@ -20,7 +20,7 @@ pub(super) async fn share_names(site: &Site, lasts: Duration) -> Result<()> {
     Ok(())
 }
 
-/// For so long the store forgets every request as soon as it was answered.
+/// For this long the store forgets every request as soon as it was answered.
 pub(super) async fn forget_requests(site: &Site, lasts: Duration) -> Result<()> {
     let (database, until) = (site.mongod.database(NAME).await?, Instant::now() + lasts);
     while Instant::now() < until {

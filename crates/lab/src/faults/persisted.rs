@@ -1,4 +1,4 @@
-//! Faults of what servers keep on their disks.
+//! Faults in the data that servers keep on their disks.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use tokio::time::{Instant, sleep};
 
 use super::{disk::SmallDisk, site::Site};
 
-/// Bytes that are lost of the end of the log of Redis, each time another number of them: within an entry, and up to
+/// How many bytes are cut off the end of Redis' log, another number each time: within an entry, and up to
 /// what is written in a second.
 const CUT_BYTES: [u64; 5] = [1, 40, 400, 4_000, 40_000];
 /// How long Redis runs between two deaths: nodes have come to trust their memories again.
 const ALIVE: Duration = Duration::from_secs(3);
-/// Between two looks at a disk that shall stay full.
+/// The pause between two looks at a disk that must stay full.
 const REFILL: Duration = Duration::from_millis(200);
 /// How long MongoDB may take to need more room.
 const NOTICED: Duration = Duration::from_secs(60);
-/// The disks: of Redis, and of MongoDB, which makes files of 100 MB in advance and wants 500 MB left for an index.
+/// The disk sizes: for Redis, and for MongoDB, which makes files with 100 MB in advance and wants 500 MB left
+/// for an index.
 const OF_REDIS: u64 = 64 << 20;
 const OF_MONGODB: u64 = 1_500 << 20;
 
@@ -52,7 +53,7 @@ pub(super) async fn disk_of_mongodb() -> Result<SmallDisk> {
     SmallDisk::new(OF_MONGODB).await
 }
 
-/// The disk is full for so long, whatever is removed from it meanwhile.
+/// The disk is full for this long, even if data is removed from it meanwhile.
 pub(super) async fn full(disk: &SmallDisk, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
@@ -62,7 +63,7 @@ pub(super) async fn full(disk: &SmallDisk, lasts: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The disk of Redis is full for so long: what writes is refused, and what reads is answered.
+/// Redis' disk is full for so long: writes are refused, and reads are answered.
 pub(super) async fn redis_full(site: &Site, disk: &SmallDisk, lasts: Duration) -> Result<()> {
     full(disk, lasts).await?;
     let log = site.redis.info("aof_last_write_status").await?;
@@ -70,11 +71,11 @@ pub(super) async fn redis_full(site: &Site, disk: &SmallDisk, lasts: Duration) -
     disk.free()
 }
 
-/// The disk of MongoDB is full for so long. It ends by itself then, and is started again when there is room.
+/// MongoDB's disk is full for so long. It ends by itself then, and is started again when there is room.
 pub(super) async fn mongodb_full(site: &mut Site, lasts: Duration) -> Result<()> {
     let disk = site.disk.as_ref().context("MongoDB has a small disk")?;
     full(disk, lasts).await?;
-    // It writes into files that are there already, as long as they last.
+    // MongoDB writes into existing files, as long as they last.
     let (give_up, mut lost) = (Instant::now() + NOTICED, site.mongod.has_lost_one()?);
     while !lost && Instant::now() < give_up {
         full(disk, REFILL).await?;

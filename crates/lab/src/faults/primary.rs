@@ -1,4 +1,4 @@
-//! What is done to the primary of a replica set of several members.
+//! Faults for the primary in a replica set with several members.
 
 use std::time::Duration;
 
@@ -9,19 +9,20 @@ use tokio::time::{Instant, sleep};
 use super::site::Site;
 use crate::mongods::Mongod;
 
-/// Between two times that a primary is asked to step down.
+/// The pause between two requests that a primary steps down.
 const RETIRES_EVERY: Duration = Duration::from_secs(3);
-/// How long it is not a candidate then, and how long it may wait for a follower before that. A third member is always a
-/// candidate.
+/// How long it is not a candidate then, and how long it may wait for a follower before that. A third member
+/// is always a candidate.
 const RETIRED_S: i32 = 5;
 const CATCHES_UP_S: i32 = 2;
-/// How long a primary is paused at least: another one is elected, and the third member stops reading from the old one
-/// (after six seconds), so that a majority has what is written. After eleven seconds nodes would no longer call it.
+/// The minimum time for which a primary is paused: another primary is elected, and the third member stops
+/// reading from the old primary (after six seconds), so that a majority has what is written. After eleven
+/// seconds nodes would no longer call it.
 const PAUSE: Duration = Duration::from_secs(9);
-/// How long it is on its side of the network afterwards.
+/// How long it then stays on its side of the network.
 const AWAKE: Duration = Duration::from_secs(1);
 
-/// It is killed, another one is elected, and at the end it is started again.
+/// The primary is killed, another is elected, and at the end it is started again.
 pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
     let (primary, until) = (site.mongod.primary().await?, Instant::now() + lasts);
     member(site, primary)?.kill();
@@ -36,7 +37,7 @@ pub(super) async fn stepped_down(site: &mut Site, lasts: Duration) -> Result<()>
     let mut steps = 0;
     while Instant::now() < until {
         let command = doc! { "replSetStepDown": RETIRED_S, "secondaryCatchUpPeriodSecs": CATCHES_UP_S };
-        // None is primary at some moments, and one that no follower has caught up with stays.
+        // At some moments no member is primary, and a primary that no follower has caught up with stays.
         steps += u32::from(site.mongod.ask(command).await.is_ok());
         sleep(RETIRES_EVERY).await;
     }
@@ -44,7 +45,7 @@ pub(super) async fn stepped_down(site: &mut Site, lasts: Duration) -> Result<()>
     site.mongod.until_complete().await
 }
 
-/// The network falls in two: the primary and half of the nodes, and all others, who elect another one.
+/// The network falls in two: the primary and half the nodes; and all others, who elect another primary.
 pub(super) async fn partitioned(site: &mut Site, lasts: Duration) -> Result<()> {
     let (primary, until) = (site.mongod.primary().await?, Instant::now() + lasts);
     partition(site, primary);
@@ -55,8 +56,8 @@ pub(super) async fn partitioned(site: &mut Site, lasts: Duration) -> Result<()> 
     site.mongod.until_complete().await
 }
 
-/// The same, and the primary is paused until another one is elected; when it resumes, neither it nor half of the nodes
-/// know that.
+/// Like `partitioned`, and the primary is paused until another is elected. When it resumes, neither it nor
+/// half the nodes know that.
 pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {

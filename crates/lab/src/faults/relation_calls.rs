@@ -1,4 +1,4 @@
-//! What one call about relations asks a node, and what its answer means.
+//! A call about relations to a node, and what its answer means.
 
 use kith_proto::{
     relation::v1::{
@@ -13,35 +13,35 @@ use tonic::{Status, transport::Channel};
 use super::calls::{answer_in_time, consistency, with_deadline};
 use crate::history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings, Side};
 
-/// A call, ready to be sent any number of times.
+/// A call that can be sent any number of times.
 #[derive(Clone, Debug)]
 pub(super) struct PreparedRelationCall {
     pub(super) what: RelationRequest,
-    /// The token of a read; empty for none.
+    /// The token for a read; empty for none.
     pub(super) token: String,
-    /// The version of a write.
+    /// The request id for a write.
     pub(super) request_id: String,
-    /// Entries of a page.
+    /// Entries on a page.
     pub(super) page: i32,
 }
 
 type RelationRpc = RelationServiceClient<Channel>;
 type RelationResult = Result<RelationOutcome, Status>;
-/// The second: the token of a follow that was done.
+/// The second value is the token from a successful follow.
 type RelationAnswer = Result<(RelationOutcome, Option<String>), Status>;
 
 impl PreparedRelationCall {
-    /// A read of the newest.
+    /// Makes a strong read.
     pub(super) fn strong(what: RelationRequest) -> Self {
         Self { what, token: String::new(), request_id: String::new(), page: 1_000 }
     }
 
-    /// A write with a request id of its own.
+    /// A write with its own request id.
     pub(super) fn write(what: RelationRequest) -> Self {
         Self { request_id: rand::random::<u64>().to_string(), ..Self::strong(what) }
     }
 
-    /// Sends it once. The second: the token of a follow that was done.
+    /// Sends the call once. The second value is the token from a successful follow.
     pub(super) async fn send(&self, node: Channel) -> (RelationOutcome, Option<String>) {
         match answer_in_time(self.reads(), self.ask(RelationRpc::new(node))).await {
             Ok(answered) => answered,
@@ -134,7 +134,7 @@ impl PreparedRelationCall {
         })
     }
 
-    /// All pages of it.
+    /// Reads all pages in it.
     async fn list(&self, mut client: RelationRpc, user_id: i64, side: Side, level: Level) -> RelationResult {
         let (mut entries, mut page_token) = (Vec::new(), String::new());
         loop {
@@ -167,7 +167,7 @@ impl PreparedRelationCall {
     }
 }
 
-/// How long the lists of a user are by the store.
+/// The lengths of a user's lists, from the store.
 pub(super) async fn counted_strong(node: Channel, user_id: i64) -> RelationResult {
     counted(RelationRpc::new(node), user_id, consistency(Level::Strong, "")).await
 }

@@ -18,10 +18,10 @@ use crate::{
     history::{Edge, Event, Level, RelationCall, RelationOutcome, RelationRequest, Setting, Side},
 };
 
-/// Users between whom all of this is: the first ones there are.
+/// The users between whom relations are made: the first users.
 pub(super) const USERS: i64 = 8;
 
-/// Of a hundred calls; those that are left read.
+/// How many in a hundred calls do this. The remaining calls read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RelationMix {
     pub(super) follows: u32,
@@ -31,20 +31,20 @@ pub(super) struct RelationMix {
 }
 
 impl RelationMix {
-    /// Half of the calls write.
+    /// Half the calls write.
     pub(super) const USUAL: Self = Self { follows: 22, unfollows: 14, settings: 14 };
-    /// Half of the calls change settings.
+    /// Half the calls change settings.
     pub(super) const MOSTLY_SETTINGS: Self = Self { follows: 8, unfollows: 2, settings: 50 };
 }
 
-/// One of these clients.
+/// A client that calls about relations.
 #[derive(Debug)]
 pub(super) struct RelationClient {
     config: ClientConfig,
     random: SmallRng,
     relation_mix: RelationMix,
     state: Arc<ClientState>,
-    /// The last token of each follow, and its version.
+    /// Each follow's last token, and its version.
     tokens: HashMap<Edge, (String, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl RelationClient {
             if matches!(outcome, RelationOutcome::Open(_)) && self.random.random_ratio(1, 2) {
                 self.until_known(&asked).await?;
             } else if !asked.request_id.is_empty() && self.random.random_ratio(1, 50) {
-                // As a caller that lost the answer: the same request again.
+                // A caller that lost the answer sends the same request again.
                 self.call(&asked).await?;
             }
         }
@@ -138,7 +138,7 @@ impl RelationClient {
         PreparedRelationCall { token, page, ..PreparedRelationCall::strong(what) }
     }
 
-    /// Two in three are of few.
+    /// Two in three edges are between few users.
     fn edge(&mut self) -> Edge {
         let users = if self.random.random_ratio(2, 3) { 3 } else { USERS };
         let from = self.random.random_range(1..=users);
@@ -147,7 +147,7 @@ impl RelationClient {
 }
 
 impl ClientState {
-    /// Sends a call of this client and records the outcome.
+    /// Sends this client's call and records the outcome.
     pub(super) async fn ask(
         &self,
         caller: CallerId,

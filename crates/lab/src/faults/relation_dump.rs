@@ -1,4 +1,4 @@
-//! What is between users in the end, by strong reads through a node.
+//! Reads the final relations between users, by strong reads through a node.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{
     history::{Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, RelationOutcome, RelationRequest, Side},
 };
 
-/// Until then everything has to agree after the last change, whichever node died.
+/// The time limit until everything has to agree after the last change, whichever node died.
 const AGREE_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Writes down what is between them once it agrees, or after a minute. Figure: how long that took.
+/// Records the relations between them once they agree, or after a minute. Figure: how long that took.
 pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> {
     let began = Instant::now();
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> 
     }
 }
 
-/// One after the other: few calls may be with the store.
+/// The reads are sequential: few calls may be with the store.
 async fn read_end(node: &Channel) -> Result<Vec<Event>> {
     let mut ends = Vec::new();
     for user in 1..=USERS {

@@ -1,4 +1,4 @@
-//! What is done to the store of relations, and what is measured of it.
+//! Faults in the relation store, and what is measured about it.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ use crate::{
 /// How long answers are held before the links are cut: most calls in progress then wait for longer.
 const HELD_FOR: Duration = Duration::from_millis(400);
 const ANSWERS_FOR: Duration = Duration::from_millis(800);
-/// Who follows whom again and again: between them there is nothing else.
+/// The pair that follows and unfollows again and again: it has no other relations.
 const FLIPPED: Edge = Edge(50, 51);
 const FRESH: Edge = Edge(52, 53);
 const FLIPS: u32 = 2_000;
-/// Where everything is to be tried.
+/// The variable that enables the full sizes.
 const FULL: &str = "KITH_FULL";
 const FLIPS_FULL: u32 = 20_000;
-/// Reads of a list that are measured.
+/// How many list reads are measured.
 const READS: usize = 300;
-/// A call that was refused for how the cluster is, is tried again so often.
+/// How often a call is tried again that was refused because of the cluster's state.
 const TRIES: u32 = 20;
 
-/// Cassandra is killed, and started again after so long.
+/// Kills Cassandra, and starts it again after this long.
 pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
     let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
     cassandra.kill();
@@ -48,7 +48,7 @@ pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
     cassandra.signal("CONT")
 }
 
-/// Repeatedly holds the answers of Cassandra, then cuts the links, so that they are lost.
+/// Repeatedly holds Cassandra's answers, then cuts the links, so that they are lost.
 pub(super) async fn hold_answers(site: &Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {
@@ -61,8 +61,8 @@ pub(super) async fn hold_answers(site: &Site, lasts: Duration) -> Result<()> {
     Ok(())
 }
 
-/// One follows another and takes it back, very often. Figures: how long the list of a pair that never did, and of this
-/// one, takes to be read.
+/// One user follows another and takes it back, very often. Figures: how long it takes to read the list for a
+/// pair that never did, and for this pair.
 pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     let node = site.members.first().context("there is a node")?.node.channel();
     asked(&node, RelationRequest::Follow(FRESH)).await?;
@@ -90,7 +90,7 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     ])
 }
 
-/// 99 of 100 reads take no longer.
+/// The time that 99 in 100 reads do not exceed.
 async fn reads(node: &Channel, what: RelationRequest) -> Result<Duration> {
     let mut took = Vec::with_capacity(READS);
     for _ in 0..READS {

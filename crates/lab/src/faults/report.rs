@@ -1,4 +1,4 @@
-//! The results of rows, as a table.
+//! The rows' results, as a table.
 
 use std::{fmt, path::Path, time::Duration};
 
@@ -18,17 +18,17 @@ use crate::{
     history::{self, Event},
 };
 
-/// What is judged: a row, or a long run.
+/// The judged subject: a row, or a long run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    /// Of its reads, where there is one for all.
+    /// The bound for its reads, if all have the same bound.
     pub(super) bound: Option<Duration>,
     pub(super) promises: &'static [Promise],
 }
 
-/// The result of a row or a long run.
+/// The result from a row or a long run.
 #[derive(Debug)]
 pub struct JudgedRun {
     subject: Subject,
@@ -59,7 +59,7 @@ impl JudgedRun {
         Self { subject, summary, report: checker::check(events, &bounds()), figures }
     }
 
-    /// The name of the row.
+    /// The row's name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.subject.name
@@ -71,13 +71,13 @@ impl JudgedRun {
         self.subject.what
     }
 
-    /// Largest age of a read near the fault. `None`: it depends on the fault.
+    /// Largest age that a read near the fault may have. `None`: it depends on the fault.
     #[must_use]
     pub const fn bound(&self) -> Option<Duration> {
         self.subject.bound
     }
 
-    /// Whether every check passes, and all further promises of the row hold.
+    /// Whether every check passes, and all further promises in the row hold.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.report.holds() && self.figures.iter().all(|figure| figure.holds)
@@ -88,7 +88,7 @@ impl JudgedRun {
         self.summary.deaths
     }
 
-    /// The promises of the row beyond the checks, in their order, and further figures.
+    /// The row's promises beyond the checks, in their order, and further figures.
     #[must_use]
     pub fn figures(&self) -> &[Figure] {
         &self.figures
@@ -99,20 +99,20 @@ impl JudgedRun {
         self.summary.seconds
     }
 
-    /// The findings of the checks, in full.
+    /// The checks' findings, in full.
     #[must_use]
     pub const fn report(&self) -> &checker::Report {
         &self.report
     }
 
-    /// The findings of the check with this number.
+    /// The findings from the check with this number.
     pub(super) fn violations(&self, check: &str) -> u64 {
         let of = |checked: &&CheckResult| checked.name.split(' ').next() == Some(check);
         self.report.checks.iter().filter(of).map(CheckResult::violated).sum()
     }
 }
 
-/// The findings of the checks and the figures, one line each.
+/// Formats the checks' findings and the figures, one line each.
 impl fmt::Display for JudgedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
@@ -123,7 +123,7 @@ impl fmt::Display for JudgedRun {
 /// Runs a row and judges its history, which stays in the folder.
 ///
 /// # Errors
-/// As [`run`].
+/// Like [`run`].
 pub async fn run_and_judge(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<JudgedRun> {
     let history = folder.join(format!("{}.jsonl", row.name));
     let summary = run(row, plan, load, &history).await?;
@@ -132,7 +132,7 @@ pub async fn run_and_judge(row: &Row, plan: &Plan, load: Load, folder: &Path) ->
     spawn_blocking(move || JudgedRun::of(subject, summary, &history)).await?
 }
 
-/// The columns of a table of rows.
+/// The columns in a table with rows.
 pub(super) const HEAD: [&str; 15] = [
     "row",
     "fault",
@@ -151,12 +151,12 @@ pub(super) const HEAD: [&str; 15] = [
     "holds",
 ];
 
-/// The rows as a table of Markdown.
+/// The rows as a Markdown table.
 pub(super) fn table(judged: &[JudgedRun]) -> String {
     aligned(&HEAD.map(str::to_owned), judged.iter().map(cells))
 }
 
-/// A row of the table.
+/// A row in the table.
 pub(super) fn cells(judged: &JudgedRun) -> [String; 15] {
     let JudgedRun { subject: Subject { name, what, bound, .. }, summary, report, .. } = judged;
     let ages = &report.staleness.all;

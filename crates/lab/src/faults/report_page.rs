@@ -1,4 +1,4 @@
-//! What rows showed as one page: a plot of each, the tables, and each check.
+//! The rows' results as one page: a plot for each, the tables, and each check.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 const ABOUT: &str = "<p>Each plot shows the oldest cached read of each moment: for how long something newer had been \
     acknowledged when it began. A fault is on in the grey part; no read may be above the dashed lines.</p>\n";
 
-/// One page that needs nothing else.
+/// A self-contained page.
 pub(super) fn html(findings: &Findings, figures: &[Figure]) -> String {
     let mut body = format!("<p>{}</p>\n", if findings.holds() { "All holds." } else { "Not all holds." });
     body += &table("What was run", &HEAD, findings.judged().iter().map(cells));
@@ -121,7 +121,8 @@ mod tests {
     fn row_plot_shows_fault_bound_and_oldest_read() {
         let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new()));
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (1, 1));
-        // From the first read at 1.5 s to the last at 3.5 s, both axes ten steps long: 0.5 s and 0.5 s.
+        // The plot goes from the first read at 1.5 s to the last at 3.5 s. Both axes have ten steps: 0.5 s
+        // and 0.5 s.
         assert!(page.contains("class=\"shade\" x=\"142.0\" y=\"20\" width=\"164.0\""), "{page}");
         assert!(
             page.contains("<title>F10</title>") && page.contains("<title>no older than 3 s</title>"),

@@ -1,4 +1,4 @@
-//! The rows of the table of faults: the fault, its duration, and the promises.
+//! The rows in the table of faults: the fault, its duration, and the promises.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,48 +10,48 @@ use super::{
 };
 use crate::checker::{Bounds, FaultEffect};
 
-/// The bound of a cached read without a fault.
+/// The bound for a cached read without a fault.
 pub const HEALTHY: Duration = Duration::from_secs(1);
-/// The bound under any fault except the death of a writer.
+/// The bound under any fault except when a writer dies.
 const FAULTY: Duration = Duration::from_secs(3);
 /// The bound if a writer died before it published its change.
 const ORPHANED: Duration = Duration::from_secs(11);
 /// How long a fault may have effects after its end: delayed data arrives, connections are made again.
 const HEALS: Duration = Duration::from_secs(5);
-/// The same for a fault in which a part that calls need was unavailable.
+/// Like `HEALS`, for a fault in which a part that calls need was unavailable.
 const FAILING_HEALS: Duration = Duration::from_secs(12);
 /// Calls continue for this time after a fault has ended.
 const HEALED: Duration = Duration::from_secs(4);
-/// Duration of most faults.
+/// How long most faults last.
 const USUAL: Duration = Duration::from_secs(10);
-/// Duration of faults that test a long outage.
+/// How long faults last that test a long outage.
 const LONG: Duration = Duration::from_secs(30);
-/// Members of a replica set: a majority remains if one fails.
+/// How many members a replica set has: a majority remains if one fails.
 const THREE: usize = 3;
 
-/// Messages of each row about messages: a million in three rows.
+/// Messages in each row about messages: a million in three rows.
 const SENDS: u64 = 333_334;
 
-/// Bytes of a memory with room for few users, and for fewer groups.
+/// The setting for a memory with room for few users, and for fewer groups.
 const TINY: [&str; 1] = ["cache.memory_bytes=40KiB"];
 
 /// Few concurrent calls to Cassandra.
 const NARROW: [&str; 1] = ["store.cql.calls_max=4"];
 
-/// A row.
+/// A row in the table of faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// `F10`.
+    /// The name, such as `F10`.
     pub name: &'static str,
-    /// In a few words.
+    /// Describes the fault in a few words.
     pub what: &'static str,
-    /// The bound of a cached read during the fault, and for a while after it.
+    /// The bound for a cached read during the fault, and for a while after it.
     pub bound: Duration,
     /// Whether calls may fail during the fault, because a part that they need is unavailable.
     pub may_fail: bool,
-    /// The duration.
+    /// How long the fault lasts.
     pub lasts: Duration,
-    /// Members of MongoDB's replica set.
+    /// How many members MongoDB's replica set has.
     pub mongods: usize,
     /// Whether each node has a client that only makes strong reads.
     pub watched: bool,
@@ -59,16 +59,16 @@ pub struct Row {
     pub alone: bool,
     /// Its promises beyond the checks.
     pub promises: &'static [Promise],
-    /// The calls of clients that make and break relations; `None`: no such clients.
+    /// The calls that clients about relations make; `None`: no such clients.
     pub(super) relation_mix: Option<RelationMix>,
     /// Acknowledged messages after which it ends; until then the fault is repeated. 0: clients send none.
     pub sends: u64,
-    /// Settings of its nodes beyond the usual ones, `key=value` each.
+    /// Additional settings for its nodes, `key=value` each.
     pub settings: &'static [&'static str],
     pub(super) action: Action,
 }
 
-/// All rows, in the order of their names.
+/// All rows, ordered by name.
 pub const ROWS: [Row; 45] = [
     row("F00", "nothing is wrong", Action::Nothing).within(HEALTHY).alone(),
     row("F01", "Redis is down, connections are refused", Action::RedisKilled),
@@ -177,7 +177,8 @@ pub const ROWS: [Row; 45] = [
     .sending(SENDS),
 ];
 
-/// The bounds of all rows, and of the clusters that lack a rule. A fault with another name has the effect that most faults have.
+/// The bounds in all rows, and for the clusters that lack a rule. A fault with another name has the effect
+/// that most faults have.
 #[must_use]
 pub fn bounds() -> Bounds {
     let rows = ROWS.iter().chain(mutants::rows());
@@ -206,19 +207,19 @@ pub(super) const fn row(name: &'static str, what: &'static str, action: Action) 
 }
 
 impl Row {
-    /// Whether it needs a build of the program with fail points.
+    /// Whether it needs a program build with fail points.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
         matches!(self.action, Action::NodeDies(_) | Action::HalfNewer)
     }
 
-    /// Whether it has a Cassandra that others may have, too.
+    /// Whether it uses a Cassandra that others may use, too.
     #[must_use]
     pub const fn shares_cassandra(&self) -> bool {
         self.sends > 0 || self.relation_mix.is_some() && !self.action.harms_cassandra()
     }
 
-    /// The effect of its fault.
+    /// The effect that its fault has.
     #[must_use]
     pub const fn effect(&self) -> FaultEffect {
         FaultEffect { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }

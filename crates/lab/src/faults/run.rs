@@ -39,10 +39,10 @@ const AT_ONCE_SLOW: usize = 8;
 const TRIES: u32 = 10;
 /// Nodes through which clients send messages.
 const NODES_FOR_MESSAGES: u32 = 3;
-/// Longer than the messages of a row take in a healthy laboratory.
+/// Longer than a row's messages take in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// The load of a run.
+/// The load during a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Clients that stay with one node.
@@ -53,16 +53,17 @@ pub struct Load {
     pub before: Duration,
     /// How long a fault is on; `None`: as long as its row says.
     pub lasts: Option<Duration>,
-    /// Calls after it; by the end of that all must be as if it had never been. `None`: as long as its row says.
+    /// How long calls continue after it. By the end, the cluster must be as before the fault. `None`: as long
+    /// as the row says.
     pub after: Option<Duration>,
-    /// Rarely called users, besides the often called ones.
+    /// Rarely called users, besides the often called users.
     pub cold: i64,
-    /// What is called.
+    /// The mix of calls.
     pub mix: Mix,
-    /// At least so many ends of nodes, however long they take, in rows in which nodes end one after the other.
+    /// The minimum number of node ends, however long they take, in rows in which nodes end repeatedly.
     pub deaths: u64,
-    /// At least so many acknowledged messages, however long they take, in rows in which clients send some. `None`: as many as the
-    /// row says.
+    /// The minimum number of acknowledged messages, however long they take, in rows in which clients send
+    /// messages. `None`: as many as the row says.
     pub sends: Option<u64>,
 }
 
@@ -82,14 +83,14 @@ impl Default for Load {
     }
 }
 
-/// The summary of a run.
+/// A run's summary.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// Calls of all clients.
+    /// The number of calls by all clients.
     pub calls: u64,
-    /// Of the whole run, in seconds.
+    /// How long the run took, in seconds.
     pub seconds: f64,
-    /// Of these, before the first call of a client: the cluster started, and was filled.
+    /// How long the run took before a client's first call, in seconds: the cluster started, and was filled.
     pub starting: f64,
     /// How often something died, ended or was replaced; 0 where the row is not about that.
     pub deaths: u64,
@@ -97,13 +98,13 @@ pub struct RunSummary {
     pub figures: Vec<Figure>,
 }
 
-/// A fault of a run.
+/// A fault in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedFault {
     pub(super) row: Row,
     /// Calls before it.
     pub(super) before: Duration,
-    /// The duration.
+    /// How long the fault lasts.
     pub(super) lasts: Duration,
     /// Calls after it.
     pub(super) after: Duration,
@@ -113,7 +114,7 @@ pub(super) struct PlannedFault {
     pub(super) sends: u64,
 }
 
-/// Starts a cluster, runs the fault of the row, and records the history of clients.
+/// Starts a cluster, runs the row's fault, and records the clients' history.
 ///
 /// # Errors
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
@@ -125,7 +126,8 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<R
     run_faults(&[fault], plan, load, history, |_, _| {}).await
 }
 
-/// The same with several faults, one after the other; each is reported before it begins, with the calls so far.
+/// Like [`run`], but with several faults in sequence. Each is reported before it begins, with the calls so
+/// far.
 pub(super) async fn run_faults(
     faults: &[PlannedFault],
     plan: &Plan,
@@ -153,7 +155,7 @@ pub(super) async fn run_faults(
     if faults.iter().any(|fault| fault.row.watched) {
         watch(&mut clients, &state, load, plan.seed);
     }
-    // An error of a client ends the run at once: it might wait for what that client does.
+    // A client's error ends the run at once: it might wait for what that client does.
     let injected = tokio::select! {
         injected = inject_all(faults, &mut site, &state, on_fault) => injected,
         error = first_error(&mut clients) => Err(error),
@@ -180,7 +182,7 @@ pub(super) async fn run_faults(
     Ok(RunSummary { calls, seconds, starting, deaths, figures })
 }
 
-/// The error of the first client that has one; pending while none has.
+/// The first error from any client; pending while no client has an error.
 async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
     while let Some(ended) = clients.join_next().await {
         match ended {
@@ -192,7 +194,7 @@ async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
     std::future::pending().await
 }
 
-/// Records the restarts of nodes.
+/// Records when nodes restarted.
 fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
     for (node, member) in (0..).zip(&site.members) {
         for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
@@ -202,7 +204,7 @@ fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// A cluster in which all of them can happen.
+/// A cluster in which all these faults can happen.
 async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
     let rows = || faults.iter().map(|fault| &fault.row);
     let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
@@ -225,7 +227,7 @@ async fn start(faults: &[PlannedFault], plan: &Plan) -> Result<Site> {
     Site::start_over(&plan, mongods, disk, cassandra).await
 }
 
-/// How many deaths there were, and what was measured.
+/// Injects all faults. Returns how many deaths there were, and the figures.
 async fn inject_all(
     faults: &[PlannedFault],
     site: &mut Site,
@@ -271,7 +273,7 @@ async fn inject(fault: &PlannedFault, site: &mut Site, state: &ClientState) -> R
     Ok(kept)
 }
 
-/// Creates the users of the run.
+/// Creates the run's users.
 ///
 /// While a Cassandra starts, the machine may be slow: few at a time then, each until it is there.
 async fn fill(state: &ClientState, slow: bool) -> Result<()> {
@@ -284,7 +286,7 @@ async fn create(state: &ClientState, user_id: i64, slow: bool) -> Result<()> {
     let what = UserRequest::Create { name: format!("User {user_id}"), value: state.value() };
     let asked = UserCall { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
     for _ in 0..if slow { TRIES } else { 0 } {
-        // The same request, so that the call that is written down is answered as this one was.
+        // The request is the same, so that the recorded call gets the answer that this call got.
         if matches!(asked.send(state.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
             break;
         }
@@ -294,7 +296,8 @@ async fn create(state: &ClientState, user_id: i64, slow: bool) -> Result<()> {
     Ok(())
 }
 
-/// Clients that send messages, that make and break relations but for the last one, or that call about users.
+/// Clients that send messages, that make and break relations except the last client, or that call about
+/// users.
 fn clients(
     state: &Arc<ClientState>,
     messages: Option<&Arc<MessageState>>,
@@ -318,7 +321,7 @@ fn clients(
     clients
 }
 
-/// One more with each node, that does nothing but strong reads.
+/// Adds a client for each node that only makes strong reads.
 fn watch(clients: &mut JoinSet<Result<()>>, state: &Arc<ClientState>, load: Load, seed: u64) {
     for (number, node) in (load.pinned + load.roaming + 1..).zip(0..state.nodes.len()) {
         let config = ClientConfig { number, pinned: Some(node), seed: seed.wrapping_add(u64::from(number)) };

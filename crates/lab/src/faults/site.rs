@@ -1,4 +1,5 @@
-//! A cluster of real processes: nodes, the servers that they share, and a link of each node to each server.
+//! A cluster with real processes: nodes, the servers that they share, and a link from each node to each
+//! server.
 
 use std::path::PathBuf;
 
@@ -25,48 +26,48 @@ pub(super) const NAME: &str = "kith_hunt";
 /// A node and its links to the servers.
 #[derive(Debug)]
 pub struct Member {
-    /// The node.
+    /// The node itself.
     pub node: Node,
-    /// Its link to MongoDB, if that has one member; else the links belong to [`Mongods`].
+    /// Its link to MongoDB, if that has a single member; otherwise the links belong to [`Mongods`].
     pub to_mongodb: Proxy,
     /// Its link to Redis, for data and subscriptions.
     pub to_redis: Proxy,
-    /// Its link to Cassandra, if there is one.
+    /// Its link to Cassandra, if the cluster has a Cassandra.
     pub to_cassandra: Option<Proxy>,
 }
 
-/// All parts of a cluster that faults can affect.
+/// All parts in a cluster that faults can affect.
 #[derive(Debug)]
 pub struct Site {
-    /// What the nodes share.
+    /// The Redis that the nodes share.
     pub redis: RedisServer,
-    /// The store.
+    /// The replica set that is the store.
     pub mongod: Mongods,
-    /// The store of relations, if there is one.
+    /// The relation store, if the cluster has a relation store.
     pub(super) cassandra: Option<CassandraAccess>,
-    /// The nodes.
+    /// The nodes with their links.
     pub members: Vec<Member>,
-    /// The disk of the store, if it can be filled up.
+    /// The store's disk, if it can be filled up.
     pub(super) disk: Option<SmallDisk>,
 }
 
-/// What a cluster is made of.
+/// The configuration of a cluster.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The program of a node.
+    /// The program that runs a node.
     pub kith: PathBuf,
-    /// How many.
+    /// How many nodes there are.
     pub nodes: u32,
-    /// Settings beyond the usual ones, `key=value` each.
+    /// Additional settings, `key=value` each.
     pub settings: Vec<String>,
-    /// Variables for test builds of the program.
+    /// Variables for test builds.
     pub environment: Vec<(String, String)>,
-    /// Seed of the random behaviour of proxies.
+    /// The seed for the proxies' random behaviour.
     pub seed: u64,
 }
 
 impl Plan {
-    /// So many nodes of a program, with the usual settings.
+    /// A plan for `nodes` nodes that run a program, with the usual settings.
     #[must_use]
     pub const fn new(kith: PathBuf, nodes: u32, seed: u64) -> Self {
         Self { kith, nodes, settings: Vec::new(), environment: Vec::new(), seed }
@@ -74,11 +75,12 @@ impl Plan {
 }
 
 impl Site {
-    /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory. `disk`: what the
-    /// first of them has its data on. `cassandra`: what holds the relations; without it there are none.
+    /// Starts all, with a MongoDB that has `mongods` members, and waits until each node serves from its
+    /// memory. `disk`: where the first member has its data. `cassandra`: holds the relations; without it
+    /// there are no relations.
     ///
     /// # Errors
-    /// When a program does not start, or a node does not come to serve.
+    /// If a program does not start, or a node does not serve in time.
     pub(super) async fn start_over(
         plan: &Plan,
         mongods: usize,
@@ -99,7 +101,7 @@ impl Site {
             let member = site.member(&config, plan.seed + u64::from(number)).await?;
             site.members.push(member);
             if number == 0 {
-                // It prepares the database; the others find it ready.
+                // The first node prepares the database; the others find it ready.
                 site.until_trusted().await?;
             }
         }
@@ -107,15 +109,15 @@ impl Site {
         Ok(site)
     }
 
-    /// The same with one MongoDB, and without relations.
+    /// Like [`Self::start_over`], with one MongoDB, and without relations.
     ///
     /// # Errors
-    /// As [`Self::start_over`].
+    /// Like [`Self::start_over`].
     pub(crate) async fn start(plan: &Plan) -> Result<Self> {
         Self::start_over(plan, 1, None, None).await
     }
 
-    /// The same with a Cassandra that others use, too.
+    /// Like [`Self::start`], with a Cassandra that others use, too.
     ///
     /// # Errors
     /// When a part does not start.
@@ -124,7 +126,7 @@ impl Site {
         Self::start_over(plan, 1, None, Some(cassandra)).await
     }
 
-    /// The same with so many users, whose ids begin with 1.
+    /// Like [`Self::with_cassandra`], with `users` users, whose ids begin with 1.
     ///
     /// # Errors
     /// When a part does not start, or the first node does not take the users.
@@ -156,23 +158,23 @@ impl Site {
     /// Waits until each node serves from its memory.
     ///
     /// # Errors
-    /// When one does not.
+    /// If a node does not.
     pub async fn until_trusted(&mut self) -> Result<()> {
         let all = self.members.iter_mut().map(|member| member.node.until_trusted());
         try_join_all(all).await.map(drop)
     }
 
-    /// Sets the behaviour of all links to Redis.
+    /// Sets how all links to Redis behave.
     pub fn redis_links(&self, mode: Mode) {
         self.members.iter().for_each(|member| member.to_redis.set(mode));
     }
 
-    /// Sets the behaviour of all links to MongoDB.
+    /// Sets how all links to MongoDB behave.
     pub fn mongodb_links(&self, mode: Mode) {
         self.members.iter().for_each(|member| member.to_mongodb.set(mode));
     }
 
-    /// Drops a collection of the nodes.
+    /// Drops a collection that the nodes use.
     ///
     /// # Errors
     /// When MongoDB does not answer.
@@ -180,7 +182,7 @@ impl Site {
         Ok(self.mongod.database(NAME).await?.collection::<Document>(name).drop().await?)
     }
 
-    /// Sets the behaviour of all links to Cassandra.
+    /// Sets how all links to Cassandra behave.
     pub(crate) fn cassandra_links(&self, mode: Mode) {
         self.to_cassandra().for_each(|link| link.set(mode));
     }
@@ -190,7 +192,7 @@ impl Site {
         self.members.iter().filter_map(|member| member.to_cassandra.as_ref())
     }
 
-    /// Sets the behaviour of all publications.
+    /// Sets how all publications are treated.
     pub fn tamper(&self, with: Tampering) {
         self.members.iter().for_each(|member| member.to_redis.tamper(with));
     }

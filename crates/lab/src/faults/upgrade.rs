@@ -1,4 +1,4 @@
-//! Nodes of two versions side by side.
+//! Runs nodes with two versions side by side.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::site::Site;
 
 /// The variable for a test build that acts as a newer version, see `crates/cache/src/remote/form.rs`.
 const NEWER: [(&str, &str); 1] = [("KITH_FORM", "2")];
-/// How copies of the newer version and of this one begin.
+/// How copies from the newer version and from this version begin.
 const MARKS: [&[u8]; 2] = [b"K\x02", b"K\x01"];
 /// How long it may take until both are seen in Redis.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Half of the nodes are replaced by newer ones, one after the other, and by usual ones again after so long. How
-/// many were replaced.
+/// Half the nodes are replaced in sequence by newer nodes, and by usual nodes again after so long. Returns
+/// how many were replaced.
 pub(super) async fn replace_half(site: &mut Site, lasts: Duration) -> Result<u64> {
     let newer = replace(site, &NEWER).await?;
     for mark in MARKS {
@@ -39,12 +39,12 @@ async fn replace(site: &mut Site, variables: &[(&str, &str)]) -> Result<u64> {
     Ok(replaced)
 }
 
-/// Whether a key of Redis holds something that begins so.
+/// Whether a Redis key holds something that begins so.
 async fn is_seen(site: &Site, mark: &[u8]) -> Result<bool> {
     let until = Instant::now() + SEEN_WITHIN;
     while Instant::now() < until {
         let Some(key) = site.redis.ask(&["RANDOMKEY"]).await?.text() else { continue };
-        // Of another type than copies are: no text.
+        // A key with another type than copies have is no text.
         let head = site.redis.ask(&["GETRANGE", &key, "0", "1"]).await;
         if head.ok().and_then(|head| head.text()).is_some_and(|head| head.as_bytes() == mark) {
             return Ok(true);

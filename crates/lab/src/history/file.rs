@@ -30,13 +30,13 @@ impl Recorder {
         Ok(Self { began: Instant::now(), lines: Mutex::new(BufWriter::new(file)) })
     }
 
-    /// The time since the begin of the history, in nanoseconds.
+    /// The time since the history's begin, in nanoseconds.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The same for another moment; `None`: it was before the begin.
+    /// Like [`Self::now`], for another moment; `None`: it was before the begin.
     #[must_use]
     pub fn at(&self, moment: Instant) -> Option<u64> {
         let since = moment.checked_duration_since(self.began)?;
@@ -62,7 +62,7 @@ impl Recorder {
     }
 }
 
-/// The events of a file, in its order.
+/// The events in a file, in its order.
 ///
 /// # Errors
 /// When it cannot be read; a line that is no event is named by its number.

@@ -1,12 +1,13 @@
-//! Calls about messages in a history, and the logs and dialogs at its end. The serialized form is that of
-//! history files.
+//! Calls about messages in a history, and the logs and dialogs at its end. History files have this serialized
+//! form.
 
 use serde::{Deserialize, Serialize};
 
-/// One call about messages, and its result. A client makes one at a time, but for sends that it makes through several nodes at once.
+/// A call about messages, and its result. A client makes its calls in sequence, but for sends that it makes
+/// through several nodes at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageCall {
-    /// The caller.
+    /// The calling client.
     pub client: u32,
     /// Which node was called.
     pub node: u32,
@@ -14,21 +15,21 @@ pub struct MessageCall {
     pub began: u64,
     /// When its answer came, or when it was given up.
     pub ended: u64,
-    /// The request.
+    /// The request that was sent.
     pub request: MessageRequest,
-    /// The result.
+    /// The result of the call.
     pub outcome: MessageOutcome,
 }
 
-/// What a call about messages requests.
+/// A request about messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageRequest {
     /// Messages are sent in this order; several by one BatchSend.
     Send(Vec<Draft>),
-    /// A user reads messages of a conversation.
+    /// A user reads messages in a conversation.
     Read {
-        /// The reader.
+        /// The user who reads.
         user: i64,
         /// The conversation.
         conversation: String,
@@ -37,13 +38,14 @@ pub enum MessageRequest {
         /// A number that the reader knows to exist; 0: none.
         at_least: u64,
     },
-    /// A user marks messages as read up to this number; 0: it only asks up to which it has, and the answer is strongly consistent.
+    /// A user marks messages as read up to this number; 0: it only asks up to which it has, and the answer is
+    /// strongly consistent.
     Mark {
-        /// The reader.
+        /// The user who reads.
         user: i64,
         /// The conversation.
         conversation: String,
-        /// The number.
+        /// The highest marked number.
         up_to: u64,
     },
 }
@@ -51,11 +53,11 @@ pub enum MessageRequest {
 /// A message that is sent. Invariant: all drafts with one `value` are the same message, sent again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draft {
-    /// Where it goes.
+    /// The conversation it is sent to.
     pub conversation: String,
-    /// The sender.
+    /// The user who sends.
     pub sender: i64,
-    /// Its content, and its `client_message_id` if it has one.
+    /// Its content, and its `client_message_id` if that is set.
     pub value: u64,
     /// Whether it leaves unread counts as they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -66,11 +68,11 @@ pub struct Draft {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pages {
-    /// Those from this number on, by rising number.
+    /// Messages from this number on, by rising number.
     From(u64),
-    /// Those below this number, by falling number.
+    /// Messages below this number, by falling number.
     Before(u64),
-    /// Those with these numbers, by rising number.
+    /// Messages with these numbers, by rising number.
     These(Vec<u64>),
 }
 
@@ -78,11 +80,11 @@ pub enum Pages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageOutcome {
-    /// For each message that was sent, in the order of the request.
+    /// The result for each message, in the request's order.
     Sent(Vec<SendOutcome>),
-    /// A read.
+    /// The result of a read.
     Read {
-        /// In the order of the answer.
+        /// The messages, in the order of the answer.
         messages: Vec<LoggedMessage>,
         /// The lowest and the highest number that the reader may read; `None`: the answer has none.
         range: Option<(u64, u64)>,
@@ -109,16 +111,16 @@ pub enum SendOutcome {
     Open(String),
 }
 
-/// A message of a log.
+/// A message in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedMessage {
-    /// Its number.
+    /// The message number.
     #[serde(rename = "n")]
     pub seq: u64,
     /// Its content; `None`: it is an event, which Kith made.
     #[serde(rename = "v")]
     pub value: Option<u64>,
-    /// The sender.
+    /// The user who sent it.
     #[serde(rename = "f")]
     pub sender: i64,
     /// Whether it leaves unread counts as they are.
@@ -133,18 +135,18 @@ pub struct LogCopy {
     pub conversation: String,
     /// The node that it was read through; `None`: from the database itself.
     pub node: Option<u32>,
-    /// In the order in which they were found.
+    /// The messages in the order in which they were found.
     pub messages: Vec<LoggedMessage>,
 }
 
-/// What a node says of the dialog of a user at the end.
+/// A user's dialog at the end, as a node reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DialogEnd {
-    /// The user.
+    /// The dialog's user.
     pub user: i64,
     /// The conversation.
     pub conversation: String,
-    /// The node.
+    /// The reporting node.
     pub node: u32,
     /// The highest number that the user has marked.
     pub read_seq: u64,
@@ -152,26 +154,27 @@ pub struct DialogEnd {
     pub min: u64,
     /// The highest number that the user may read; 0: none.
     pub max: u64,
-    /// How many of the last 100 messages are unread, and whether there may be others.
+    /// How many among the last 100 messages are unread, and whether there may be others.
     pub unread: (u64, bool),
-    /// The same of the last 1000 messages.
+    /// Like `unread`, among the last 1000 messages.
     pub counted: (u64, bool),
 }
 
-/// What one receiver got of a conversation by all its streams, each of which began where the one before had ended.
+/// The messages that one receiver got in a conversation by all its streams. Each stream began where the
+/// previous stream had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedMessages {
-    /// The receiver: another one for each device.
+    /// The receiver. Each device has another number.
     pub receiver: u32,
-    /// Its user.
+    /// The receiver's user.
     pub user: i64,
     /// The conversation.
     pub conversation: String,
-    /// Numbers that came one after the other, by rising number.
+    /// Contiguous numbers, by rising number.
     pub runs: Vec<ReceivedRun>,
-    /// Numbers that a stream named instead of sending them: first and last.
+    /// Numbers that a stream reported instead of sending the messages: first and last.
     pub missed: Vec<(u64, u64)>,
-    /// Numbers that came where another one was expected: what was expected, and what came.
+    /// Unexpected numbers: what was expected, and what came.
     pub wrong: Vec<(u64, u64)>,
 }
 
@@ -182,12 +185,12 @@ pub struct ReceivedRun {
     pub first: u64,
     /// The last number.
     pub last: u64,
-    /// Of their contents, see [`ReceivedRun::add`].
+    /// A digest over their contents, see [`ReceivedRun::add`].
     pub digest: u64,
 }
 
 impl ReceivedRun {
-    /// Nothing yet; the first message has this number.
+    /// An empty run. The first message has this number.
     #[must_use]
     pub const fn before(first: u64) -> Self {
         Self { first, last: first - 1, digest: 0 }

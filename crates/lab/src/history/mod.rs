@@ -1,7 +1,7 @@
-//! The record of a run: every call with its answer, the faults of the cluster, and all stored data at the end.
+//! The record of a run: every call with its answer, the cluster's faults, and all stored data at the end.
 //!
-//! A history is a file of lines, each an [`Event`] as JSON, in no order. Times are nanoseconds since the begin of the run, by
-//! the clock of this program.
+//! A history is a file with lines, each an [`Event`] as JSON, in no order. Times are nanoseconds since the
+//! run's begin, by this program's clock.
 
 mod file;
 mod message;
@@ -18,7 +18,7 @@ pub use relation::{
     Edge, EdgeEnd, ListsEnd, RelationCall, RelationOutcome, RelationRequest, Setting, Settings, Side,
 };
 
-/// A line of a history.
+/// A line in a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -30,9 +30,9 @@ pub enum Event {
     Held(RecordEnd),
     /// A call about relations that a client made.
     Relation(RelationCall),
-    /// The relation of one user to another one at the end.
+    /// One user's relation to another at the end.
     Edge(EdgeEnd),
-    /// The lists of a user at the end.
+    /// A user's lists at the end.
     Lists(ListsEnd),
     /// A node was started again.
     Started(NodeStart),
@@ -46,10 +46,10 @@ pub enum Event {
     Received(ReceivedMessages),
 }
 
-/// One call about users, and its result. A client makes one at a time.
+/// A call about users, and its result. A client makes its calls in sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// The caller.
+    /// The calling client.
     pub client: u32,
     /// Whether the client stays with one node.
     pub pinned: bool,
@@ -61,16 +61,16 @@ pub struct Call {
     pub ended: u64,
     /// Which record: `user:42`, or `name:ada` for a creation whose answer contains no id.
     pub key: String,
-    /// The request.
+    /// The request that was sent.
     pub what: UserRequest,
-    /// The request id of a write; the same for one that is sent again.
+    /// A write's request id. A repeated write has the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The result.
+    /// The result of the call.
     pub outcome: Outcome,
 }
 
-/// What a call about users requests.
+/// A request about users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserRequest {
@@ -80,27 +80,27 @@ pub enum UserRequest {
     Create {
         /// The name; unique among existing records.
         name: String,
-        /// What is written.
+        /// The written value.
         value: u64,
     },
-    /// The value is written; no two writes of a run write the same one.
+    /// The value is written. All writes in a run have different values.
     Update {
-        /// What is written.
+        /// The written value.
         value: u64,
     },
     /// The record is deleted, and its name is free.
     Delete,
 }
 
-/// The consistency level of a read.
+/// A read's consistency level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Within the bound.
     Cached,
-    /// At least this version, by a token.
+    /// At least the version in a token.
     AtLeast(u64),
-    /// The newest.
+    /// The newest state.
     Strong,
 }
 
@@ -110,11 +110,11 @@ pub enum Level {
 pub enum Outcome {
     /// A read found this, or a write made it.
     Done {
-        /// The version of the record; increases by one with each write.
+        /// The record's version. Increases by 1 with each write.
         version: u64,
-        /// The value of the record.
+        /// The record's value.
         value: u64,
-        /// For a creation: the key of the new record.
+        /// For a creation: the new record's key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
@@ -129,29 +129,29 @@ pub enum Outcome {
 /// The begin or end of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// When.
+    /// When it began or ended.
     pub at: u64,
-    /// The fault: the name of a row, and of a node where it met one.
+    /// The fault: the row's name, and the node's name if it affected a single node.
     pub what: String,
     /// Whether it began, or ended.
     pub on: bool,
 }
 
-/// A restart of a node: its memory is lost, and calls that begin later are answered by the new process.
+/// A node's restart: its memory is lost, and calls that begin later are answered by the new process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStart {
-    /// Which.
+    /// The node that restarted.
     pub node: u32,
     /// When; the previous process had ended.
     pub at: u64,
 }
 
-/// The copy of a record in one place at the end.
+/// A record's copy in one place at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordEnd {
-    /// Which record.
+    /// The record's key.
     pub key: String,
-    /// Where.
+    /// The place that has the copy.
     pub place: CopyPlace,
     /// Its version, and its value if the place shows it; `None`: there is no copy.
     pub state: Option<(u64, Option<u64>)>,
@@ -159,7 +159,7 @@ pub struct RecordEnd {
     pub gone: bool,
 }
 
-/// A place that stores copies of records.
+/// A place that stores record copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyPlace {
@@ -167,6 +167,6 @@ pub enum CopyPlace {
     Store,
     /// The tier that nodes share.
     Redis,
-    /// The memory of a node.
+    /// A node's memory.
     Memory(u32),
 }

@@ -1,14 +1,14 @@
-//! Calls about relations in a history, and the relations at its end. A call whose outcome is `RelationOutcome::Open`
-//! may have been applied or not; the checker allows both.
+//! Calls about relations in a history, and the relations at its end. A call whose outcome is
+//! `RelationOutcome::Open` may have been applied or not; the checker allows both.
 
 use serde::{Deserialize, Serialize};
 
 use super::Level;
 
-/// One call about relations, and its result. A client makes one at a time.
+/// A call about relations, and its result. A client makes its calls in sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationCall {
-    /// The caller.
+    /// The calling client.
     pub client: u32,
     /// Whether the client stays with one node.
     pub pinned: bool,
@@ -18,16 +18,16 @@ pub struct RelationCall {
     pub began: u64,
     /// When its answer came; for [`RelationOutcome::Open`] when it was given up.
     pub ended: u64,
-    /// The request.
+    /// The request that was sent.
     pub what: RelationRequest,
-    /// The request id of a write; the same for one that is sent again.
+    /// A write's request id. A repeated write has the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The result.
+    /// The result of the call.
     pub outcome: RelationOutcome,
 }
 
-/// From one user (first) to another one (second): the first follows the second, or has settings for it.
+/// An edge from one user (first) to another (second): the first follows the second, or has settings for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge(pub i64, pub i64);
 
@@ -39,24 +39,24 @@ impl Edge {
     }
 }
 
-/// What a call about relations requests.
+/// A request about relations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationRequest {
-    /// The first user follows the second one.
+    /// The first user follows the second.
     Follow(Edge),
-    /// The first user stops following the second one.
+    /// The first user stops following the second.
     Unfollow(Edge),
-    /// The first user changes a setting for the second one.
+    /// The first user changes a setting for the second.
     Set(Edge, Setting),
-    /// Both follows, and the settings of the first user.
+    /// Both follows, and the first user's settings.
     Get(Edge, Level),
-    /// Whether the settings of the first user grant the second one these permissions, and no block forbids all. Always a
-    /// cached read.
+    /// Whether the first user's settings grant the second these permissions, and no block forbids all. Always
+    /// a cached read.
     Check(Edge, u8),
-    /// A whole list of the user.
+    /// The user's whole list.
     List(i64, Side, Level),
-    /// The lengths of both lists of the user.
+    /// The lengths of both lists that the user has.
     Count(i64),
 }
 
@@ -64,14 +64,14 @@ pub enum RelationRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Whom the user follows.
+    /// The users whom the user follows.
     Following,
-    /// Who follows the user.
+    /// The users who follow the user.
     Fans,
 }
 
 impl Side {
-    /// The edge of an entry of such a list.
+    /// The edge that an entry in such a list stands for.
     #[must_use]
     pub const fn edge(self, owner: i64, other: i64) -> Edge {
         match self {
@@ -81,31 +81,31 @@ impl Side {
     }
 }
 
-/// A change of the settings of one user for another one.
+/// A change to one user's settings for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// The other one is blocked, and what it follows of the one who blocks ends.
+    /// The other user is blocked, and its follow of the blocking user ends.
     Block,
     /// The block ends.
     Unblock,
-    /// The other one may do these.
+    /// The other user has these permissions.
     Permissions(u8),
 }
 
-/// The settings of one user for another one.
+/// One user's settings for another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// 0: nothing was ever set. Increases by one with each change.
+    /// The version. 0: nothing was ever set. Increases by 1 with each change.
     pub version: u64,
-    /// Whether the other one is blocked.
+    /// Whether the other user is blocked.
     pub blocked: bool,
-    /// The permissions of the other user; `None`: never set, the default applies.
+    /// The other user's permissions; `None`: never set, the default applies.
     pub permissions: Option<u8>,
 }
 
 impl Settings {
-    /// After this change.
+    /// Returns the settings after this change.
     #[must_use]
     pub const fn with(self, setting: Setting) -> Self {
         let version = self.version + 1;
@@ -132,24 +132,24 @@ impl Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationOutcome {
-    /// The first user follows the second one, with this version.
+    /// The first user follows the second, with this version.
     Follows(u64),
     /// The follow has ended with this version.
     Ended(u64),
-    /// The settings after the change, and whether it ended a follow of the other user.
+    /// The settings after the change, and whether it ended the other user's follow.
     Set(Settings, bool),
-    /// Both follows, and the settings of the first user.
+    /// Both follows, and the first user's settings.
     Found {
-        /// The version of the follow of the first user; `None`: it does not follow.
+        /// The version of the first user's follow; `None`: it does not follow.
         follow: Option<u64>,
-        /// The same of the second one.
+        /// The version of the second user's follow; `None`: it does not follow.
         followed_by: Option<u64>,
-        /// The settings of the first user.
+        /// The first user's settings.
         settings: Settings,
     },
     /// Whether all requested permissions are granted, and which are not.
     Allows(bool, u8),
-    /// The users in the list, each with the version of the follow.
+    /// The users in the list, each with the follow's version.
     Listed(Vec<(i64, u64)>),
     /// How many users it follows, and how many follow it.
     Counted(i64, i64),
@@ -159,25 +159,25 @@ pub enum RelationOutcome {
     Open(String),
 }
 
-/// The relation of one user to another one at the end, by strong reads.
+/// One user's relation to another at the end, by strong reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeEnd {
-    /// Both users.
+    /// Both users of the edge.
     pub edge: Edge,
-    /// The version of the follow; `None`: there is none.
+    /// The follow's version; `None`: there is no follow.
     pub follow: Option<u64>,
-    /// The settings of the first user.
+    /// The first user's settings.
     pub settings: Settings,
 }
 
-/// The lists of a user at the end, by strong reads.
+/// A user's lists at the end, by strong reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListsEnd {
-    /// Whose.
+    /// The user with these lists.
     pub user: i64,
-    /// Whom it follows, each with the version of the follow.
+    /// The users it follows, each with the follow's version.
     pub following: Vec<(i64, u64)>,
-    /// Who follows it.
+    /// The users who follow it, each with the follow's version.
     pub fans: Vec<(i64, u64)>,
     /// How many it follows, and how many follow it.
     pub counts: (i64, i64),

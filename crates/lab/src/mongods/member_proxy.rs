@@ -1,7 +1,7 @@
-//! A proxy in front of a member of a replica set, for members and nodes alike.
+//! A proxy in front of a replica set member, for members and nodes alike.
 //!
-//! All of them know a member by one address, that of the configuration of the set, so the proxy can treat them
-//! differently only by their identity, which is in the first message of each connection: nodes by the `appName` of
+//! All of them know a member by the address in the set's configuration, so the proxy can treat them
+//! differently only by their identity, which is in each connection's first message: nodes by the `appName` in
 //! their connection string, and members, as long as test commands are enabled, by `hostInfo`.
 
 use std::{
@@ -20,24 +20,24 @@ use tokio::{
 
 /// A first message is far smaller.
 const FIRST_MAX: usize = 64 * 1024;
-/// A text of BSON: its type, the name of the field, and four bytes of length before it begins.
+/// A BSON text: its type, the field's name, and four bytes with the length before it begins.
 const HOST_INFO: &[u8] = b"\x02hostInfo\0";
 const APPLICATION: &[u8] = b"\x03application\0";
 const NAME: &[u8] = b"\x02name\0";
 const LENGTH: usize = 4;
 
-/// The dialer of a connection.
+/// The dialer that opened a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dialer {
     /// The member that listens on this port.
     Member(u16),
     /// A client with this name.
     Named(String),
-    /// Unknown.
+    /// An unknown dialer.
     Stranger,
 }
 
-/// Listens on a port of its own and passes on to a member. Dropping it ends its connections.
+/// Listens on its own port and passes on to a member. Dropping it ends its connections.
 pub(super) struct MemberProxy {
     address: SocketAddr,
     blocked: watch::Sender<Vec<Dialer>>,
@@ -54,13 +54,13 @@ impl MemberProxy {
         Ok(Self { address, blocked, accepting: tokio::spawn(accept(listener, member, shut)) })
     }
 
-    /// Where it listens.
+    /// The address that the proxy listens on.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it holds back all data of these dialers, on existing and new connections, without closing them. It
-    /// continues for all others.
+    /// From now on it holds back all data from these dialers, on existing and new connections, without
+    /// closing them. It continues for all others.
     pub(super) fn block(&self, dialers: Vec<Dialer>) {
         self.blocked.send_replace(dialers);
     }
@@ -84,19 +84,19 @@ impl fmt::Debug for MemberProxy {
 async fn accept(listener: TcpListener, member: SocketAddr, shut: watch::Receiver<Vec<Dialer>>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Out of files, say; the next one may find room.
+            // The process may be out of files: the next connection may find room.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let shut = shut.clone();
         tokio::spawn(async move {
-            // The client sees a failure here as the end of its connection.
+            // The client sees a failure here as its connection's end.
             drop(pass(client, member, shut).await);
         });
     }
 }
 
-/// Until one side has ended, or the proxy is gone.
+/// Relays until one side has ended, or the proxy is gone.
 async fn pass(
     mut client: TcpStream,
     member: SocketAddr,
@@ -125,7 +125,7 @@ async fn until(shut: &mut watch::Receiver<Vec<Dialer>>, dialer: &Dialer, is: boo
     changed.map(drop).map_err(io::Error::other)
 }
 
-/// Its length is in its first four bytes.
+/// Reads the first message. Its length is in its first four bytes.
 async fn first_message(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut message = vec![0; LENGTH];
     client.read_exact(&mut message).await?;
@@ -146,13 +146,13 @@ fn dialer(first: &[u8]) -> Dialer {
     member.or_else(|| named().map(|name| Dialer::Named(name.to_owned()))).unwrap_or(Dialer::Stranger)
 }
 
-/// What comes after the first of these words.
+/// The bytes after the first of these words.
 fn after<'a>(message: &'a [u8], words: &[u8]) -> Option<&'a [u8]> {
     let at = message.windows(words.len()).position(|here| here == words)?;
     message.get(at + words.len()..)
 }
 
-/// Of a value that begins here: its text.
+/// The text in a value that begins here.
 fn text(value: &[u8]) -> Option<&str> {
     let text = value.get(LENGTH..)?.split(|byte| *byte == 0).next()?;
     std::str::from_utf8(text).ok()

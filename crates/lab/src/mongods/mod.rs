@@ -1,4 +1,4 @@
-//! MongoDB as nodes know it: a replica set of one member or several.
+//! MongoDB as nodes know it: a replica set with one member or several.
 
 mod member_proxy;
 mod mongod;
@@ -22,22 +22,22 @@ use self::{
 /// How long the set may take to start, or to have a primary and followers again.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-/// How long one member may take to say what it is.
+/// How long a member may take to report its role.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// A member that receives nothing from the primary for this long begins an election, and a primary that receives
-/// nothing from a majority steps down. The default is ten seconds.
+/// A member that receives nothing from the primary for this long begins an election, and a primary that
+/// receives nothing from a majority steps down. The default is ten seconds.
 const ELECTION_MS: i32 = 2_000;
 
-/// A replica set. Of several members, each is behind a proxy by whose address all others know it, members and
-/// nodes; a member that is alone is called directly.
+/// A replica set. If there are several members, each is behind a proxy by whose address all others know it,
+/// members and nodes. A single member is called directly.
 #[derive(Debug)]
 pub struct Mongods {
     members: Vec<Mongod>,
-    /// In the order of the members; none where there is one member.
+    /// The proxies in the order of the members; empty for a single member.
     proxies: Vec<MemberProxy>,
 }
 
-/// What a member says that it is.
+/// The role that a member reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Primary,
@@ -46,11 +46,11 @@ enum Role {
 }
 
 impl Mongods {
-    /// Starts so many, and waits until one is primary and all others follow it. `data`: the folder of the data of the
-    /// first, where that is not one of its own.
+    /// Starts `count` members, and waits until one is primary and all others follow it. `data`: the first
+    /// member's data folder, if it does not get a temporary folder.
     ///
     /// # Errors
-    /// When there is no such program, or the set does not come to that.
+    /// If there is no such program, or the set does not become complete in time.
     pub async fn start(count: usize, mut data: Option<PathBuf>) -> Result<Self> {
         let members = (0..count).map(|_| Mongod::start(data.take())).collect::<Result<Vec<_>>>()?;
         let mut proxies = Vec::new();
@@ -64,7 +64,7 @@ impl Mongods {
         Ok(set)
     }
 
-    /// Where a set of one answers.
+    /// The address of a set with a single member.
     ///
     /// # Errors
     /// When there is no member.
@@ -72,8 +72,8 @@ impl Mongods {
         Ok(self.first()?.address())
     }
 
-    /// How the node of this number reaches the set: a set of one by this link and whatever it says of itself, another
-    /// by the proxies.
+    /// How the node with this number reaches the set: a single member by this link, ignoring what it reports
+    /// about itself; several members by the proxies.
     #[must_use]
     pub fn uri(&self, link: SocketAddr, node: usize) -> String {
         if self.proxies.is_empty() {
@@ -91,7 +91,7 @@ impl Mongods {
         self.members.iter_mut().try_fold(false, |lost, member| Ok(member.ended()? || lost))
     }
 
-    /// Ends all members at once, as `kill -9` does; what they have journalled stays.
+    /// Ends all members at once, as `kill -9` does; journalled writes stay.
     pub fn kill(&mut self) {
         self.members.iter_mut().for_each(Mongod::kill);
     }
@@ -99,7 +99,7 @@ impl Mongods {
     /// Starts those that were killed, or ended by themselves, over their data.
     ///
     /// # Errors
-    /// When the set does not come to have a primary that all others follow.
+    /// If the set gets no primary that all others follow.
     pub async fn restart(&mut self) -> Result<()> {
         for member in &mut self.members {
             if member.ended()? {
@@ -109,7 +109,7 @@ impl Mongods {
         self.until_complete().await
     }
 
-    /// The answer of the primary to one command on `admin`.
+    /// The primary's answer to one command on `admin`.
     ///
     /// # Errors
     /// When there is no primary or no answer, or it is an error.
@@ -117,7 +117,7 @@ impl Mongods {
         self.members[self.primary().await?].ask(command).await
     }
 
-    /// The database of this name, as the primary has it.
+    /// The database with this name, as the primary has it.
     ///
     /// # Errors
     /// When there is no primary.
@@ -125,7 +125,7 @@ impl Mongods {
         self.members[self.primary().await?].database(name).await
     }
 
-    /// The place of the primary.
+    /// The primary's place among the members.
     ///
     /// # Errors
     /// When no member is, at this moment.
@@ -151,8 +151,9 @@ impl Mongods {
         self.members.get_mut(at)
     }
 
-    /// The network is partitioned until [`Self::heal_partition`]: this member and these nodes on one side, all other members and
-    /// nodes on the other. Data across it are held back, and connections stay open. Nodes reach each other and Redis.
+    /// The network is partitioned until [`Self::heal_partition`]: this member and these nodes on one side,
+    /// all other members and nodes on the other. Data across it are held back, and connections stay open.
+    /// Nodes reach each other and Redis.
     pub fn partition(&self, member: usize, nodes: &[usize], all_nodes: usize) {
         let apart = |at: usize| at == member;
         for (other, proxy) in self.proxies.iter().enumerate() {
@@ -164,7 +165,7 @@ impl Mongods {
         }
     }
 
-    /// The network is whole again; what was held back arrives.
+    /// Ends the partition; held data arrives.
     pub fn heal_partition(&self) {
         self.proxies.iter().for_each(|proxy| proxy.block(Vec::new()));
     }
@@ -172,7 +173,7 @@ impl Mongods {
     /// Waits until one member is primary and all others follow it.
     ///
     /// # Errors
-    /// When it does not come to that, or a member has ended by itself.
+    /// If the set does not become complete in time, or a member has ended by itself.
     pub async fn until_complete(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         loop {
@@ -219,7 +220,7 @@ impl Mongods {
     }
 }
 
-/// By which proxies know a node.
+/// The name by which proxies know a node.
 fn name(node: usize) -> String {
     format!("node-{node}")
 }

@@ -1,4 +1,4 @@
-//! One MongoDB that a run may do anything to.
+//! A MongoDB that a run may interfere with in any way.
 
 use std::{
     env,
@@ -18,38 +18,39 @@ use tempfile::TempDir;
 pub(super) const SET: &str = "rs0";
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_MONGOD";
-/// As docs/operate/cluster.md advises: what a killed node had begun locks its records for so long, by default a minute.
+/// The lifetime that docs/operate/cluster.md advises: a killed node's open transactions lock their records
+/// for so long, by default a minute.
 const LIFETIME: &str = "transactionLifetimeLimitSeconds=5";
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// A member of a replica set, in a process of its own. It ends with the value.
+/// A replica set member, in a separate process. It ends with the value.
 #[derive(Debug)]
 pub struct Mongod {
     port: u16,
     folder: TempDir,
-    /// Where its data are; `None`: in its folder.
+    /// The folder with its data; `None`: in its folder.
     data: Option<PathBuf>,
     /// `None`: killed.
     process: Option<ChildProcess>,
 }
 
 impl Mongod {
-    /// Starts one that belongs to no set yet. The program is the one that `KITH_TEST_MONGOD` names, else `mongod`
-    /// on the path. `data`: the folder of its data, where that is not one of its own.
+    /// Starts a member that belongs to no set yet. The program is the file that `KITH_TEST_MONGOD` names,
+    /// else `mongod` on the path. `data`: its data folder, if it does not get a temporary folder.
     pub(super) fn start(data: Option<PathBuf>) -> Result<Self> {
         let mut mongod = Self { port: free_port()?, folder: TempDir::new()?, data, process: None };
         mongod.run()?;
         Ok(mongod)
     }
 
-    /// Where it answers.
+    /// The address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// Ends it at once, as `kill -9` does; what it has journalled stays.
+    /// Ends it at once, as `kill -9` does; journalled writes stay.
     pub fn kill(&mut self) {
         self.process = None;
     }
@@ -62,7 +63,7 @@ impl Mongod {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
 
-    /// Sends it the signal of this name, without `SIG`.
+    /// Sends it the signal with this name, without `SIG`.
     ///
     /// # Errors
     /// When it was killed.
@@ -73,12 +74,12 @@ impl Mongod {
     /// The answer to one command on `admin`, from this member itself.
     ///
     /// # Errors
-    /// When there is none, or it is an error.
+    /// If there is no answer, or it is an error.
     pub async fn ask(&self, command: Document) -> Result<Document> {
         Ok(self.database("admin").await?.run_command(command).await?)
     }
 
-    /// The database of this name, as this member itself has it; it need not answer.
+    /// The database with this name, as this member itself has it. The member need not answer.
     pub(super) async fn database(&self, name: &str) -> Result<Database> {
         let uri = format!("mongodb://{}/?directConnection=true", self.address());
         let mut options = ClientOptions::parse(uri).await?;
@@ -93,7 +94,7 @@ impl Mongod {
         let mut command = Command::new(program.unwrap_or_else(|| OsString::from("mongod")));
         let port = self.port.to_string();
         command.args(["--replSet", SET, "--port", &port, "--bind_ip", "127.0.0.1"]);
-        // With test commands it also says who it is to whom it calls, which proxies read.
+        // With test commands it also names itself to the members it calls, which proxies read.
         command.args(["--wiredTigerCacheSizeGB=0.25", "--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
         command.arg(self.data.as_deref().unwrap_or(self.folder.path())).args(["--setParameter", LIFETIME]);

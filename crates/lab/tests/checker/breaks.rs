@@ -1,5 +1,5 @@
-//! Ways to damage a correct history of users in one place, so that exactly one check detects it. Each takes a random one of
-//! the possible places and returns which.
+//! Ways to damage a correct user history in one place, so that exactly one check detects it. Each takes a
+//! random possible place and returns it.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
@@ -13,7 +13,7 @@ use crate::world::BOUNDS;
 /// Breaks a history; `None` where it offers no place for that.
 pub(crate) type Break = fn(&mut Vec<Event>, &mut StdRng) -> Option<String>;
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 14] = [
     ("C1", "a pinned read goes back", pinned_read_goes_back),
     ("C1", "a read is below its token", read_is_below_its_token),
@@ -89,7 +89,7 @@ fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut StdRng) -> Op
     Some(format!("{read:?}"))
 }
 
-/// It was not read, and is not there at the end.
+/// The write was not read, and is not there at the end.
 fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let write = choose(events, random, |write| {
@@ -158,7 +158,7 @@ fn name_has_two_owners(events: &mut Vec<Event>, random: &mut StdRng) -> Option<S
     Some(place)
 }
 
-/// The last write of a record is sent again when all is over, and takes effect again.
+/// A record's last write is sent again when all is over, and takes effect again.
 fn request_has_two_effects(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let mut again = choose(events, random, |write| facts.is_last(write))?.clone();
@@ -218,7 +218,7 @@ fn choose<'a>(
     if let Event::Call(call) = event { Some(call) } else { None }
 }
 
-/// A random one of the events that fit.
+/// A random event among those that fit.
 pub(crate) fn pick<'a>(
     events: &'a mut [Event],
     random: &mut StdRng,
@@ -228,7 +228,7 @@ pub(crate) fn pick<'a>(
     Some(&mut events[*places.choose(random)?])
 }
 
-/// Every place that has this record has this of it.
+/// Makes every place that has this record hold this version and value.
 fn hold(events: &mut [Event], key: &str, version: u64, value: u64) {
     for event in events {
         if let Event::Held(held) = event
@@ -239,14 +239,14 @@ fn hold(events: &mut [Event], key: &str, version: u64, value: u64) {
     }
 }
 
-/// What is so in a history, for choosing a place.
+/// Facts about a history, for choosing a place.
 struct Facts {
     calls: Vec<Call>,
-    /// Of acknowledged writes: by record and version.
+    /// The values that acknowledged writes have, by record and version.
     values: BTreeMap<(String, u64), u64>,
     /// When they were acknowledged.
     acked: BTreeMap<(String, u64), u64>,
-    /// What the store has in the end.
+    /// The store's versions at the end.
     ends: BTreeMap<String, u64>,
     /// When the creation of a record that exists at the end was acknowledged, by name.
     owners: BTreeMap<String, u64>,
@@ -280,30 +280,30 @@ impl Facts {
         Self { calls, values, acked, ends, owners }
     }
 
-    /// The version before this one, if its write was acknowledged.
+    /// The previous version, if its write was acknowledged.
     fn older(&self, call: &Call, version: u64) -> Option<u64> {
         let older = version.checked_sub(1)?;
         self.values.contains_key(&at(call, older)).then_some(older)
     }
 
-    /// For how long something newer than this version had been acknowledged when the call began.
+    /// For how long a version newer than this had been acknowledged when the call began.
     fn age(&self, call: &Call, version: u64) -> u64 {
         let newer = self.acked.range(at(call, version + 1)..=at(call, u64::MAX)).map(|(_, ended)| *ended);
         newer.min().map_or(0, |ended| call.began.saturating_sub(ended))
     }
 
-    /// The newest that the client read of this record before.
+    /// The newest version of this record that the client read before.
     fn read_before(&self, call: &Call) -> Option<u64> {
         let before = self.before(call).filter(|before| matches!(before.what, UserRequest::Read(_)));
         before.filter_map(version).max()
     }
 
-    /// The newest that the client wrote of this record before, on any node; 0 if nothing.
+    /// The newest version of this record that the client wrote before, on any node; 0 if nothing.
     fn wrote(&self, call: &Call) -> u64 {
         self.writes_before(call).filter_map(version).max().unwrap_or_default()
     }
 
-    /// The same, on this node.
+    /// Like `wrote`, but on this node.
     fn wrote_there(&self, call: &Call) -> Option<u64> {
         self.writes_before(call).filter(|write| write.node == call.node).filter_map(version).max()
     }
@@ -312,7 +312,7 @@ impl Facts {
         self.before(call).filter(|before| !matches!(before.what, UserRequest::Read(_)))
     }
 
-    /// What the client called for this record before.
+    /// The client's earlier calls about this record.
     fn before(&self, call: &Call) -> impl Iterator<Item = &Call> {
         let (client, key, began) = (call.client, call.key.clone(), call.began);
         self.calls
@@ -320,7 +320,7 @@ impl Facts {
             .filter(move |before| before.client == client && before.ended <= began && record(before) == key)
     }
 
-    /// Whether this is an acknowledged update, the last one of a record that exists.
+    /// Whether this is an acknowledged update, and the last update to a record that exists.
     fn is_last(&self, call: &Call) -> bool {
         let last = self.ends.get(&call.key).copied();
         matches!(call.what, UserRequest::Update { .. }) && last.is_some() && version(call) == last

@@ -1,5 +1,5 @@
-//! Histories written by hand. Times are milliseconds; a value is ten times the version it is written as, unless
-//! a test says otherwise.
+//! Histories written by hand. Times are milliseconds; a value is ten times the version it is written as,
+//! unless a test says otherwise.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,7 +30,7 @@ impl HistoryBuilder {
         Self::default().call(calls(9, 9).from(1).to(2).creates("ada", 10).done(1, 10))
     }
 
-    /// The same, and written as these versions, each 10 ms after the one before.
+    /// Like `of_one_record`, with these versions written, each 10 ms after the previous version.
     pub(crate) fn written_until(version: u64) -> Self {
         (2..=version).fold(Self::of_one_record(), |history, version| {
             history.call(
@@ -89,7 +89,7 @@ impl AsRef<[Event]> for HistoryBuilder {
     }
 }
 
-/// A case: what it is, the checks that do not hold, and the history.
+/// A case: its description, the checks that fail, and the history.
 pub(crate) type Case<T> = (&'static str, &'static [&'static str], T);
 
 pub(crate) const SOUND: &[&str] = &[];
@@ -100,18 +100,18 @@ pub(crate) fn assert_judged<T: AsRef<[Event]>>(cases: impl IntoIterator<Item = C
     }
 }
 
-/// The numbers of the checks that do not hold for these events.
+/// The numbers of the checks that fail for these events.
 pub(crate) fn failed_checks_of(events: &[Event]) -> Vec<&'static str> {
     failed_checks(&check(events, &BOUNDS))
 }
 
-/// The numbers of the checks that do not hold.
+/// The numbers of the checks that fail.
 pub(crate) fn failed_checks(report: &Report) -> Vec<&'static str> {
     let checks = report.checks.iter().filter(|check| !check.holds());
     checks.map(|check| check.name.split(' ').next().unwrap()).collect()
 }
 
-/// A call about relations, of a client that does not stay with its node. A write has a request id.
+/// A call about relations by a client that does not stay with its node. A write has a request id.
 pub(crate) fn relates(
     client: u32,
     time: [u64; 2],
@@ -125,7 +125,7 @@ pub(crate) fn relates(
     RelationCall { client, pinned: false, node: client, began, ended, what, request_id, outcome }
 }
 
-/// A strong read of [`KEY`] by a client that moves between nodes: the default of the calls.
+/// A strong read for [`KEY`] by a client that moves between nodes: the default for calls.
 pub(crate) fn calls(client: u32, node: u32) -> CallBuilder {
     CallBuilder(Call {
         client,

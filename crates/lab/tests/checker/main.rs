@@ -1,5 +1,5 @@
-//! Shows of every check that it lets a sound history pass and that it catches what it is there for: by small
-//! histories written by hand, and by long ones of a store that is right, each broken in one place.
+//! Shows for every check that it lets a sound history pass and that it catches what it is there for: by small
+//! histories written by hand, and by long histories from a correct store, each broken in one place.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Ways to damage a correct history of messages in one place, so that exactly one check detects it.
+//! Ways to damage a correct message history in one place, so that exactly one check detects it.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
@@ -14,7 +14,7 @@ use crate::{
     world::MS,
 };
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 7] = [
     ("C9", "two messages are swapped at the end", messages_are_swapped),
     ("C9", "a message that was not sent is read", message_is_invented),
@@ -25,8 +25,8 @@ pub(crate) const ALL: [(&str, &str, Break); 7] = [
     ("C15", "a badge counts too many", badge_is_wrong),
 ];
 
-/// Two messages that differ in their values alone have each other's places. The streams of the conversation are left
-/// out: they are a second copy, which C10 reads.
+/// Two messages that differ in their values alone have each other's places. The streams of the conversation
+/// are left out: they are a second copy, which C10 reads.
 fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stored = events.iter().filter_map(|event| match event {
         Event::Log(copy) if copy.node.is_none() => Some(copy),
@@ -46,7 +46,7 @@ fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
     Some(format!("{one} and {other} of {conversation}"))
 }
 
-/// A value of nothing that was sent is read.
+/// A read returns a value that was not sent.
 fn message_is_invented(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let messages = a_page(events, random, |messages| !messages.is_empty())?;
     messages.first_mut()?.value = Some(INVENTED);
@@ -80,7 +80,7 @@ fn delivery_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
     Some(format!("{received:?}"))
 }
 
-/// A mark is answered that is lower than one before.
+/// An answer has a mark that is lower than a previous mark.
 fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let mut before: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for event in events.iter() {
@@ -115,7 +115,7 @@ fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String
     Some(format!("{unread:?}"))
 }
 
-/// The user and the conversation of a mark.
+/// A mark's user and conversation.
 fn of(call: &MessageCall) -> String {
     match &call.request {
         MessageRequest::Mark { user, conversation, .. } => format!("{user} {conversation}"),

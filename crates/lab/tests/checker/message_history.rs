@@ -1,4 +1,5 @@
-//! The same of messages: a store that is right, and clients that send, send again, read and mark in few conversations.
+//! Generates message histories: a correct store, and clients that send, send again, read and mark in few
+//! conversations.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +17,11 @@ use crate::{
 const PROFILE: CallProfile =
     CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const CONVERSATIONS: [&str; 3] = ["d1-2", "g1", "g2"];
-/// Messages of a batch have values of their own.
+/// Messages in a batch have distinct values.
 const OF_A_BATCH: u64 = 10;
 const PAGE: usize = 5;
 
-/// About 2000 calls; the same ones for the same seed.
+/// About 2000 calls, which follow from the seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut messages = MessageWorld {
         random: StdRng::seed_from_u64(seed ^ 0x7A1C),
@@ -133,7 +134,7 @@ impl MessageWorld {
         *mark
     }
 
-    /// A page of the log as it was a little while ago.
+    /// A page from the log as it was a little while ago.
     fn page(
         &mut self,
         plan: &PlannedCall,

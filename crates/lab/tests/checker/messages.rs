@@ -1,4 +1,4 @@
-//! Each rule about messages is noticed when it is broken. The log is of three users; times are milliseconds.
+//! Each broken rule about messages is noticed. The log has three users; times are milliseconds.
 
 use kith_lab::history::{
     DialogEnd, Draft, Event, LogCopy, LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages,
@@ -44,7 +44,7 @@ fn log(messages: &[(u64, u64)]) -> Event {
     copy(None, messages.iter().map(|(seq, value)| logged(*seq, *value)).collect())
 }
 
-/// A read of these numbers and values, by a user who may read up to `end` and knows `at_least` to exist.
+/// A read with these numbers and values, by a user who may read up to `end` and knows `at_least` to exist.
 fn reads(began: u64, pages: Pages, at_least: u64, messages: &[(u64, u64)], end: u64) -> Event {
     let request = MessageRequest::Read { user: 1, conversation: GROUP.to_owned(), pages, at_least };
     let messages = messages.iter().map(|(seq, value)| logged(*seq, *value)).collect();
@@ -87,7 +87,7 @@ fn received(runs: &[&[(u64, u64)]], missed: &[(u64, u64)], wrong: &[(u64, u64)])
     })
 }
 
-/// Three messages are sent one after the other: values 11, 12 and 13.
+/// Three messages are sent in sequence: values 11, 12 and 13.
 fn sent() -> Vec<Event> {
     vec![sends(10, &[(11, 1)]), sends(20, &[(12, 2)]), sends(30, &[(13, 3)])]
 }
@@ -101,7 +101,7 @@ const C9: &[&str] = &["C9"];
 const C10: &[&str] = &["C10"];
 const C15: &[&str] = &["C15"];
 
-/// The same after the three messages were sent.
+/// Asserts the checks that fail after the three messages were sent.
 fn assert_judged_after_sends<const CASES: usize>(cases: [Case<Vec<Event>>; CASES]) {
     assert_judged(cases.map(|(name, broken, events)| (name, broken, [sent(), events].concat())));
 }

@@ -1,5 +1,5 @@
-//! Long histories: sound ones pass, and each that was broken in one place is caught by the check that is there
-//! for it, and by no other.
+//! Long histories: sound ones pass, and each that was broken in one place is caught by the check that is
+//! there for it, and by no other.
 
 use kith_lab::checker::check;
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -10,12 +10,12 @@ use crate::{
     world::{BOUNDS, history},
 };
 
-/// Of the histories that pass.
+/// How many histories must pass.
 const SOUND: u64 = 40;
-/// Of those that are broken, for each way to break one.
+/// How many histories are broken, for each way to break a history.
 const BROKEN: u64 = 8;
 
-/// Each of these breaks is caught in several histories. Not every history has a place for each.
+/// Each break is caught in several histories. Not every history has a place for each.
 fn all_are_caught(breaks: &[(&str, &str, Break)]) {
     let mut left = vec![BROKEN; breaks.len()];
     for seed in 0..10 * BROKEN {

@@ -1,4 +1,4 @@
-//! When a client calls which node, and what becomes of each call.
+//! Plans when a client calls which node, and the outcome of each call.
 
 use rand::{Rng as _, rngs::StdRng};
 
@@ -12,13 +12,13 @@ pub(crate) struct PlannedCall {
     /// When it takes effect, if it does.
     pub(crate) effect: u64,
     pub(crate) ended: u64,
-    /// Of a write; the same for one that is sent again.
+    /// The request number of a write. A repeated write has the same number.
     pub(crate) request: Option<u64>,
     pub(crate) outcome: PlannedOutcome,
 }
 
 impl PlannedCall {
-    /// The time of which a cached read knows.
+    /// The time up to which a cached read sees writes.
     pub(crate) fn known(&self, random: &mut StdRng) -> u64 {
         self.effect.saturating_sub(random.random_range(0..LAGS[usize::from(is_disturbed(self.began))]))
     }
@@ -34,20 +34,20 @@ pub(crate) enum PlannedOutcome {
 
 /// How clients call.
 pub(crate) struct CallProfile {
-    /// Of each client.
+    /// How many calls each client makes.
     pub(crate) calls: usize,
-    /// What a call lasts at the most, and what a client waits before the next one.
+    /// A call's maximum length, and a client's maximum pause before the next call.
     pub(crate) lasts: u64,
     pub(crate) pause: u64,
     /// How often a write that was lost is sent again, and how often a call is a write else.
     pub(crate) again: f64,
     pub(crate) writes: f64,
-    /// Of 100 calls during a fault, those that no answer comes to; up to 18 others are refused.
+    /// How many in 100 calls during a fault get no answer. Up to 18 others are refused.
     pub(crate) lost: i32,
 }
 
 impl CallProfile {
-    /// The calls of all clients, in the order of their effects.
+    /// All clients' calls, ordered by their effects.
     pub(crate) fn all_plans(&self, random: &mut StdRng) -> Vec<PlannedCall> {
         let mut requests = 0;
         let mut plans: Vec<PlannedCall> =
@@ -56,7 +56,7 @@ impl CallProfile {
         plans
     }
 
-    /// The calls of a client, one after the other. `requests` counts those of all clients.
+    /// A client's calls, in sequence. `requests` counts all clients' requests.
     fn plans(&self, client: u32, random: &mut StdRng, requests: &mut u64) -> Vec<PlannedCall> {
         let mut plans: Vec<PlannedCall> = Vec::new();
         let mut now = random.random_range(1..5 * MS);

@@ -4,12 +4,12 @@ use crate::builder::{CallBuilder, HistoryBuilder, SOUND, assert_judged, calls};
 
 const C4: &[&str] = &["C4"];
 
-/// A strong read of a version.
+/// A strong read that finds a version.
 fn read(client: u32, from: u64, version: u64) -> Call {
     calls(client, client).from(from).done_as(version)
 }
 
-/// A write of a version.
+/// A write that makes a version.
 fn write(client: u32, from: u64, version: u64) -> Call {
     calls(client, client).updates(10 * version).from(from).done_as(version)
 }
@@ -19,7 +19,7 @@ fn written_until_40() -> HistoryBuilder {
     HistoryBuilder::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2))
 }
 
-/// A record with a write of open outcome from 20 on.
+/// A record with a write that has an open outcome from 20 on.
 fn open_from_20() -> HistoryBuilder {
     HistoryBuilder::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open())
 }

@@ -1,4 +1,5 @@
-//! Ways to damage a correct history of follows and blocks in one place, so that exactly one check detects it.
+//! Ways to damage a correct history with follows and blocks in one place, so that exactly one check detects
+//! it.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
@@ -9,7 +10,7 @@ use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
 use crate::breaks::{Break, pick};
 
-/// The check that detects each, and what it does.
+/// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 11] = [
     ("C12", "a list lacks a fan", fan_is_missing),
     ("C12", "a list has a user who does not follow any more", follow_stays_in_a_list),
@@ -26,7 +27,7 @@ pub(crate) const ALL: [(&str, &str, Break); 11] = [
 
 const INVENTED: u64 = 1;
 
-/// In the end a list of fans lacks who follows.
+/// A list of fans lacks a follower at the end.
 fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| !end.fans.is_empty())?;
     let (fan, _) = end.fans.pop()?;
@@ -34,7 +35,7 @@ fn fan_is_missing(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String
     Some(format!("{fan} among the fans of {}", end.user))
 }
 
-/// In the end a list has who follows no more.
+/// At the end a list has a user who does not follow any more.
 fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| end.following.iter().all(|(other, _)| *other != 99))?;
     end.following.push((99, INVENTED));
@@ -42,14 +43,14 @@ fn follow_stays_in_a_list(events: &mut Vec<Event>, random: &mut StdRng) -> Optio
     Some(format!("99 followed by {}", end.user))
 }
 
-/// In the end a list has an older follow.
+/// At the end a list has an older follow.
 fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let end = a_list(events, random, |end| !end.fans.is_empty())?;
     end.fans.first_mut()?.1 -= 1;
     Some(format!("{end:?}"))
 }
 
-/// The last follow of an edge is missing at the end, without an unfollow.
+/// An edge's last follow is missing at the end, without an unfollow.
 fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let is_active = |edge: Edge, version: u64| {
         let follow = calls(events).find(|call| call.outcome == RelationOutcome::Follows(version));
@@ -212,7 +213,7 @@ fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<
     Some(format!("{call:?}"))
 }
 
-/// The end of a follow has the version of the follow itself.
+/// A follow's end has the same version as the follow itself.
 fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let ended = |call: &RelationCall| {
         let RelationRequest::Unfollow(edge) = call.what else { return None };
@@ -245,7 +246,7 @@ fn version_does_not_rise(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     Some(format!("{call:?}"))
 }
 
-/// Whether this may end the follow of an edge.
+/// Whether this may end an edge's follow.
 fn may_end(call: &RelationCall, edge: Edge) -> bool {
     match call.what {
         RelationRequest::Unfollow(of) => of == edge && !is_refused(call),
@@ -271,7 +272,7 @@ fn set_by(call: &RelationCall) -> Option<Settings> {
     if let RelationOutcome::Set(settings, _) = call.outcome { Some(settings) } else { None }
 }
 
-/// Of the calls that fit.
+/// The places of the calls that fit.
 fn places(events: &[Event], fits: impl Fn(&RelationCall) -> bool) -> Vec<usize> {
     let fitting =
         |(at, event): (usize, &Event)| matches!(event, Event::Relation(call) if fits(call)).then_some(at);

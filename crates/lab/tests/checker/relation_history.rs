@@ -1,5 +1,5 @@
-//! The same of follows and blocks: a store that is right, and clients that follow, take back, block and read, crossing each
-//! other on few pairs.
+//! Generates histories with follows and blocks: a correct store, and clients that follow, take back, block
+//! and read, crossing each other on few pairs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ const PROFILE: CallProfile =
     CallProfile { calls: 250, lasts: 8 * MS, pause: 3 * MS, again: 0.9, writes: 0.5, lost: 6 };
 const USERS: i64 = 5;
 
-/// About 2000 calls; the same ones for the same seed.
+/// About 2000 calls, which follow from the seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut relations = RelationWorld {
         random: StdRng::seed_from_u64(seed ^ 0xF0110),
@@ -36,10 +36,10 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
     events
 }
 
-/// The entries of a list, with their versions.
+/// The entries in a list, with their versions.
 type Entries = Vec<(i64, u64)>;
 
-/// States of one edge, each with when it came to be; `None`: no follow.
+/// One edge's states, each with the time when it began; `None`: no follow.
 type States = Vec<(u64, Option<u64>)>;
 
 struct RelationWorld {
@@ -186,7 +186,7 @@ impl RelationWorld {
         version
     }
 
-    /// What a node sees, which never goes back.
+    /// The state that a node sees, which never goes back.
     fn view(&mut self, plan: &PlannedCall, edge: Edge, level: Level, of_record: bool) -> Option<u64> {
         let known = plan.known(&mut self.random);
         let token = self.tokens.get(&(plan.client, edge)).map_or(0, |(at, _)| *at);
@@ -200,7 +200,7 @@ impl RelationWorld {
         self.at(edge, view)
     }
 
-    /// The client and its node know what they were answered.
+    /// The client and its node know the answers that they gave and got.
     fn learn(&mut self, plan: &PlannedCall, what: RelationRequest, outcome: &RelationOutcome) {
         let (RelationRequest::Follow(edge) | RelationRequest::Unfollow(edge)) = what else { return };
         let (RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) = outcome else { return };

@@ -16,7 +16,7 @@ fn sees(at: u64, version: u64) -> Event {
     Event::Relation(RelationCall { pinned: true, ..call })
 }
 
-/// Followed as versions 5 and 7, and what client 1 sees of it.
+/// The edge is followed as versions 5 and 7; `events` is what client 1 sees.
 fn follow_seen(events: &[Event]) -> Vec<&'static str> {
     let followed = [
         relates(9, [10, 11], RelationRequest::Follow(EDGE), RelationOutcome::Follows(5)),

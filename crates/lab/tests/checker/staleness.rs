@@ -52,7 +52,7 @@ fn cached_reads_are_no_older_than_their_bound() {
     ]);
 }
 
-/// As [`BOUNDS`], but the effect of one fault lasts longer, and that of another one shorter.
+/// Like [`BOUNDS`], but one fault's effect lasts longer, and another's shorter.
 fn bounds() -> Bounds {
     let effect = |bound, heals| {
         let [bound, heals] = [bound, heals].map(Duration::from_millis);
@@ -62,7 +62,7 @@ fn bounds() -> Bounds {
     Bounds { by_fault: by_fault.map(|(name, effect)| (name.to_owned(), effect)).into(), ..BOUNDS }
 }
 
-/// The read of this time, with these faults.
+/// The checks that fail for a read at this time, with these faults.
 fn failed_checks_near(read: u64, faults: &[&str], on: u64, off: u64) -> Vec<&'static str> {
     let history = faults.iter().fold(read_at(read), |history, name| history.fault(name, on, off));
     builder::failed_checks(&history.judged_by(&bounds()))

@@ -1,4 +1,4 @@
-//! What may be read of a change of settings before it is acknowledged.
+//! A change to settings may be visible before it is acknowledged: what reads may show then.
 
 use kith_lab::history::{Edge, Event, Level, RelationOutcome, RelationRequest, Setting, Settings};
 

@@ -1,4 +1,4 @@
-//! The tool as it is called.
+//! Runs the tool as users call it.
 
 use std::{
     path::Path,

@@ -1,8 +1,8 @@
-//! A store that is right, its nodes, and clients that do this and that: what comes of it passes every check.
+//! A correct store, its nodes, and clients with random calls: their history passes every check.
 //!
 //! Every call has one moment between its beginning and its end at which it takes effect; the calls are made
-//! in the order of these moments. A node answers cached reads with what was true a little while ago, and never
-//! with less than it answered before.
+//! in the order of these moments. A node answers cached reads with a slightly older state, and never with an
+//! older state than it answered before.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,7 +40,7 @@ pub(crate) const BOUNDS: Bounds = Bounds {
     by_fault: BTreeMap::new(),
 };
 
-/// The history of about 5000 calls; the same one for the same seed.
+/// The history with about 5000 calls, which follows from the seed.
 pub(crate) fn history(seed: u64) -> Vec<Event> {
     let mut world = World::new(seed);
     let plans = PROFILE.all_plans(&mut world.random);
@@ -64,7 +64,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Which version it was at: 0 before the first one, `u64::MAX` once it was deleted.
+    /// The version that it had then: 0 before the first version, `u64::MAX` once it was deleted.
     fn at(&self, time: u64) -> u64 {
         if self.deleted.is_some_and(|deleted| deleted <= time) {
             return u64::MAX;
@@ -83,13 +83,13 @@ impl Stored {
 struct World {
     random: StdRng,
     records: Vec<Stored>,
-    /// What a request asks for, of which record.
+    /// Each request's record and what it asks for.
     asked: HashMap<u64, (usize, UserRequest)>,
-    /// Of those that had their effect.
+    /// The outcomes of requests that had their effect.
     replies: HashMap<u64, Outcome>,
-    /// What a node (first) has of a record (second).
+    /// The version that a node (first) has for a record (second).
     views: HashMap<(u32, usize), u64>,
-    /// The newest that a client (first) knows of a record (second).
+    /// The newest version that a client (first) knows for a record (second).
     tokens: HashMap<(u32, usize), u64>,
     /// The record that a client wrote last.
     wrote: HashMap<u32, usize>,
@@ -129,7 +129,7 @@ impl World {
         Call { client, pinned: client < PINNED, node, began, ended, key, what, request_id, outcome }
     }
 
-    /// What the call is for, and of which record.
+    /// The record that the call concerns, and what it asks for.
     fn ask(&mut self, plan: &PlannedCall) -> (usize, UserRequest) {
         if let Some(asked) = plan.request.and_then(|request| self.asked.get(&request)) {
             return asked.clone();
@@ -144,7 +144,7 @@ impl World {
         asked
     }
 
-    /// Few records are asked for often, and what a client wrote is often read by it.
+    /// Few records are read often, and a client often reads a record that it wrote.
     fn choose(&mut self, client: u32) -> usize {
         if let Some(own) = self.wrote.get(&client).filter(|_| self.random.random_bool(0.2)) {
             return *own;
@@ -164,7 +164,7 @@ impl World {
         })
     }
 
-    /// Every request writes a value of its own.
+    /// Every request writes its own value.
     fn write(&mut self, value: u64) -> UserRequest {
         match self.random.random_range(0..100) {
             _ if self.records.is_empty() => UserRequest::Create { name: "n0".to_owned(), value },
@@ -224,7 +224,7 @@ impl World {
         Outcome::Gone
     }
 
-    /// The client and its node know what they were answered.
+    /// The client and its node know the answers that they gave and got.
     fn learn(&mut self, plan: &PlannedCall, at: usize, what: &UserRequest, outcome: &Outcome) {
         let (at, version) = match outcome {
             Outcome::Done { version, key: Some(made), .. } => {
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// The store has every record; other places have what they happen to have.
+    /// The store has every record; other places have some records.
     fn dump(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for (at, record) in self.records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Two faults of a real cluster against the published alerts.
+//! Two faults in a real cluster against the published alerts.
 
 use kith_lab::{
     alerts::{CASES, CaseRun, Rules, run},
@@ -25,7 +25,8 @@ async fn killed_and_cut_nodes_fire_only_their_alerts() {
     let cut = ran("one-cut").await;
     let shown = cut.judge(&rules, folder.path()).await.unwrap();
     assert!(shown.holds(), "{shown:?}");
-    // The same nodes under rules that are wrong: one that is never true, and one that is true of a healthy node.
+    // Tests the same nodes under wrong rules: a rule that is never true, and a rule that is true for a
+    // healthy node.
     let never = rules.with("kith_bus_trusted == 0", "kith_bus_trusted == 2");
     let shown = cut.judge(&never, folder.path()).await.unwrap();
     assert!(!shown.holds() && shown.missing() == ["KithNodeUntrusted"], "{shown:?}");

@@ -17,15 +17,15 @@ const SIZES: Sizes = Sizes {
 /// One row at a time: two would keep each other from being in time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The figures of a row, but for those of how long something takes: they need more calls, an optimised build and a
-/// machine that does nothing else.
+/// A row's figures, except those about how long something takes: they need more calls, an optimised build and
+/// a machine that does nothing else.
 async fn figures(name: &str, sizes: &Sizes) -> Vec<Figure> {
     let _alone = ALONE.lock().await;
     let plan = Plan::new(kith(), 1, 1);
     let load_test = LOAD_TESTS.iter().find(|load_test| load_test.name == name).unwrap();
     let mut figures = load_test.run(&plan, sizes).await.unwrap();
     let timed = |figure: &Figure| {
-        // What never came about is no matter of time.
+        // An event that never came does not depend on time.
         let came = figure.figure.is_some_and(|of| !of.is_nan());
         let is_pace = figure.name.ends_with("p99") || figure.name.ends_with("goodput");
         figure.unit == "ms" || is_pace || (figure.name.ends_with(" after") && came)
@@ -34,7 +34,7 @@ async fn figures(name: &str, sizes: &Sizes) -> Vec<Figure> {
     figures
 }
 
-/// All figures of these rows hold. A failure of one row does not hide those of the others.
+/// All figures in these rows hold. A failure in one row does not hide failures in the others.
 async fn hold(names: &[&str], sizes: Sizes) {
     let mut failed = Vec::new();
     for name in names {

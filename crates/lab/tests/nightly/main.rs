@@ -1,4 +1,4 @@
-//! Long tests, run by `cargo xtask nightly`: rows of the laboratory in little, alerts, the demonstration.
+//! Long tests, run by `cargo xtask nightly`: small rows of the laboratory, alerts, the demonstration.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,7 +8,7 @@ mod load_tests;
 
 use std::path::{Path, PathBuf};
 
-/// The program of a node; the tests of the server build it.
+/// The program that runs a node; the server's tests build it.
 fn kith() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith")
 }

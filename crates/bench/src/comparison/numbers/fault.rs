@@ -7,24 +7,25 @@ use anyhow::Result;
 use kith_lab_servers::redis_server::RedisServer;
 use tokio::time::{Instant, sleep};
 
-/// Between two times that Redis is emptied.
+/// The pause between two times that Redis is emptied.
 const EMPTIED_EVERY: Duration = Duration::from_millis(250);
-/// Numbers that callers take after an old dump was put back, so that the run shows whether they are given out again.
+/// Numbers that callers take after an old dump was put back, so that the run shows whether they are given out
+/// again.
 const TAKEN_AFTER: usize = 100;
 /// How long that may take: clients connect again first.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What is done while callers take numbers.
+/// The fault while callers take numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberFault {
-    /// Nothing.
+    /// No fault happens.
     Nothing,
     /// Redis loses all keys, again and again.
     Emptied,
     /// Redis is killed, and started with a dump that is older than the last numbers.
     PutBack,
-    /// Callers die in the middle of a call, again and again.
+    /// Callers die during calls, again and again.
     CallersDie,
 }
 
@@ -32,7 +33,7 @@ impl NumberFault {
     /// All, in the order in which they are run.
     pub const ALL: [Self; 4] = [Self::Nothing, Self::Emptied, Self::PutBack, Self::CallersDie];
 
-    /// For people.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +44,7 @@ impl NumberFault {
         }
     }
 
-    /// Does it to Redis, for so long. `taken` counts the numbers that callers get.
+    /// Injects the fault into Redis for so long. `taken` counts the numbers that callers get.
     pub(super) async fn inject(
         self,
         redis: &mut RedisServer,

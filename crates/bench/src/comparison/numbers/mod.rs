@@ -1,7 +1,8 @@
-//! Compares Kith's numbers of sequences with a published allocator, over the same Redis, store and faults,
-//! one scheme after the other.
+//! Compares Kith's sequence numbers with a published allocator, over the same Redis, store and faults. The
+//! schemes run in sequence.
 //!
-//! `PublishedAllocator` is written as its source describes it, and a second time as the program has it that the source describes.
+//! `PublishedAllocator` is written as its source describes it, and a second time as the program has it that
+//! the source describes.
 
 mod fault;
 mod kith;
@@ -16,19 +17,19 @@ pub use fault::NumberFault;
 use published::PublishedAllocator;
 pub use run::{NumberRun, NumberSizes, run_numbers};
 
-/// A node of a scheme.
+/// A node in a scheme.
 #[async_trait::async_trait]
 trait NumberNode: Send + Sync + 'static {
-    /// The next number of the one sequence of the run, or an error if there is none in time.
+    /// The next number in the run's only sequence, or an error if there is none in time.
     async fn next(&self) -> Result<i64>;
 }
 
-/// What is compared.
+/// The compared allocators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberScheme {
-    /// Sequences of Kith.
+    /// Kith's sequences.
     Kith,
-    /// `PublishedAllocator`, as it is described.
+    /// `PublishedAllocator`, as its source describes it.
     Described,
     /// `PublishedAllocator`, as the program has it.
     Program,
@@ -38,7 +39,7 @@ impl NumberScheme {
     /// All, in the order in which they run.
     pub const ALL: [Self; 3] = [Self::Kith, Self::Described, Self::Program];
 
-    /// For people.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,10 +50,10 @@ impl NumberScheme {
     }
 }
 
-/// Runs all schemes under all faults, one after the other, and reports each.
+/// Runs all schemes under all faults in sequence, and reports each.
 ///
 /// # Errors
-/// The first one that a run returns.
+/// The first error from a run.
 pub async fn compare_numbers(sizes: &NumberSizes, mut ran: impl FnMut(&NumberRun)) -> Result<Vec<NumberRun>> {
     let mut runs = Vec::new();
     for fault in NumberFault::ALL {
@@ -65,7 +66,7 @@ pub async fn compare_numbers(sizes: &NumberSizes, mut ran: impl FnMut(&NumberRun
     Ok(runs)
 }
 
-/// The runs as a table of Markdown, in their order.
+/// The runs as a Markdown table, in their order.
 #[must_use]
 pub fn number_table(runs: &[NumberRun]) -> String {
     let head = [

@@ -12,16 +12,17 @@ use super::{NumberNode, store::OneSequenceStore};
 use crate::comparison::server::builder;
 
 const KEY: &str = "comparison:numbers";
-/// Numbers that are taken ahead, besides those of the call.
+/// How many numbers are taken ahead, besides those for the call.
 const AHEAD: i64 = 100;
 /// How long a caller waits for the lock, and how often.
 const WAIT: Duration = Duration::from_millis(250);
 const TRIES: u32 = 10;
-/// How long the lock of the program lasts, in seconds. The described one has no end.
+/// How long the program's lock lasts, in seconds. The described lock has no end.
 const LOCK_SECONDS: i64 = 3;
 
-/// ARGV: how many, seconds of the lock (0: no end). Returns a state, the lock, the last number that was given out, and the end of
-/// the block: 0 given out, 1 nothing is known and locked, 2 locked by another caller, 3 used up and locked.
+/// ARGV: how many, the lock's seconds (0: no end). Returns a state, the lock, the last number that was given
+/// out, and the block's end: 0 given out, 1 nothing is known and locked, 2 locked by another caller, 3 used
+/// up and locked.
 const TAKE: &str = "
     local key, count = KEYS[1], tonumber(ARGV[1])
     local function locked(state, at, last)
@@ -39,7 +40,7 @@ const TAKE: &str = "
     end
     redis.call('HSET', key, 'at', at + count)
     return { 0, 0, at, last }";
-/// ARGV: the lock (empty: any), the last number that was given out, the end of the block.
+/// ARGV: the lock (empty: any), the last number that was given out, the block's end.
 const PUT: &str = "
     local key, owner = KEYS[1], ARGV[1]
     if owner ~= '' and redis.call('EXISTS', key) == 1 and redis.call('HGET', key, 'lock') ~= owner then return 2 end
@@ -48,13 +49,15 @@ const PUT: &str = "
     redis.call('PERSIST', key)
     return 0";
 
-/// Numbers in blocks from the store, given out by a hash in Redis. Who finds it absent or used up locks it, takes a block from the
-/// store and puts it there; others wait 250 ms and try again, ten times.
+/// Numbers come in blocks from the store and are given out by a hash in Redis. A caller that finds the hash
+/// absent or used up locks it, takes a block from the store and puts it there; others wait 250 ms and try
+/// again, ten times.
 ///
-/// Source: 'Analysis of the sequence numbers of OpenIM', which describes it in pseudo-code; and the program that it describes,
-/// <https://github.com/openimsdk/open-im-server>, `pkg/common/storage/cache/redis/seq_conversation.go`. They differ: the description
-/// reads the end in the store and writes it in another step, does not count the numbers of the call that fetched a block, and has a
-/// lock without an end.
+/// Source: 'Analysis of the sequence numbers of OpenIM', which describes it in pseudo-code; and the program
+/// that it describes, <https://github.com/openimsdk/open-im-server>,
+/// `pkg/common/storage/cache/redis/seq_conversation.go`. They differ: the description reads the end in the
+/// store and writes it in another step, does not count the numbers of the call that fetched a block, and has
+/// a lock without an end.
 pub(super) struct PublishedAllocator {
     client: Client,
     take: Script,

@@ -1,4 +1,4 @@
-//! One run of the comparison of sequence numbers: callers on all nodes request numbers during a fault, and
+//! One run of the sequence number comparison: callers on all nodes request numbers during a fault, and
 //! duplicate numbers are counted at the end.
 
 use std::{
@@ -23,55 +23,55 @@ use super::{
 };
 use crate::cache_node::Store;
 
-/// What a caller does after a call that failed.
+/// How long a caller pauses after a failed call.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A caller that dies does so within this time after the begin of a call.
+/// A caller that dies does so within this time after a call begins.
 const DIES_WITHIN_MS: u64 = 6;
-/// One call in so many is one in which the caller dies, where callers die.
+/// The caller dies in one call in this many, where callers die.
 const DIES_ONE_IN: u32 = 20;
 
 /// How large a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberSizes {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Callers of each node.
+    /// Callers for each node.
     pub callers: usize,
     /// How long the fault lasts.
     pub fault: Duration,
 }
 
 impl NumberSizes {
-    /// Three nodes, four callers of each, 8 s.
+    /// Three nodes, each with four callers, 8 s.
     pub const FULL: Self = Self { nodes: 3, callers: 4, fault: Duration::from_secs(8) };
     /// Enough to see that it works.
     pub const QUICK: Self = Self { fault: Duration::from_secs(2), ..Self::FULL };
 }
 
-/// What one run saw.
+/// The results of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberRun {
-    /// The scheme.
+    /// The scheme that ran.
     pub scheme: NumberScheme,
-    /// The fault.
+    /// The fault during the run.
     pub fault: NumberFault,
     /// Numbers that callers got.
     pub numbers: usize,
-    /// Of them, those that another call had got before.
+    /// Numbers that another call had already got.
     pub twice: usize,
     /// Calls that got none.
     pub failed: usize,
-    /// Steps of the store.
+    /// Steps that the store took.
     pub steps: u64,
-    /// Microseconds of a call, also of one that failed: in the middle, of all but the slowest hundredth, and of the slowest.
+    /// Median time of a call in microseconds, failed calls included.
     pub p50_us: u64,
-    /// See there.
+    /// The time that 99 of 100 calls do not exceed.
     pub p99_us: u64,
-    /// See there.
+    /// The time that the slowest call took.
     pub longest_us: u64,
 }
 
-/// What a caller got.
+/// The numbers that a caller got.
 #[derive(Debug, Default)]
 struct CallerNumbers {
     numbers: Vec<i64>,
@@ -123,7 +123,7 @@ async fn call(
         }
         let begun = Instant::now();
         let answer = node.next().await;
-        // Also of a call that failed: who waited in vain has waited the longest.
+        // Failed calls count, too: a caller that waited in vain has waited the longest.
         seen.micros.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         match answer {
             Ok(number) => {

@@ -11,10 +11,10 @@ use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-/// How long a step takes: about as long as a durable write of a replica set.
+/// How long a step takes: about as long as a durable write to a replica set.
 const STEP: Duration = Duration::from_millis(4);
 
-/// Where the blocks of one sequence end. Its clones are one store.
+/// Stores where one sequence's blocks end. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OneSequenceStore(Arc<SequenceState>);
 
@@ -39,7 +39,7 @@ impl OneSequenceStore {
         *self.0.last.lock() = last;
     }
 
-    /// Adds so many in one step. Returns the end before.
+    /// Adds `count` numbers in one step. Returns the previous end.
     pub(super) async fn add(&self, count: Seq) -> Seq {
         self.step().await;
         let mut last = self.0.last.lock();

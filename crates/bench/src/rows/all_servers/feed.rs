@@ -1,4 +1,5 @@
-//! Changes that another program makes in MongoDB, until a node publishes them by the change feed; over a bare change stream.
+//! Changes that another program makes in MongoDB, until a node publishes them by the change feed; over a bare
+//! change stream.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use crate::{
 
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Runs the row if it is asked for: in each round all users are changed by one command, and the last of them is in memory. Both
-/// sides see the same changes.
+/// Runs the row if it is requested. In each round, one command changes all users, and the last of them is in
+/// memory. Both sides see the same changes.
 pub(super) async fn rows(
     plan: &Plan,
     stage: &ClusterStage,
@@ -41,7 +42,7 @@ pub(super) async fn rows(
     results.add(&FEED_RATE, &rounds)
 }
 
-/// Changes a second of each side, from the command on.
+/// Changes a second on each side, from the command on.
 async fn changed(
     stage: &ClusterStage,
     stored: &Collection<Document>,

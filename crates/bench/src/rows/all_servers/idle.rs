@@ -1,4 +1,4 @@
-//! What servers take of the machine while no call comes: without a node, with one, and with two.
+//! Measures the resources that servers take while no call comes: without a node, with one node, and with two.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
     results::Results,
 };
 
-/// Most rounds: each takes most of a minute.
+/// The most rounds: each takes most of a minute.
 const ROUNDS: usize = 5;
 
-/// Milliseconds of processor time a second.
+/// Processor time in milliseconds a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     node: f64,
@@ -23,7 +23,7 @@ struct Taken {
     mongod: f64,
 }
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&IDLE_NODE, &IDLE_CASSANDRA, &IDLE_MONGOD, &IDLE_MONGOD_NEXT]) {
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// At rest, some time after the last node was started.
+/// Measures at rest, some time after the last node was started.
 async fn taken(plan: &Plan, stage: &ClusterStage) -> Result<Taken> {
     sleep(plan.size(Duration::from_secs(5), Duration::from_millis(100))).await;
     let time = plan.size(Duration::from_secs(10), Duration::from_secs(1));

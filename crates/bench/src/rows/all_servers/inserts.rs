@@ -1,4 +1,4 @@
-//! What a message costs without any service: one document of its own.
+//! Measures what a message costs without any service: a document of its own.
 
 use std::{
     sync::{
@@ -18,10 +18,10 @@ use mongodb::{
 
 use crate::rows::{messages::body, mongodb::durable_database};
 
-/// Messages of one conversation.
+/// Messages in one conversation.
 const CONVERSATIONS: i64 = 1_000;
 
-/// A collection in a database of its own, which no node watches, with the concerns of Kith.
+/// A collection in a separate database, which no node watches, with Kith's concerns.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
     database: Database,
@@ -30,7 +30,8 @@ pub(super) struct Inserts {
 }
 
 impl Inserts {
-    /// Empty, with an index for the numbers of a conversation and one for the ids of clients.
+    /// Opens an empty collection, with an index for message numbers in a conversation and an index for client
+    /// ids.
     pub(super) async fn open(uri: &str, name: &str) -> Result<Self> {
         let database = durable_database(&MongoOptions::new(uri, format!("{name}_bare"))).await?;
         let messages = database.collection("messages");

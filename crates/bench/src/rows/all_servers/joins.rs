@@ -1,4 +1,4 @@
-//! A join of a group: how often it is published, and its time over that of a follow.
+//! Measures a join to a group: how often it is published, and its time over that for a follow.
 
 use anyhow::Result;
 use kith_proto::{
@@ -17,10 +17,10 @@ use crate::{
 };
 
 const GROUP: i64 = 1003;
-/// Who owns the group, and is followed.
+/// The user who owns the group, and is followed.
 const OWNER: i64 = 1;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&JOIN_CHANGES, &JOIN_TIME]) {
         return Ok(());

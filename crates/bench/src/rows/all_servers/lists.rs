@@ -1,4 +1,5 @@
-//! Lists of conversations with unread messages of others: of a cluster, by all servers, and of a node in single-node mode.
+//! Lists of conversations with unread messages from others: in a cluster, by all servers, and on a node in
+//! single-node mode.
 
 use anyhow::{Result, ensure};
 use kith_lab_servers::imported::{fill, fill_up_to};
@@ -27,23 +28,23 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Unread messages of each conversation: fewer than are counted one by one.
+/// Unread messages in each conversation: fewer than a list counts at most.
 const UNREAD: usize = 95;
-/// Who sends: the users from 1 on.
+/// The number of senders: the users from 1 on.
 const SENDERS: i64 = 200;
-/// Who reads the two lists.
+/// The users who read the two lists.
 const READERS: [i64; 2] = [100_001, 100_002];
 /// Lists under way.
 const IN_FLIGHT: usize = 8;
 
-/// A list of so many conversations, and its reader.
+/// A list with so many conversations, and its reader.
 struct List {
     claim: &'static Claim,
     reader: i64,
     conversations: i64,
 }
 
-/// The rows of a node in single-node mode.
+/// The rows for a node in single-node mode.
 pub(super) async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let claims = [&LIST_20_UNREAD_CPU, &LIST_200_UNREAD_CPU];
     if !plan.wants_any(&claims) {
@@ -56,7 +57,7 @@ pub(super) async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<(
     rows(plan, claims, results, &kith, &channel, &servers).await
 }
 
-/// The rows of all servers of a cluster.
+/// The rows for all servers in a cluster.
 pub(super) async fn of_cluster(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     let claims = [&LIST_20_UNREAD_SERVERS, &LIST_200_UNREAD_SERVERS];
     let node = &stage.nodes[0];
@@ -128,7 +129,7 @@ impl List {
     }
 }
 
-/// One call of these callers.
+/// One call by these callers.
 pub(super) async fn one<Q, A>(callers: Callers<Q, A>, number: u64) -> Result<()>
 where
     Q: prost::Message + Clone + Default + 'static,

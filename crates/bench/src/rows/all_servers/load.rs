@@ -1,4 +1,5 @@
-//! Work that is under way before it is measured and after, so that what servers do later for a call belongs to the next one.
+//! Keeps a load running before the measurement and after it, so that work that servers do later for a call
+//! counts for the next call.
 
 use std::{
     sync::{
@@ -19,7 +20,7 @@ use tonic::Status;
 use super::processes::Processes;
 use crate::{claims::Plan, load::at_once, ratio::count, rows::until_done::may_pass};
 
-/// Wait of a caller whose call has failed.
+/// How long a caller waits after a failed call.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
 /// How long the first call may take that is measured.
@@ -30,14 +31,15 @@ const DONE_WITHIN: Duration = Duration::from_secs(30);
 pub(super) enum Load {
     /// So many callers, each with a new call after every answer.
     Callers(usize),
-    /// So many a second.
+    /// So many calls a second.
     Rate(u32),
 }
 
 /// How long calls are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Before it is measured, and without calls after it: longer than servers gather anything.
+    /// How long calls run before the measurement, and how long there are no calls after it: longer than
+    /// servers gather anything.
     around: Duration,
     measured: Duration,
 }
@@ -52,7 +54,7 @@ impl Times {
     }
 }
 
-/// What some time of load took.
+/// The cost of some time under load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     /// Calls that were done.
@@ -67,7 +69,7 @@ impl Measured {
         self.cpu_micros_over(0.0)
     }
 
-    /// The same without what the servers take at rest, in seconds of processor time a second.
+    /// Like `cpu_micros`, but without what the servers take at rest, in seconds of processor time a second.
     pub(super) fn cpu_micros_over(&self, at_rest: f64) -> f64 {
         (self.cpu_seconds - at_rest * self.seconds) * 1e6 / self.done
     }
@@ -78,8 +80,8 @@ impl Measured {
     }
 }
 
-/// Measures calls, each with a number of its own. Those for which the server has no room or time do not count; other failures end
-/// the run.
+/// Measures calls, each with a distinct number. Calls for which the server has no room or time do not count;
+/// other failures end the run.
 pub(super) async fn measure<F>(
     times: Times,
     load: Load,
@@ -112,7 +114,7 @@ where
     measured
 }
 
-/// Whether the failure is one of a server that has too much to do.
+/// Whether the failure comes from an overloaded server.
 fn passes(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<Status>().is_some_and(|status| may_pass(status.code()));
     refused || error.is::<Elapsed>()
@@ -129,7 +131,7 @@ async fn window(times: Times, servers: &Processes, done: &AtomicU64) -> Result<M
     Ok(Measured { done: count(usize::try_from(done)?), cpu_seconds, seconds })
 }
 
-/// Seconds of processor time a second that these servers take without calls.
+/// Processor time that these servers take without calls, in seconds a second.
 pub(super) async fn at_rest(time: Duration, servers: &Processes) -> Result<f64> {
     let (begun, before) = (Instant::now(), servers.cpu_seconds()?);
     sleep(time).await;

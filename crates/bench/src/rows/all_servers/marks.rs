@@ -1,4 +1,4 @@
-//! Marks a second of a cluster over bare inserts.
+//! Marks a second in a cluster over bare inserts.
 
 use std::sync::{
     Arc,
@@ -21,12 +21,12 @@ use crate::{
 };
 
 const CALLERS: usize = 50;
-/// A group of its own: who sends does not mark.
+/// A separate group: senders do not mark.
 const GROUP: i64 = 1002;
 const SENDER: i64 = 201;
 const MEMBERS: i64 = 200;
 
-/// Runs the row if it is asked for. Every mark raises that of its user.
+/// Runs the row if it is requested. Every mark raises its user's mark.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&MARKS_RATE) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What a call costs all servers of a cluster, by their processor time, and what a cluster does of it; over bare inserts into the
-//! same MongoDB.
+//! Measures what a call costs all servers in a cluster, by their processor time, and how many calls a cluster
+//! does a second; over bare inserts into the same MongoDB.
 
 mod feed;
 mod idle;
@@ -50,11 +50,11 @@ const OF_ONE_NODE: &[&Claim] = &[
     &OVERLOAD_SENDS,
     &OVERLOAD_GET_USER,
 ];
-/// Members of all groups, and users that the feed sees changed.
+/// Members in all groups, and users that the feed sees changed.
 const USERS: i64 = 10_000;
 const CHANGED_USERS: i64 = 60_000;
 
-/// Runs what is asked for; nothing of a cluster where there are no servers.
+/// Runs the requested rows. Without servers, no cluster row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     lists::embedded(plan, results).await?;
     if plan.wants_any(OF_ONE_NODE) {

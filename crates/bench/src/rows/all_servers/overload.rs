@@ -1,4 +1,5 @@
-//! What is done in time of ten times as many calls as a node has at its best, over what is done then.
+//! Measures how many calls are done in time when a node gets ten times as many as it can handle, over its
+//! best.
 
 use std::time::Duration;
 
@@ -20,13 +21,13 @@ use crate::{
     rows::methods::GET_USER,
 };
 
-/// Callers of a node at its best, and of one that has too many. Both methods have as many at the same time.
+/// Callers for a node at its best, and for an overloaded node. Both methods have as many at the same time.
 const AT_BEST: usize = 50;
 const TOO_MANY: usize = 500;
-/// An answer that comes later is of no use.
+/// An answer that comes later is useless.
 const USEFUL: Duration = Duration::from_secs(2);
 
-/// Runs what is asked for: each method alone at its best, and both at the same time with too many callers.
+/// Runs the requested rows: each method alone at its best, and both at the same time with too many callers.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     let claims: [&Claim; 2] = [&OVERLOAD_SENDS, &OVERLOAD_GET_USER];
     if !plan.wants_any(&claims) {

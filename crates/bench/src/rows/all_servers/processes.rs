@@ -1,4 +1,4 @@
-//! What processes of servers take of the machine together.
+//! Measures the resources that server processes take together.
 
 use anyhow::Result;
 use kith_lab_servers::usage;
@@ -8,7 +8,7 @@ use kith_lab_servers::usage;
 pub(super) struct Processes(pub(super) Vec<u32>);
 
 impl Processes {
-    /// Seconds of processor time that all have taken so far.
+    /// Seconds of processor time that all processes have taken so far.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         self.0.iter().map(|process| usage::cpu_seconds(*process)).sum()
     }

@@ -1,4 +1,4 @@
-//! Scripts of Redis for a message to a group of ten.
+//! Counts Redis scripts for a message to a group with ten members.
 
 use anyhow::{Context as _, Result};
 use kith_proto::message::v1::ReceiveRequest;
@@ -21,10 +21,10 @@ use crate::{
 const IN_FLIGHT: usize = 50;
 /// Groups whose members are all online.
 const ONLINE: usize = 100;
-/// Streams of one connection.
+/// Streams on one connection.
 const STREAMS: i64 = 150;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&SCRIPTS_OFFLINE, &SCRIPTS_ONLINE]) {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Result
     Ok(())
 }
 
-/// Counts what is done for as many messages as are sent in the time of a round.
+/// Counts what is done for as many messages as are sent in a round's time.
 async fn count(
     plan: &Plan,
     stage: &ClusterStage,
@@ -64,7 +64,7 @@ async fn count(
     results.add(claim, &rounds)
 }
 
-/// Streams of all members of these groups, all of them live. They end with the value.
+/// Opens streams for all members in these groups, and waits until all are live. They end with the value.
 async fn open(stage: &ClusterStage, groups: &[(String, Vec<i64>)]) -> Result<JoinSet<()>> {
     let mut streams = JoinSet::new();
     let mut channel = stage.channel();

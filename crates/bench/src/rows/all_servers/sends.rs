@@ -1,4 +1,4 @@
-//! Messages of a cluster over bare inserts: processor time of all servers, and how many a second.
+//! Sends messages in a cluster over bare inserts: processor time in all servers, and how many a second.
 
 use std::{
     sync::{
@@ -33,18 +33,18 @@ use crate::{
 
 /// Messages under way.
 const IN_FLIGHT: usize = 50;
-/// Messages a second of a cluster that is nearly at rest.
+/// Messages a second in a cluster that is nearly at rest.
 const AT_REST: u32 = 200;
 /// How long servers are looked at without messages.
 const REST: Duration = Duration::from_secs(10);
-/// Members of a small group.
+/// Members in a small group.
 const TEN: i64 = 10;
-/// Members of the large one.
+/// Members in the large group.
 const MEMBERS: i64 = 200;
 /// Messages that each conversation has before it is measured: each user of a small group has sent once, as in one that is in use.
 const EARLIER: u64 = 10;
 
-/// Conversations, and who sends there: one after the other.
+/// Conversations and their senders, taken in turn.
 #[derive(Clone, Debug)]
 pub(super) struct Sends {
     channels: Arc<[Channel]>,
@@ -54,7 +54,7 @@ pub(super) struct Sends {
 }
 
 impl Sends {
-    /// Each user of each conversation in turn.
+    /// Takes each user in each conversation in turn.
     pub(super) async fn new(
         stage: &ClusterStage,
         name: &'static str,
@@ -97,7 +97,7 @@ impl Sends {
         (MessageClient::new(self.channels[at % self.channels.len()].clone()), message)
     }
 
-    /// Sends some messages to each conversation, so that it is like one that is in use.
+    /// Sends some messages to each conversation, so that it is like a conversation in use.
     async fn warm_up(&self, conversations: usize) -> Result<()> {
         let sends = 0..EARLIER * u64::try_from(conversations)?;
         let sending = stream::iter(sends).map(async |_| {
@@ -116,7 +116,8 @@ pub(super) struct ConversationKind {
     conversations: Vec<(String, Vec<i64>)>,
 }
 
-/// Groups of ten, of users of their own. `name`: what ids of messages begin with, which are to be new.
+/// Groups with ten users each; no user is in two groups. `name`: the prefix for message ids, which are to be
+/// new.
 pub(super) fn many(plan: &Plan, name: &'static str) -> ConversationKind {
     let groups = 1..=plan.size(1_000, 10);
     let of_ten = |group: i64| (format!("g{group}"), ((group - 1) * TEN + 1..=group * TEN).collect());
@@ -162,7 +163,7 @@ impl ConversationKind {
     }
 }
 
-/// Runs what is asked for of sends.
+/// Runs the requested rows about sends.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     for kind in [many(plan, "m"), one(), direct(plan)] {
         let rest: &[&Claim] = if kind.name == "o" { &[&SEND_REST, &SEND_REST_NET] } else { &[] };
@@ -213,7 +214,7 @@ async fn nearly_at_rest(
 ) -> Result<()> {
     let pairs = compare(plan, stage, sends, Load::Rate(AT_REST)).await?;
     results.add(&SEND_REST, &each(&pairs, Measured::cpu_micros))?;
-    // Others may use the servers of a quick run: it takes nothing off.
+    // Others may use a quick run's servers: it subtracts nothing.
     let rest = async |servers: &Processes| match plan.quick {
         true => Ok(0.0),
         false => at_rest(REST, servers).await,

@@ -1,4 +1,4 @@
-//! Numbers of a sequence that several nodes give out: how many of them are used.
+//! Counts which numbers are used in a sequence that several nodes give out.
 
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::sequence::v1::{ReserveSeqsRequest, sequence_service_client::SequenceServiceClient};
@@ -12,10 +12,10 @@ use crate::{
 };
 
 const NODES: usize = 3;
-/// Callers of each node.
+/// Callers on each node.
 const CALLERS: usize = 10;
 
-/// Runs the row if it is asked for; nothing where there are no servers.
+/// Runs the row if it is requested and there are servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&SEQUENCE_USED) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Nodes over a MongoDB, a Cassandra and a Redis of their own, and bare inserts into the same MongoDB.
+//! Nodes over a separate MongoDB, Cassandra and Redis, and bare inserts into the same MongoDB.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// Most messages of a BatchSend.
+/// The most messages in a BatchSend.
 const BATCH: usize = 100;
 /// Groups, or conversations, that are filled at the same time.
 const AT_ONCE: usize = 32;
-/// Connections of callers to a node, each with fewer calls than a node allows.
+/// Connections that callers have to a node, each with fewer calls than a node allows.
 const CONNECTIONS: usize = 8;
 
 /// The nodes, and the bare store that they are compared with.
@@ -36,14 +36,14 @@ pub(super) struct ClusterStage {
     pub(super) keyspace: Keyspace,
     pub(super) redis: RedisServer,
     pub(super) times: Times,
-    /// The process of MongoDB.
+    /// MongoDB's process id.
     pub(super) mongod: u32,
-    /// The process of Cassandra.
+    /// Cassandra's process id.
     pub(super) cassandra: u32,
 }
 
 impl ClusterStage {
-    /// So many nodes, with the users up to an id. `None` where the plan names no servers.
+    /// Starts `nodes` nodes, with the users up to an id. `None` if the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let (mongodb, cql) = (plan.mongodb.as_deref(), plan.cql.as_deref());
@@ -52,7 +52,7 @@ impl ClusterStage {
             nodes: Vec::new(),
             inserts: Inserts::open(mongodb, keyspace.name()).await?,
             keyspace,
-            // One of its own: what others do there would be counted.
+            // A separate Redis: calls by others would be counted.
             redis: RedisServer::start(&[]).await?,
             times: Times::of(plan),
             mongod: listener(port_of(mongodb)?)?,
@@ -72,14 +72,14 @@ impl ClusterStage {
         Ok(())
     }
 
-    /// All servers: what a user of Kith runs.
+    /// All servers that a Kith cluster consists of.
     pub(super) fn all(&self) -> Result<Processes> {
         let nodes = self.nodes.iter().map(|node| node.served.id());
         let redis = listener(self.redis.address().port())?;
         Ok(Processes(nodes.chain([self.mongod, self.cassandra, redis]).collect()))
     }
 
-    /// What the bare side runs.
+    /// The servers that the bare side runs.
     pub(super) fn bare(&self) -> Processes {
         Processes(vec![self.mongod])
     }
@@ -88,7 +88,7 @@ impl ClusterStage {
         self.nodes[0].channel.clone()
     }
 
-    /// Clients of the first node over some connections.
+    /// Clients for the first node over some connections.
     pub(super) async fn channels(&self) -> Result<Vec<Channel>> {
         let mut channels = Vec::with_capacity(CONNECTIONS);
         for _ in 0..CONNECTIONS {
@@ -97,20 +97,20 @@ impl ClusterStage {
         Ok(channels)
     }
 
-    /// Makes groups, each with its number and its users, of whom the first is the owner.
+    /// Makes groups from numbers and users. The first user in each is the owner.
     pub(super) async fn make_groups(&self, groups: &[(i64, Vec<i64>)]) -> Result<()> {
         let channel = self.channel();
         let making = stream::iter(groups).map(async |(id, users)| make_group(&channel, *id, users).await);
         making.buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    /// Calls of scripts that Redis has counted.
+    /// Script calls that Redis has counted.
     pub(super) async fn scripts(&self) -> Result<f64> {
         let stats = self.redis.ask(&["INFO", "commandstats"]).await?;
         Ok(script_calls(&stats.text().context("INFO is no text")?))
     }
 
-    /// Entries that the logs of changes, one for each epoch, have got: a change script adds one.
+    /// Entries that the change logs for all epochs have got: a change script adds an entry.
     pub(super) async fn changes(&self) -> Result<f64> {
         let keys = self.redis.ask(&["KEYS", "*}:log:*"]).await?.texts();
         ensure!(!keys.is_empty(), "there is no log of changes");
@@ -128,7 +128,7 @@ impl ClusterStage {
     }
 }
 
-/// Sends so many messages of one user to each of these conversations.
+/// Sends so many messages from one user to each of these conversations.
 pub(super) async fn fill_from(
     channel: &Channel,
     conversations: &[(i64, String)],
@@ -159,7 +159,7 @@ fn entries_added(stream: &Value) -> Result<f64> {
     }
 }
 
-/// Calls of scripts in `INFO commandstats`.
+/// Script calls in `INFO commandstats`.
 fn script_calls(stats: &str) -> f64 {
     let calls = |name: &str| -> f64 {
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));

@@ -1,5 +1,5 @@
-//! An append of one message to a log of MongoDB over a bare push of the same element, with the same concern; and appends at the end
-//! of a document over those at its start.
+//! Appends a message to a log in MongoDB over a bare push of the same element, with the same concern; and
+//! appends at a document's end over appends at its start.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,10 +18,10 @@ use crate::{
     rows::mongodb::FilledDatabase,
 };
 
-/// Appends at each end of a document that are compared.
+/// How many appends at each end of a document are compared.
 const OF_AN_END: i64 = 10;
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&APPEND_MONGODB, &APPEND_END_1K, &APPEND_END_64K]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
@@ -53,12 +53,12 @@ async fn measure_all(
 struct AppendStage<'a> {
     store: &'a Arc<dyn MessageStore>,
     log: ConversationId,
-    /// Bytes of a body.
+    /// Bytes in a body.
     body: usize,
 }
 
 impl AppendStage<'_> {
-    /// Microseconds of all but the slowest hundredth of appends: those at the start of these many documents, and those at the end.
+    /// The microseconds that 99 of 100 appends do not exceed, at the start of these documents and at the end.
     async fn ends(&self, rounds: usize, documents: i64) -> Result<Vec<Pair<f64>>> {
         let (mut pairs, mut seq) = (Vec::with_capacity(rounds), 0);
         for _ in 0..rounds {
@@ -79,7 +79,7 @@ impl AppendStage<'_> {
         Ok(pairs)
     }
 
-    /// Microseconds of an append, which gets this number.
+    /// Microseconds for an append, which gets this number.
     async fn append(&self, seq: i64) -> Result<u64> {
         let body = vec![b'x'; self.body];
         let new = NewMessage { body: body.into(), ..message(u64::try_from(seq)?)? };
@@ -89,7 +89,7 @@ impl AppendStage<'_> {
     }
 }
 
-/// Microseconds of an append, one after the other.
+/// Microseconds for an append; the appends are sequential.
 async fn measure(plan: &Plan, store: &Arc<dyn MessageStore>, raw: &RawLogs) -> Result<Vec<Pair<f64>>> {
     let (log, mut number) = ("g1".parse::<ConversationId>()?, 0);
     let (pieces, appends) = plan.size((20, 50), (2, 5));

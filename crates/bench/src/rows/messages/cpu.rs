@@ -1,4 +1,5 @@
-//! Processor time of a node for messages, over another call of the same node, or over what one would do by hand.
+//! Processor time that a node takes for messages, over another call to the same node, or over what a service
+//! would do by hand.
 
 use std::hint::black_box;
 
@@ -33,12 +34,12 @@ use crate::{
 
 /// Sends, or other writes, at the same time.
 const WRITERS: usize = 50;
-/// Conversations of the list, and messages of a page.
+/// Conversations in the list, and messages on a page.
 const LISTED: i64 = 20;
-/// Messages of each conversation.
+/// Messages in each conversation.
 const MESSAGES: usize = 60;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&SEND_CPU, &LIST_20_CPU]) {
         Box::pin(embedded(plan, results)).await?;
@@ -49,7 +50,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Sends over another small durable write; a list of conversations over a user.
+/// Compares sends with another small durable write, and a list of conversations with a user.
 async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let kith = ServerProcess::kith(plan)?;
     let channel = kith.connect().await?;
@@ -92,12 +93,12 @@ async fn lists(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Ve
     .await
 }
 
-/// The direct conversations of the list.
+/// The direct conversations in the list.
 fn direct_logs() -> Vec<String> {
     (2..=LISTED + 1).map(|other| format!("d{USER}-{other}")).collect()
 }
 
-/// A page out of a window, and ends of conversations, over an echo of the same answers.
+/// Compares a page out of a window, and the ends of conversations, with an echo of the same answers.
 async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(stage) = MessageStage::start(plan, "cpu", 1, LISTED + 1).await? else { return Ok(()) };
     stage.fill(&direct_logs(), MESSAGES).await?;
@@ -158,7 +159,7 @@ fn quiet(target_id: i64, do_not_disturb: bool) -> SetDoNotDisturbRequest {
     SetDoNotDisturbRequest { user_id: USER, target_id, do_not_disturb, ..Default::default() }
 }
 
-/// The messages of a page as a plain list of Redis.
+/// A page's messages as a plain Redis list.
 struct RawList {
     raw: RawRedis,
     key: String,
@@ -173,7 +174,7 @@ impl RawList {
         Ok(Self { raw, key })
     }
 
-    /// Of this process, for a read and its decoding.
+    /// Processor time that this process takes for a read and its decoding.
     async fn cpu_micros(&self, reads: u32) -> Result<f64> {
         let own = std::process::id();
         let before = usage::cpu_seconds(own)?;

@@ -1,4 +1,4 @@
-//! What a fan-out to 500 inboxes takes of Redis, over as many plain XADD.
+//! Measures Redis' processor time for a fan-out to 500 inboxes, over as many plain XADD.
 
 use anyhow::{Context as _, Result, ensure};
 use fred::types::Value;
@@ -17,19 +17,18 @@ const USERS: i64 = 500;
 /// Messages that came during one fan-out, and go out as one range.
 const COALESCED: Seq = 4;
 
-/// Runs the row if it is asked for; nothing where there is no Redis.
+/// Runs the row if it is requested and there is a Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&FAN_OUT_500, &FAN_OUT_COALESCED]) || plan.redis.is_none() {
         return Ok(());
     }
-    // One of its own: what others do there would be counted.
+    // A separate Redis: calls by others would be counted.
     let redis = RedisServer::start(&[]).await?;
     let stage = InboxStage::start(&redis).await?;
     results.row(&FAN_OUT_500, stage.measure(plan, 1)).await?;
     results.row(&FAN_OUT_COALESCED, stage.measure(plan, COALESCED)).await
 }
 
-/// Both sides.
 struct InboxStage<'a> {
     redis: &'a RedisServer,
     raw: RawRedis,
@@ -52,7 +51,7 @@ impl<'a> InboxStage<'a> {
         Ok(Self { redis, raw, keeper, log: ConversationId::Group(GroupId::new(1)?), users })
     }
 
-    /// Microseconds of Redis for a message and inbox. `at_once`: messages of one fan-out.
+    /// Microseconds that Redis takes for a message and inbox. `at_once`: messages in one fan-out.
     async fn measure(&self, plan: &Plan, at_once: Seq) -> Result<Vec<Pair<f64>>> {
         let messages: Seq = plan.size(400, 8);
         let mut last = 0;
@@ -82,7 +81,7 @@ impl<'a> InboxStage<'a> {
         Ok(())
     }
 
-    /// The same entries, without marks.
+    /// Adds the same entries, without marks.
     async fn add(&self, last: Seq) -> Result<()> {
         let add = |user: &UserId| {
             let (key, entry) = (format!("raw:inbox:{user}"), format!("m {} {last} {last}", self.log));

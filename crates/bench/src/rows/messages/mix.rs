@@ -1,4 +1,4 @@
-//! How many reads of messages MongoDB has no part in, by its profiler.
+//! Counts how many message reads do not reach MongoDB, by its profiler.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,15 +18,15 @@ use crate::{
     results::Results,
 };
 
-/// Messages of each conversation.
+/// Messages in each conversation.
 const MESSAGES: i64 = 430;
-/// Messages of a page.
+/// Messages on a page.
 const PAGE: i64 = 20;
-/// Of a hundred reads, those of the last hundred messages.
+/// How many in a hundred reads are among the last hundred messages.
 const RECENT: u32 = 90;
 const CALLERS: usize = 16;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&RECENT_MIX) {
         return Ok(());
@@ -61,7 +61,7 @@ async fn share(plan: &Plan, stage: &MessageStage, logs: &[String], seeds: &Atomi
     Ok(1.0 - count(usize::try_from(commands)?) / count(reads))
 }
 
-/// A page of a conversation: the conversations are read by Zipf's law, with exponent 1.
+/// A page in a conversation: the conversations are read by Zipf's law, with exponent 1.
 fn page(logs: &[String], seed: u64) -> PullMessagesRequest {
     let mut random = SmallRng::seed_from_u64(seed);
     let weights = (1..=logs.len()).map(|rank| 1.0 / count(rank));

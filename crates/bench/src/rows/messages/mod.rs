@@ -1,4 +1,5 @@
-//! Messages: appends, sends, reads and fan-outs, over what one would do by hand with the drivers.
+//! Measures messages: appends, sends, reads and fan-outs, over what a service would do by hand with the
+//! drivers.
 
 mod append;
 mod cpu;
@@ -17,11 +18,11 @@ use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, Us
 pub(in crate::rows) use self::stage::{MessageClient, fill_through, send_batch, text};
 use crate::{claims::Plan, results::Results};
 
-/// Bytes of a body.
+/// Bytes in a body.
 const BODY: usize = 200;
 const CONTENT_TYPE: &str = "text/plain";
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     sqlite::rows(plan, results).await?;
     append::rows(plan, results).await?;
@@ -38,7 +39,7 @@ pub(in crate::rows) fn body() -> Vec<u8> {
     vec![b'x'; BODY]
 }
 
-/// A message of user 1 that no other one of the run is.
+/// A message from user 1 that differs from all others in the run.
 fn message(number: u64) -> Result<NewMessage> {
     let (sender, id) = (UserId::new(1)?, format!("c{number}"));
     Ok(NewMessage {

@@ -1,5 +1,5 @@
-//! Commands that the store needs for a thousand messages of one group, besides those that store them: by the profiler of
-//! MongoDB.
+//! Counts commands that the store needs for a thousand messages to one group, besides those that store them,
+//! by MongoDB's profiler.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,13 +17,14 @@ use crate::{
     results::Results,
 };
 
-/// Callers of each node; of batches so few that all their messages may wait for one group (`messages.queue_of_one`).
+/// Callers on each node. Their batches are few enough that all their messages may wait for one group
+/// (`messages.queue_of_one`).
 const CALLERS: usize = 32;
 const CALLERS_OF_BATCHES: usize = 8;
-/// Bytes of the profile.
+/// Bytes in the profile.
 const PROFILE: i64 = 256 << 20;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let cases: [(&Claim, usize, usize); 3] =
         [(&APPEND_OPERATIONS, 1, 1), (&APPEND_OPERATIONS_OF_3, 3, 1), (&APPEND_OPERATIONS_STEPS, 3, BATCH)];
@@ -50,7 +51,7 @@ async fn counted(stage: &MessageStage, steps: usize, step: usize, numbers: &Atom
     profile(database, true).await?;
     let nodes = stage.nodes.len();
     let callers = if step == 1 { CALLERS } else { CALLERS_OF_BATCHES };
-    // A node that is slower than the others has no more callers than they have.
+    // Each node has its own callers, so that a slow node does not get more callers than the others.
     let sends = (0..nodes).map(async |node| {
         let sends = (node..steps).step_by(nodes).map(|_| send(stage, node, step, numbers));
         stream::iter(sends).buffer_unordered(callers).try_collect::<()>().await
@@ -77,12 +78,12 @@ async fn send(stage: &MessageStage, node: usize, messages: usize, numbers: &Atom
     Ok(send_batch(&mut client, (0..messages).map(|_| next()).collect()).await?)
 }
 
-/// How many commands of the profile are such.
+/// How many commands in the profile match.
 pub(super) async fn profiled(database: &Database, such: Document) -> Result<u64> {
     Ok(database.collection::<Document>("system.profile").count_documents(such).await?)
 }
 
-/// Begins an empty profile of the commands on messages, or ends it.
+/// Begins an empty profile with commands on messages, or ends it.
 pub(super) async fn profile(database: &Database, on: bool) -> Result<()> {
     database.run_command(doc! { "profile": 0, "filter": "unset" }).await?;
     if on {

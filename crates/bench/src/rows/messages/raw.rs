@@ -1,4 +1,4 @@
-//! What one would send by hand with the driver of MongoDB.
+//! Commands that a service would send by hand with the MongoDB driver.
 
 use std::{hint::black_box, sync::atomic::AtomicI64, sync::atomic::Ordering};
 
@@ -11,21 +11,21 @@ use mongodb::{
 };
 use serde::Deserialize;
 
-/// Messages of a document.
+/// Messages in a document.
 pub(super) const DOCUMENT: i64 = 100;
 
-/// Documents of a hundred messages, filled without a look at what they have.
+/// Documents with a hundred messages, filled without a look at what they have.
 #[derive(Debug)]
 pub(super) struct RawLogs {
     database: Database,
-    /// Of the bare side.
+    /// The bare side's documents.
     pushed: Collection<Document>,
-    /// Those of Kith, which are read.
+    /// Kith's documents, which are read.
     messages: Collection<LogDocument>,
     next: AtomicI64,
 }
 
-/// A document as it is stored, decoded as the driver does it.
+/// A document as stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
 struct LogDocument {
     m: Vec<Element>,
@@ -46,7 +46,7 @@ struct Element {
 }
 
 impl RawLogs {
-    /// Over this database, with its concerns.
+    /// Uses this database, with its concerns.
     pub(super) fn over(database: Database) -> Self {
         let (pushed, messages) = (database.collection("pushed"), database.collection("messages"));
         Self { database, pushed, messages, next: AtomicI64::new(0) }
@@ -56,7 +56,7 @@ impl RawLogs {
         &self.database
     }
 
-    /// Adds a message at the end of one log.
+    /// Adds a message at a log's end.
     pub(super) async fn push(&self, new: &NewMessage) -> Result<()> {
         let document = self.next.fetch_add(1, Ordering::Relaxed) / DOCUMENT;
         let id = doc! { "_id": { "c": "g1", "d": document } };
@@ -65,7 +65,7 @@ impl RawLogs {
         Ok(())
     }
 
-    /// Reads these documents of a log of Kith, which have so many messages.
+    /// Reads these documents in a Kith log, which have so many messages.
     pub(super) async fn documents(&self, log: &str, [first, last]: [i64; 2], messages: usize) -> Result<()> {
         let ids = doc! { "$gte": { "c": log, "d": first }, "$lte": { "c": log, "d": last } };
         let found: Vec<LogDocument> =
@@ -76,7 +76,7 @@ impl RawLogs {
         Ok(())
     }
 
-    /// Reads the sizes of these documents, one of each log.
+    /// Reads these documents' sizes, one for each log.
     pub(super) async fn sizes(&self, ids: &[(String, i64)]) -> Result<()> {
         let wanted: Vec<Bson> =
             ids.iter().map(|(log, document)| doc! { "c": log, "d": document }.into()).collect();
@@ -92,7 +92,7 @@ impl RawLogs {
     }
 }
 
-/// As the store of Kith writes it.
+/// The element as Kith's store writes it.
 fn element(new: &NewMessage) -> Document {
     let binary = |bytes: &[u8]| Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() };
     doc! {

@@ -1,4 +1,4 @@
-//! Reads through a node over finds of the same documents: pages of messages, and a list of conversations.
+//! Reads through a node over finds of the same documents: pages with messages, and a list with conversations.
 
 use anyhow::{Result, ensure};
 use kith_proto::message::v1::{ListConversationsRequest, PullMessagesRequest};
@@ -13,18 +13,18 @@ use crate::{
     results::Results,
 };
 
-/// Messages of the log that is read; the last document has 30 of them.
+/// Messages in the log that is read. The last document has 30 messages.
 const MESSAGES: i64 = 1_530;
-/// Messages of each conversation of the list.
+/// Messages in each listed conversation.
 const OF_LIST: i64 = 120;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&PULL_RECENT, &PULL_1000, &LIST_200]) {
         return Ok(());
     }
     let conversations = plan.size(200, 10);
-    // Each conversation of the list is with another user.
+    // Each listed conversation is with another user.
     let Some(stage) = MessageStage::start(plan, "reads", 1, conversations + USER).await? else {
         return Ok(());
     };
@@ -36,7 +36,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Microseconds of a page of these messages.
+/// Microseconds for a page with these messages.
 async fn pulls(plan: &Plan, stage: &MessageStage, [from_seq, to_seq]: [i64; 2]) -> Result<Vec<Pair<f64>>> {
     let documents = [from_seq, to_seq].map(|seq| (seq - 1) / DOCUMENT);
     let stored =
@@ -55,7 +55,7 @@ async fn pulls(plan: &Plan, stage: &MessageStage, [from_seq, to_seq]: [i64; 2]) 
     .await
 }
 
-/// Microseconds of a list of so many conversations.
+/// Microseconds for a list with `conversations` conversations.
 async fn lists(plan: &Plan, stage: &MessageStage, conversations: i64) -> Result<Vec<Pair<f64>>> {
     let logs: Vec<String> = (0..conversations).map(|other| format!("d{USER}-{}", other + 2)).collect();
     stage.fill(&logs, usize::try_from(OF_LIST)?).await?;

@@ -1,4 +1,5 @@
-//! Sends through a node over bare pushes: the time of one, and how many a second of many callers to one group.
+//! Sends through a node over bare pushes: the time for one send, and how many a second many callers send to
+//! one group.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ use crate::{
 const CALLERS: usize = 32;
 const DIRECT: &str = "d1-2";
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&SEND_DIRECT, &SEND_ONE_GROUP]) {
         return Ok(());
@@ -32,7 +33,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Microseconds of the send in the middle.
+/// Microseconds that the median send takes.
 async fn one_by_one(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
     let sends = plan.size(1_000, 10);
     let mut client = stage.client(0);

@@ -1,4 +1,4 @@
-//! Appends of many callers to an embedded store over one thread that commits the same rows in groups.
+//! Appends by many callers to an embedded store over one thread that commits the same rows in groups.
 
 use std::{
     collections::HashMap,
@@ -29,12 +29,12 @@ use crate::{
 const CALLERS: usize = 64;
 const LOGS: usize = 20;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&APPEND_SQLITE, appends(plan)).await
 }
 
-/// Each side writes a file of its own, made alike.
+/// Each side writes to its own file, made alike.
 async fn appends(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let (ours, theirs) = (DataFile::open().await?, DataFile::open().await?);
     let (options, _folder) = theirs.close().await;
@@ -51,7 +51,7 @@ async fn appends(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     Ok(pairs)
 }
 
-/// What is appended to.
+/// The log that gets the appends.
 #[derive(Debug)]
 enum Log {
     Raw(RawWriter<Append, ()>),
@@ -72,7 +72,7 @@ impl Log {
     }
 }
 
-/// Lets every caller append so many messages, one after the other.
+/// Lets every caller append so many messages in sequence.
 async fn appends_a_second(side: &Arc<Log>, numbers: &Arc<AtomicU64>, appends: usize) -> Result<f64> {
     let callers = at_once(CALLERS, |caller| {
         let (side, numbers) = (Arc::clone(side), Arc::clone(numbers));

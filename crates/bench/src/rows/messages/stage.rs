@@ -21,16 +21,15 @@ use crate::{
     },
 };
 
-/// Most messages of a BatchSend, and logs that are filled at the same time.
+/// The most messages in a BatchSend, and logs that are filled at the same time.
 pub(super) const BATCH: usize = 100;
 const FILLED: usize = 8;
-/// The owner of the group, and the user for whom all is sent.
+/// The group's owner, and the user for whom all messages are sent.
 pub(super) const USER: i64 = 1;
 pub(super) const GROUP: &str = "g1";
 
 pub(in crate::rows) type MessageClient = MessageServiceClient<Channel>;
 
-/// Both sides.
 pub(super) struct MessageStage {
     pub(super) raw: RawLogs,
     pub(super) nodes: Vec<NodeProcess>,
@@ -38,7 +37,8 @@ pub(super) struct MessageStage {
 }
 
 impl MessageStage {
-    /// So many nodes, users up to an id, and one group of the first of them. `None` where the plan names no servers.
+    /// Starts `nodes` nodes with the users up to an id, and one group with the first users. `None` if the
+    /// plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let uri = plan.mongodb.as_deref().context("there was a MongoDB")?;
@@ -87,7 +87,7 @@ pub(in crate::rows) async fn fill_through(channel: Channel, logs: &[String], mes
     filling.buffer_unordered(FILLED).try_collect().await
 }
 
-/// A message of [`USER`], sent by a service.
+/// A message from [`USER`], sent by a service.
 pub(in crate::rows) fn text(log: &str) -> SendMessageRequest {
     SendMessageRequest {
         to: Some(To::ConversationId(log.to_owned())),
@@ -98,7 +98,7 @@ pub(in crate::rows) fn text(log: &str) -> SendMessageRequest {
     }
 }
 
-/// The same with an id.
+/// Like `text`, but with an id.
 pub(super) fn named(log: &str, number: u64) -> SendMessageRequest {
     SendMessageRequest { client_message_id: format!("c{number}"), ..text(log) }
 }

@@ -1,5 +1,5 @@
-//! Presence: what Redis needs to renew very many sessions, and how long the opening of a session takes that many groups
-//! are notified of. Each compared with the same by hand with the client of Redis.
+//! Measures presence: what Redis needs to renew very many sessions, and how long it takes to open a session
+//! that many groups are notified about. Each is compared with the same by hand with the Redis client.
 
 mod open;
 mod raw;
@@ -19,7 +19,7 @@ use crate::{
 
 use self::stage::PresenceStage;
 
-/// Runs what is asked for; nothing where there is no CQL.
+/// Runs the requested rows. Without CQL, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
     if plan.wants_any(&renewing)

@@ -1,4 +1,4 @@
-//! The opening of the only session of a user who is in many groups, until all of them know.
+//! Opens the only session of a user who is in many groups, and waits until all groups know.
 
 use std::time::Instant;
 
@@ -14,13 +14,13 @@ use crate::{
 };
 
 const USER: i64 = 1;
-/// Who owns the groups, and is never online.
+/// The user who owns the groups, and is never online.
 const OWNER: i64 = 2;
 const GATEWAY: &str = "gateway";
 /// Groups that are made at the same time.
 const MADE: usize = 16;
 
-/// Milliseconds of the opening in the middle, in each round.
+/// Median milliseconds to open it, in each round.
 pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pair<f64>>> {
     stage.with_users(OWNER).await?;
     let groups: Vec<i64> = (1..=plan.size(500, 10)).collect();
@@ -52,7 +52,8 @@ pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pa
     .await
 }
 
-/// Opens a session and closes it again; how many milliseconds the opening took. All groups know of it by then.
+/// Opens a session and closes it again. Returns how many milliseconds it took to open it. All groups know
+/// about it by then.
 async fn opened(stage: &PresenceStage, token: &mut String, groups: &[i64]) -> Result<f64> {
     let begun = Instant::now();
     *token = stage.open_session(USER, GATEWAY, token).await?;

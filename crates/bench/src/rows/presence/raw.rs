@@ -1,4 +1,4 @@
-//! The same by hand: plain commands, all of one call in one pipeline.
+//! Presence by hand: plain commands, all commands for one call in one pipeline.
 
 use anyhow::Result;
 use fred::types::Value;
@@ -8,7 +8,6 @@ use crate::rows::redis::RawRedis;
 /// How long unused data are kept: as in the node.
 const KEPT: &str = "4200000";
 
-/// A client.
 pub(super) struct RawPresence(RawRedis);
 
 impl RawPresence {
@@ -16,7 +15,7 @@ impl RawPresence {
         Ok(Self(RawRedis::patient(url, "raw").await?))
     }
 
-    /// Sessions of these users at a gateway go on until then.
+    /// Extends these users' sessions at a gateway until then.
     pub(super) async fn renew(&self, gateway: &str, users: &[i64], until: u64) -> Result<()> {
         let (due, until) = (format!("raw:gateway:{gateway}"), until.to_string());
         let mut scores = vec![Value::from(due.as_str())];

@@ -1,4 +1,4 @@
-//! A round of all sessions, as gateways renew them once a minute.
+//! Renews all sessions once, as gateways do once a minute.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -10,23 +10,23 @@ use crate::{
     ratio::{Pair, Side, interleave},
 };
 
-/// A round takes place once in so many seconds.
+/// A round takes place once in this many seconds.
 const EVERY: f64 = 60.0;
-/// Sessions of one call.
+/// Sessions in one call.
 const BATCH: usize = 1_000;
-/// Calls at one time: so many gateways happen to say at once that they live.
+/// How many calls run at the same time: so many gateways send their heartbeats at once.
 const CALLS: usize = 2;
 /// Sessions that are opened at the same time.
 const OPENED: usize = 16;
 
-/// What a round takes, over the time between two of them.
+/// The cost of a round, over the time between two rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RenewalCost {
-    /// Processors of Redis.
+    /// Processors that Redis takes.
     pub(super) redis: f64,
-    /// Processors of the node; of the client where there is none.
+    /// Processors that the node takes; without a node, the client.
     pub(super) client: f64,
-    /// Commands of Redis, those that scripts call among them.
+    /// Redis commands, including those that scripts call.
     pub(super) commands: f64,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pa
     for side in [Side::Baseline, Side::Kith] {
         round(stage, &gateways, side, 0).await?;
     }
-    // So many that few sessions take time, too.
+    // Repeats the round often enough that even few sessions take measurable time.
     let (times, mut number) = (plan.size(1, 30), 0);
     interleave(plan.rounds, async |side| {
         number += 1;
@@ -76,7 +76,8 @@ async fn round(stage: &PresenceStage, gateways: &[Gateway], side: Side, number: 
     calls.buffer_unordered(CALLS).try_collect().await
 }
 
-/// One session of each user, by turns at the gateways, so that all of them send heartbeats all the time.
+/// Opens one session for each user, by turns at the gateways, so that all gateways send heartbeats all the
+/// time.
 async fn opened(stage: &PresenceStage, sessions: i64, count: i64) -> Result<Vec<Gateway>> {
     let mut gateways = Vec::new();
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! A node over a Redis of its own.
+//! A node with a separate Redis.
 
 use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::{imported::fill_up_to, redis_server::RedisServer, usage};
@@ -16,10 +16,9 @@ use crate::{
     },
 };
 
-/// The device of every session.
+/// The device in every session.
 pub(super) const DEVICE: &str = "phone";
 
-/// Both sides.
 pub(super) struct PresenceStage {
     pub(super) redis: RedisServer,
     pub(super) raw: RawPresence,
@@ -62,7 +61,7 @@ impl PresenceStage {
         Ok(opened.into_inner().gateway_token)
     }
 
-    /// Renews the sessions at a gateway with this token, all of which exist. Returns the next token.
+    /// Renews the sessions at a gateway with this token; all of them exist. Returns the next token.
     pub(super) async fn renew(&self, gateway: &str, token: &str, users: &[i64]) -> Result<String> {
         let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
         let request = HeartbeatRequest {

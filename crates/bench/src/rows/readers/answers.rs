@@ -26,14 +26,14 @@ use crate::{
 };
 
 const GROUP: &str = "g1";
-/// Of the group.
+/// The number of members in the group.
 const MEMBERS: i64 = 200;
-/// An audience with few notices, and one with many.
+/// An audience with few notices, and an audience with many.
 const FEW: i32 = 1;
 const MANY: i32 = 2;
 const READER: i64 = 7;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT]) {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Of a message that half of the members have read.
+/// The receipt for a message that half the members have read.
 async fn receipt(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
     let users: Vec<i64> = (1..=MEMBERS).collect();
     fill_up_to(channel.clone(), MEMBERS).await?;
@@ -100,7 +100,7 @@ async fn totals(
     Ok(())
 }
 
-/// An audience with so many notices, of which the reader has read all but the last.
+/// Registers an audience with so many notices. The reader has read all but the last.
 async fn publish_read(
     client: &mut NoticeServiceClient<Channel>,
     audience_id: i32,

@@ -15,18 +15,18 @@ use crate::{
     rows::{latency::compare_medians, one_epoch::one_epoch, redis::RawRedis},
 };
 
-/// Of the audience; every second one has read the notice.
+/// The number of readers in the audience; every second reader has read the notice.
 const READERS: ReaderOrdinal = 100_000;
 const SLOT: Slot = 70;
 /// Longer than any run.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&NOTICE_READERS, &NOTICE_BYTES]) || plan.redis.is_none() {
         return Ok(());
     }
-    // One of its own, which has no other keys.
+    // A separate Redis, which has no other keys.
     let redis = RedisServer::start(&[]).await?;
     let stage = BitmapStage::start(&redis).await?;
     results.row(&NOTICE_READERS, stage.counts(plan)).await?;
@@ -34,7 +34,6 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.add(&NOTICE_BYTES, &vec![bytes; plan.rounds])
 }
 
-/// Both sides.
 struct BitmapStage<'a> {
     redis: &'a RedisServer,
     raw: RawRedis,
@@ -51,7 +50,7 @@ impl<'a> BitmapStage<'a> {
             let ticket = bitmaps.begin_fill(*section).await?;
             let mut bits = SectionBits::default();
             let ordinals = section.ordinals();
-            // The last one is among them, so that no bitmap is shorter than it has to be.
+            // The last reader is among them, so that no bitmap is shorter than it has to be.
             (ordinals.start..ordinals.end.min(READERS))
                 .filter(|reader| reader % 2 == 1)
                 .for_each(|reader| bits.set(reader));
@@ -62,7 +61,7 @@ impl<'a> BitmapStage<'a> {
         Ok(Self { redis, raw, bitmaps, sections })
     }
 
-    /// Microseconds of a count in the middle.
+    /// Microseconds that the median count takes.
     async fn counts(&self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let (calls, keys) = (plan.size(2_000, 20), self.keys().await?);
         compare_medians(plan.rounds, calls, async |side| match side {
@@ -84,7 +83,7 @@ impl<'a> BitmapStage<'a> {
         black_box(self.raw.together(keys.iter().map(count)).await)
     }
 
-    /// Bytes of the bitmaps.
+    /// Bytes in the bitmaps.
     async fn bytes(&self) -> Result<f64> {
         let mut bytes = 0.0;
         for key in self.keys().await? {

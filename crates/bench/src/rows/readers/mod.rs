@@ -1,4 +1,4 @@
-//! Who has read what: notices and receipts, over what one would do by hand.
+//! Measures read tracking: notices and receipts, over what a service would do by hand.
 
 mod answers;
 mod bitmaps;
@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use crate::{claims::Plan, results::Results};
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     answers::rows(plan, results).await?;
     Box::pin(notice_marks::rows(plan, results)).await?;

@@ -1,4 +1,4 @@
-//! A mark of a notice through a node, over what one would do by hand.
+//! Marks a notice as read through a node, over what a service would do by hand.
 
 use anyhow::Result;
 use kith_proto::notice::v1::MarkReadRequest;
@@ -22,10 +22,10 @@ use crate::{
 };
 
 const AUDIENCE: i32 = 1;
-/// All in one word of the readers.
+/// All notices are in one word of the readers.
 const NOTICES: i64 = 60;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&NOTICE_MARK_MONGODB)
         && let Some(stage) = ReaderStage::start(plan, "notice_marks").await?
@@ -49,14 +49,14 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Marks, each of another notice or another reader.
+/// Marks, each for another notice or another reader.
 struct Marks {
     calls: usize,
     readers: i64,
 }
 
 impl Marks {
-    /// Registers readers for all rounds, and publishes notices that none of them has read.
+    /// Registers readers for all rounds, and publishes notices that no reader has read.
     async fn begin(plan: &Plan, client: &mut NoticeClient) -> Result<Self> {
         let calls = plan.size(300, 10);
         let readers = i64::try_from((plan.rounds * calls).div_ceil(usize::try_from(NOTICES)?))?;
@@ -68,14 +68,14 @@ impl Marks {
         Ok(Self { calls, readers })
     }
 
-    /// Microseconds of a mark in the middle.
+    /// Microseconds that the median mark takes.
     async fn measure(
         &self,
         plan: &Plan,
         client: &NoticeClient,
         by_hand: impl AsyncFn((i64, i64)) -> Result<()>,
     ) -> Result<Vec<Pair<f64>>> {
-        // Each side marks all of them once.
+        // Each side marks all pairs once.
         let (mut kith, mut bare) = (pairs(), pairs());
         compare_medians(plan.rounds, self.calls, async |side| match side {
             Side::Baseline => by_hand(bare.next().unwrap_or_default()).await,
@@ -85,7 +85,7 @@ impl Marks {
     }
 }
 
-/// Readers and notices, all of one reader after the other.
+/// Readers and notices; the notices for one reader come together.
 fn pairs() -> impl Iterator<Item = (i64, i64)> {
     (1..).flat_map(|reader| (1..=NOTICES).map(move |notice| (reader, notice)))
 }
@@ -100,7 +100,7 @@ async fn mark_read(client: &NoticeClient, mark: (i64, i64)) -> Result<()> {
     Ok(())
 }
 
-/// Commits a word of a reader, one after the other.
+/// Commits readers' words sequentially.
 #[derive(Debug)]
 struct RawMarkWriter {
     writer: RawWriter<[i64; 2], ()>,

@@ -11,7 +11,7 @@ use crate::rows::until_done::until_done;
 
 pub(super) type NoticeClient = NoticeServiceClient<Channel>;
 
-/// Readers of one registration.
+/// Readers in one registration.
 const READERS_AT_ONCE: usize = 1_000;
 
 pub(super) async fn register_audience(client: &NoticeClient, audience_id: i32) -> Result<()> {

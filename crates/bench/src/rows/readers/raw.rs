@@ -1,5 +1,5 @@
-//! What one would do by hand for a mark: an update of the store, then a script that publishes it and a write of the bit or the number,
-//! in one pipeline.
+//! Does a mark by hand: an update in the store, then a script that publishes it and writes the bit or the
+//! number, in one pipeline.
 
 use std::hint::black_box;
 
@@ -14,14 +14,14 @@ use mongodb::{
 
 use crate::rows::{mongodb::durable_database, redis::RawRedis};
 
-/// Bytes of the copy of a reader or a dialog that goes to Redis.
+/// Bytes in a reader's or a dialog's copy that goes to Redis.
 const COPY: usize = 80;
-/// Bytes of the bits of a hundred messages, of 200 members each, as the common way stores them.
+/// Bytes in the bits for a hundred messages, each with 200 members, as the common way stores them.
 const BITS_OF_100: usize = 5_400;
-/// Messages of one document.
+/// Messages in one document.
 const DOCUMENT: i64 = 100;
 
-/// Clients of the bare side.
+/// The bare side's clients.
 pub(super) struct RawMarks {
     database: Database,
     readers: Collection<Document>,
@@ -30,7 +30,7 @@ pub(super) struct RawMarks {
 }
 
 impl RawMarks {
-    /// Over the database of Kith, with its concerns.
+    /// Connects to Kith's database, with its concerns.
     pub(super) async fn connect(kith: &MongoOptions, redis: &str) -> Result<Self> {
         let database = durable_database(kith).await?;
         let (readers, dialogs) = (database.collection("raw_readers"), database.collection("raw_dialogs"));
@@ -65,7 +65,7 @@ impl RawMarks {
         self.redis.publish_and(user, vec![b'x'; COPY], ("SETRANGE", words)).await
     }
 
-    /// The same as the common way has it: a bit for each of these messages, and their documents.
+    /// Marks in the common way: a bit for each of these messages, and their documents.
     pub(super) async fn mark_bits(&self, user: i64, conversation: &str, messages: i64) -> Result<()> {
         let bit = |seq: i64| {
             let key = self.key("bits", format!("{conversation}:{seq}"));
@@ -74,7 +74,7 @@ impl RawMarks {
         self.redis.together((1..=messages).map(bit)).await?;
         let update = |document: i64| {
             let bits = Binary { subtype: BinarySubtype::Generic, bytes: vec![b'x'; BITS_OF_100] };
-            // Else it is no change.
+            // Otherwise it is no change.
             let set = doc! { "$set": { "bits": bits, "by": user } };
             doc! { "q": { "_id": { "c": conversation, "d": document } }, "u": set, "upsert": true }
         };
@@ -90,7 +90,7 @@ impl RawMarks {
         self.update("raw_marks", marks.iter().map(update).collect()).await
     }
 
-    /// Removes what it wrote to Redis. The database is removed by others.
+    /// Removes what it wrote to Redis. Other code removes the database.
     pub(super) async fn remove(&self) -> Result<()> {
         let keys: Vec<String> = self.redis.keys().await?;
         if keys.is_empty() {

@@ -1,4 +1,5 @@
-//! Marks of messages through a node, over what one would do by hand; and over bits that are stored with each message.
+//! Marks messages through a node, over what a service would do by hand; and over bits that are stored with
+//! each message.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -21,10 +22,10 @@ use crate::{
 
 /// Callers that mark at the same time.
 const CALLERS: usize = 64;
-/// Marks of one command of the bare side.
+/// Marks in one command on the bare side.
 const TOGETHER: usize = 250;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&RECEIPT_MARK_500, &RECEIPT_MARK_500_BITS]) {
         Box::pin(opened(plan, results)).await?;
@@ -39,7 +40,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(stage) = ReaderStage::start(plan, "receipt_opened").await? else { return Ok(()) };
     let (members, messages, calls): (i64, usize, usize) = plan.size((200, 500, 60), (10, 20, 3));
-    // Each member but the owner marks each group once, in one of both rows.
+    // Each member but the owner marks each group once, in one row or the other.
     let groups = (2 * plan.rounds * calls).div_ceil(usize::try_from(members - 1)?);
     let (groups, channel) = (i64::try_from(groups)?, stage.channel());
     fill_up_to(channel.clone(), members).await?;
@@ -70,7 +71,7 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Marks a second of many callers in many groups.
+/// Marks a second by many callers in many groups.
 async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(stage) = ReaderStage::start(plan, "receipt_marks").await? else { return Ok(()) };
     let (groups, steps): (i64, i64) = plan.size((200, 20), (10, 2));
@@ -78,7 +79,7 @@ async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     fill_up_to(channel.clone(), groups).await?;
     let messages = usize::try_from(steps * i64::try_from(plan.rounds)?)?;
     for group in 1..=groups {
-        // User 1 talks in all of them.
+        // User 1 talks in all groups.
         let users = if group == 1 { vec![1] } else { vec![group, 1] };
         make_group(&channel, group, &users).await?;
     }
@@ -110,7 +111,7 @@ async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Sends so many messages to a group. Returns the number of the last one.
+/// Sends so many messages to a group. Returns the last message's number.
 async fn fill_group(channel: &Channel, group: i64, messages: usize) -> Result<i64> {
     let log = format!("g{group}");
     fill_through(channel.clone(), std::slice::from_ref(&log), messages - 1).await?;
@@ -123,7 +124,7 @@ async fn mark(channel: &Channel, user_id: i64, group: i64, up_to: i64) -> Result
     let conversation_id = format!("g{group}");
     let request = MarkReadRequest { user_id, conversation_id, up_to, ..MarkReadRequest::default() };
     let answer = MessageServiceClient::new(channel.clone()).mark_read(request).await?.into_inner();
-    // Another mark of the user, or a message of its own, may have gone further.
+    // Another mark by the user, or its own message, may have gone further.
     anyhow::ensure!(answer.read_seq >= up_to, "user {user_id} has read up to {}", answer.read_seq);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Receipts of a node whose copies are in memory, over reads of as many bytes from Redis.
+//! Receipts from a node whose copies are in memory, over reads of as many bytes from Redis.
 
 use std::{hint::black_box, time::Duration};
 
@@ -37,14 +37,14 @@ use crate::{
 };
 
 const GROUP: i64 = 9;
-/// Messages of one screen.
+/// Messages on one screen.
 const SCREEN: usize = 50;
-/// Members of a block of read marks, of eight bytes each, as a copy in Redis would have them.
+/// Members in a block of read marks, eight bytes each, as a copy in Redis would have them.
 const BLOCK: i64 = 1_024;
 /// Reading a large group for the first time may take longer than a call may otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
     let screens = async { ReceiptStage::start(url, 200).await?.screens(plan).await };
@@ -54,11 +54,11 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&RECEIPT_100K, Box::pin(receipts)).await
 }
 
-/// A node in this process with a group of which every second member has read all, and the bytes that copies of its read marks would
-/// have in Redis.
+/// A node in this process with a group in which every second member has read all, and the bytes that copies
+/// of its read marks would have in Redis.
 struct ReceiptStage {
     edge: Edge,
-    /// The numbers of the last messages.
+    /// The last messages' numbers.
     seqs: Vec<i64>,
     members: i64,
     blocks: Vec<String>,
@@ -98,7 +98,7 @@ impl ReceiptStage {
         Ok(())
     }
 
-    /// Microseconds of the receipts of a screen, and of a GET of what the members have read.
+    /// Microseconds for the receipts on a screen, and for a GET of what the members have read.
     async fn screens(self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let request = BatchGetReceiptsRequest {
             conversation_id: format!("g{GROUP}"),
@@ -120,7 +120,7 @@ impl ReceiptStage {
         self.measure(plan, plan.size(2_000, 20), call).await
     }
 
-    /// The same of one receipt.
+    /// Like `screens`, but for one receipt.
     async fn receipts(self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let request = GetReceiptRequest {
             conversation_id: format!("g{GROUP}"),
@@ -178,7 +178,7 @@ async fn add_members(stores: &Stores, users: &[UserId]) -> Result<()> {
     Ok(())
 }
 
-/// Sends a screen of messages: their numbers.
+/// Sends a screen with messages. Returns their numbers.
 async fn send(edge: &Edge) -> Result<Vec<i64>> {
     let message = SendMessageRequest {
         to: Some(To::GroupId(GROUP)),
@@ -191,7 +191,7 @@ async fn send(edge: &Edge) -> Result<Vec<i64>> {
     Ok((first..first + i64::try_from(SCREEN)?).collect())
 }
 
-/// Every second one has read up to this number: as the queue of marks writes it.
+/// Marks every second member as having read up to this number, as the mark queue writes it.
 async fn mark(stores: &Stores, users: &[UserId], seq: i64) -> Result<()> {
     let mark = |user: &UserId| {
         let conversation = format!("g{GROUP}").parse()?;

@@ -1,4 +1,4 @@
-//! A node of a cluster, and clients of the same servers.
+//! A cluster node, and clients for the same servers.
 
 use anyhow::{Context as _, Result};
 use kith_store_cluster::MongoOptions;
@@ -10,7 +10,6 @@ use crate::{
     rows::relations::{Keyspace, NodeProcess},
 };
 
-/// Both sides.
 pub(super) struct ReaderStage {
     pub(super) raw: RawMarks,
     node: NodeProcess,

@@ -12,12 +12,12 @@ use crate::{
     rows::latency::Latency,
 };
 
-/// Messages at one tick, and how many of these there are a second: 300 messages a second.
+/// Messages at one tick, and how many ticks there are a second: 300 messages a second.
 const AT_A_TICK: usize = 3;
 const TICK: Duration = Duration::from_millis(10);
 
-/// Microseconds of all but the slowest hundredth: from the answer to the sender to the delivery to the other user, and from the
-/// call of PUBLISH to the subscriber.
+/// The microseconds that 99 of 100 deliveries do not exceed: from the answer to the sender to the delivery to
+/// the other user, and from calling PUBLISH to the subscriber.
 pub(super) async fn measure(
     plan: &Plan,
     stage: &ReceiveStage,
@@ -53,7 +53,7 @@ async fn delivered(stage: &ReceiveStage, receivers: &Arc<Receivers>, ticks: usiz
         .iter()
         .map(|sent| {
             let arrived = arrivals.get(&(sent.to, sent.seq)).context("a message did not come")?;
-            // It may come before the answer does.
+            // The message may arrive before the answer.
             Ok(nanos(arrived.saturating_duration_since(sent.answered)) / 1e3)
         })
         .collect()

@@ -1,5 +1,5 @@
-//! One message to a group of a hundred thousand, a tenth of whom receive, on two nodes; over bare servers that send the same to
-//! as many streams.
+//! Sends a message to a group with a hundred thousand members on two nodes, a tenth of whom receive; over
+//! bare servers that send the same to as many streams.
 
 use std::{
     sync::{
@@ -62,16 +62,16 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// What some messages took.
+/// The cost of delivering some messages.
 #[derive(Clone, Copy, Debug)]
 struct DeliveryCost {
-    /// Until the last stream had one; in the middle.
+    /// Median time until the last stream has received a message.
     seconds: f64,
-    /// Of the servers, for one delivery.
+    /// The servers' processor time for one delivery.
     cpu_micros: f64,
 }
 
-/// Sends some messages, each after the one before has reached all streams.
+/// Sends some messages, each after the previous message has reached all streams.
 async fn measure(
     plan: &Plan,
     servers: &[&ServerProcess; 2],
@@ -104,7 +104,7 @@ async fn deliver_all(bare: &BareServers, response: &ReceiveResponse) -> Result<(
     Ok(())
 }
 
-/// Half of the streams on each node.
+/// Opens half the streams on each node.
 async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
     let mut streams = Vec::new();
     let channels: [Vec<Channel>; 2] =
@@ -117,7 +117,7 @@ async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<Rece
     Ok(streams)
 }
 
-/// What came over many streams.
+/// Counts the messages on many streams.
 #[derive(Debug, Default)]
 struct StreamReaders {
     messages: AtomicUsize,
@@ -131,7 +131,7 @@ struct StreamReaders {
 type StreamEnd = Result<Option<ReceiveResponse>, Status>;
 
 impl StreamReaders {
-    /// Counts messages of these streams.
+    /// Counts messages on these streams.
     fn read_all(self: &Arc<Self>, streams: Vec<Streaming<ReceiveResponse>>) {
         for mut stream in streams {
             let this = Arc::clone(self);
@@ -144,7 +144,7 @@ impl StreamReaders {
                         this.live.fetch_add(1, Ordering::SeqCst);
                     }
                     if response.deliveries.iter().any(|delivery| is_message(&delivery.what)) {
-                        // One is enough: the baseline sends the same.
+                        // One response is enough: the baseline sends the same.
                         if this.messages.fetch_add(1, Ordering::SeqCst) == 0 {
                             *this.last.lock() = Some(response.clone());
                         }

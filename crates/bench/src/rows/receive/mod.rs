@@ -1,5 +1,5 @@
-//! Streams of Receive: what ten thousand of them take of a node, how fast messages reach them, and how they resume after the
-//! node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
+//! Measures Receive streams: what ten thousand streams cost a node, how fast messages reach them, and how
+//! they resume after the node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
 
 mod deliver;
 mod group;
@@ -27,10 +27,10 @@ use crate::{
     results::Results,
 };
 
-/// Most connections to Redis that all streams of a node share.
+/// The most connections to Redis that all streams on a node share.
 const CONNECTIONS_MAX: usize = 4;
 
-/// Runs what is asked for; nothing where there are no servers.
+/// Runs the requested rows. Without servers, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants_any(&[&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99])
         && let Some(mut stage) = ReceiveStage::start(plan, "receive", plan.size(10_000, 60)).await?
@@ -66,7 +66,7 @@ async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_
     receivers.ensure_complete().await
 }
 
-/// KiB that a bare tonic server takes for each of so many streams.
+/// KiB that a bare tonic server takes for each of `streams` streams.
 async fn bare_memory(bare: &BareServers, streams: i64) -> Result<f64> {
     let before = usage::resident_mib(bare.servers[0].id())?;
     let _open = bare.open(streams).await?;

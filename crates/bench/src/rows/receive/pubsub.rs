@@ -17,7 +17,7 @@ use tokio::{
 use crate::ratio::nanos;
 
 const CHANNEL: &str = "raw:wake";
-/// Bytes of a message, as a wake with one message of 200 bytes has them.
+/// Bytes in a message, as a wake with one message with 200 bytes has them.
 const BYTES: usize = 300;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -58,7 +58,7 @@ impl PubSub {
     }
 }
 
-/// When each of so many messages arrived.
+/// When each of `count` messages arrived.
 async fn arrivals(mut messages: Receiver<Message>, count: usize) -> Result<Vec<Instant>> {
     let (mut arrivals, mut left) = (vec![Instant::now(); count], count);
     while left > 0 {

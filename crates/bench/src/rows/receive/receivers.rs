@@ -1,4 +1,4 @@
-//! Users that receive. Each pair of neighbours, 1 and 2, 3 and 4, has a direct conversation of its own.
+//! Users that receive. Each pair of neighbours, 1 and 2, 3 and 4, has its own direct conversation.
 
 use std::{
     collections::HashMap,
@@ -27,11 +27,11 @@ use crate::rows::messages::text;
 /// Streams that are opened at one time in the beginning.
 const OPENED: usize = 64;
 const POLL: Duration = Duration::from_millis(20);
-/// The longest pause of a client before it opens its stream again, as client libraries spread them.
+/// The longest pause before a client opens its stream again, as client libraries spread them.
 const SPREAD_MS: u64 = 2_000;
 
-/// Users with a stream each. Each checks that it gets the messages of its conversation in their order, each once and without gaps;
-/// the first that does not ends the run.
+/// Users with a stream each. Each checks that it gets the messages of its conversation in their order, each
+/// once and without gaps; the first that does not ends the run.
 pub(super) struct Receivers {
     shared: Arc<Shared>,
     /// How long it took to open all streams.
@@ -43,21 +43,21 @@ pub(super) struct Receivers {
 /// A message that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentMessage {
-    /// The second user of the pair.
+    /// The pair's second user.
     pub(super) to: i64,
     pub(super) seq: i64,
     /// When its sender had the answer.
     pub(super) answered: Instant,
 }
 
-/// What all receivers share.
+/// The state that all receivers share.
 #[derive(Debug)]
 struct Shared {
-    /// The connections of the node that is to be used.
+    /// The connections to the node that is to be used.
     connections: Mutex<Arc<Vec<Channel>>>,
     /// Streams that have reported that they are live since the connections were changed.
     live: AtomicUsize,
-    /// When messages came, by the second user of the pair and the number; `None`: that is not measured now.
+    /// When messages came, by the pair's second user and the number; `None`: arrivals are not measured now.
     arrivals: Mutex<Option<HashMap<(i64, i64), Instant>>>,
     /// How many messages were sent to each pair, by its second user.
     sent: Mutex<HashMap<i64, i64>>,
@@ -131,7 +131,7 @@ impl Receivers {
         *self.shared.arrivals.lock() = Some(HashMap::new());
     }
 
-    /// When the messages came to the second user of each pair, by that user and the number.
+    /// When the messages came to each pair's second user, by that user and the number.
     pub(super) fn arrivals(&self) -> HashMap<(i64, i64), Instant> {
         self.shared.arrivals.lock().take().unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl Receivers {
     }
 
     /// # Errors
-    /// What a receiver found.
+    /// Fails if any receiver has ended.
     fn ensure_no_error(&self) -> Result<()> {
         match self.tasks.lock().try_join_next() {
             Some(ended) => ended?.and_then(|()| anyhow::bail!("a receiver has ended")),
@@ -166,7 +166,6 @@ impl Receivers {
     }
 }
 
-/// One user.
 struct Receiver {
     user: i64,
     /// The highest number that it has.

@@ -1,4 +1,4 @@
-//! All streams of a node resume on another one when their node is killed, while messages are sent.
+//! Kills a node while messages are sent; all its streams resume on another node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,18 +18,20 @@ use crate::{
     rows::latency::Latency,
 };
 
-/// Between two messages, and between two other calls.
+/// The pause between two messages, and between two other calls.
 const SENT_EVERY: Duration = Duration::from_millis(10);
 const CALLED_EVERY: Duration = Duration::from_millis(5);
 /// How long other calls are measured before.
 const CALM: Duration = Duration::from_secs(5);
 
-/// What one death showed.
+/// The times after one death.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResumeTimes {
-    /// From the death until all streams were live again; the baseline is how long it took to open them one after the other.
+    /// From the death until all streams were live again; the baseline is how long it took to open them in
+    /// sequence.
     pub(super) seconds: Pair<f64>,
-    /// Milliseconds of all but the slowest hundredth of other calls to the node that took over: in calm, and during it.
+    /// The milliseconds that 99 of 100 other calls to the node that took over do not exceed: in calm, and
+    /// during it.
     pub(super) others_ms: Pair<f64>,
 }
 
@@ -95,7 +97,7 @@ fn sends(
     })
 }
 
-/// Milliseconds of reads of a user, until `ended` is true.
+/// Milliseconds to read a user, until `ended` is true.
 fn calls(channel: Channel, ended: watch::Receiver<bool>) -> JoinHandle<Result<Vec<f64>>> {
     tokio::spawn(async move {
         let (mut client, mut clock) = (UserServiceClient::new(channel), interval(CALLED_EVERY));

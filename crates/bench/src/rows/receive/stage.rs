@@ -26,7 +26,7 @@ impl ReceiveStage {
     /// Two nodes with the users up to an id. `None` where the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
-        // One of its own: its connections are counted.
+        // A separate Redis: its connections are counted.
         let redis = RedisServer::start(&[]).await?;
         let mut nodes = Vec::new();
         for _ in 0..2 {
@@ -36,12 +36,12 @@ impl ReceiveStage {
         Ok(Some(Self { nodes, users, keyspace, redis }))
     }
 
-    /// A client of a node, over a connection without streams.
+    /// A client for a node, over a connection without streams.
     pub(super) fn client(&self, node: usize) -> ReceiverClient {
         MessageServiceClient::new(self.nodes[node].channel.clone())
     }
 
-    /// The connections of a node for so many streams.
+    /// Connections to a node for `streams` streams.
     pub(super) async fn connections(&self, node: usize, streams: i64) -> Result<Vec<Channel>> {
         connections(&self.nodes[node].served, streams).await
     }
@@ -61,7 +61,7 @@ impl ReceiveStage {
     }
 }
 
-/// Servers that only send what they are given.
+/// Servers that only send what they get.
 pub(super) struct BareServers {
     pub(super) servers: Vec<ServerProcess>,
 }
@@ -71,7 +71,7 @@ impl BareServers {
         Ok(Self { servers: (0..servers).map(|_| ServerProcess::echo(None)).collect::<Result<_>>()? })
     }
 
-    /// So many streams in all, as many to each server.
+    /// Opens `streams` streams in all, as many to each server.
     pub(super) async fn open(&self, streams: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
         let mut open = Vec::new();
         let each = streams / i64::try_from(self.servers.len())?;

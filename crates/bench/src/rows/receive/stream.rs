@@ -12,11 +12,11 @@ use tonic_prost::ProstCodec;
 
 use crate::{echo, served::ServerProcess};
 
-/// Streams of one connection; a node allows 200 calls.
+/// Streams on one connection; a node allows 200 calls.
 const STREAMS: usize = 150;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connections to one server, enough for so many streams.
+/// Opens enough connections to one server for `streams` streams.
 pub(super) async fn connections(server: &ServerProcess, streams: i64) -> Result<Vec<Channel>> {
     let mut channels = Vec::new();
     for _ in 0..usize::try_from(streams)?.div_ceil(STREAMS) {
@@ -25,8 +25,8 @@ pub(super) async fn connections(server: &ServerProcess, streams: i64) -> Result<
     Ok(channels)
 }
 
-/// Waits until `check` succeeds, and looks again after each `pause`. Returns its last error if it does not within 60 s; ends at once
-/// with an error of `ensure_well`.
+/// Waits until `check` succeeds, and looks again after each `pause`. Returns its last error if it does not
+/// within 60 s; ends at once with an error of `ensure_well`.
 pub(super) async fn until(
     pause: Duration,
     ensure_well: impl Fn() -> Result<()>,
@@ -42,12 +42,12 @@ pub(super) async fn until(
     }
 }
 
-/// The connection of a user.
+/// The connection that a user uses.
 pub(super) fn of_user(channels: &[Channel], user: i64) -> Channel {
     channels[usize::try_from(user).unwrap_or_default() % channels.len()].clone()
 }
 
-/// Opens a stream of a node.
+/// Opens a stream to a node.
 pub(super) async fn receive(
     channel: Channel,
     request: ReceiveRequest,
@@ -55,7 +55,7 @@ pub(super) async fn receive(
     Ok(MessageServiceClient::new(channel).receive(request).await?.into_inner())
 }
 
-/// Opens a stream of a bare server.
+/// Opens a stream to a bare server.
 pub(super) async fn receive_bare(channel: Channel) -> Result<Streaming<ReceiveResponse>> {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await?;
@@ -64,7 +64,7 @@ pub(super) async fn receive_bare(channel: Channel) -> Result<Streaming<ReceiveRe
     Ok(grpc.server_streaming(Request::new(ReceiveRequest::default()), path, codec).await?.into_inner())
 }
 
-/// Has a bare server send this to all of its streams.
+/// Has a bare server send this to all its streams.
 pub(super) async fn deliver_bare(channel: Channel, response: ReceiveResponse) -> Result<()> {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await?;

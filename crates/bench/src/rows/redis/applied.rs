@@ -1,4 +1,5 @@
-//! The exact time at which a node has applied what it received. A task that waits for it would be woken later.
+//! The exact time at which a node has applied what it received. A task that waits for it would be woken
+//! later.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ pub(super) struct TrackedShared {
     applied: Arc<Mutex<Instant>>,
 }
 
-/// The frames of one subscription.
+/// The frames on one subscription.
 #[derive(Debug)]
 struct TrackedFrames {
     frames: Box<dyn Frames>,
-    /// Whether an entry was given that was not applied when the next news were last asked for.
+    /// Whether the last returned news was an entry. The node has applied it when it asks for the next news.
     given: bool,
     applied: Arc<Mutex<Instant>>,
 }
@@ -31,7 +32,7 @@ impl TrackedShared {
         Self { shared: Arc::clone(shared), applied: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// When the node asked for news after the last entry: it had applied that.
+    /// When the node asked for news after the last entry: it had applied the entry then.
     pub(super) fn applied(&self) -> Instant {
         *self.applied.lock()
     }

@@ -21,10 +21,11 @@ use super::{
 };
 use crate::rows::memory::SameValueLoader;
 
-/// Keys of one call.
+/// Keys in one call.
 pub(super) const BATCH: usize = 100;
 
-/// A node with an empty memory, records in Redis that another left there, and a client that reads the same bytes.
+/// A node with an empty memory, records in Redis that another left there, and a client that reads the same
+/// bytes.
 pub(super) struct FilledRedis<V> {
     pub(super) raw: RawRedis,
     site: Site,
@@ -35,7 +36,7 @@ pub(super) struct FilledRedis<V> {
 }
 
 impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
-    /// So many records, all the same, of the namespace with this policy.
+    /// Fills the namespace in this policy with `records` identical records.
     pub(super) async fn new(
         url: &str,
         records: i64,
@@ -63,7 +64,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         Ok(Self { raw, site, cache, namespace: policy.name, next: AtomicI64::new(1) })
     }
 
-    /// So many records that were not read yet.
+    /// Takes `count` records that were not read yet.
     pub(super) fn take(&self, count: i64) -> Vec<i64> {
         let first = self.next.fetch_add(count, Ordering::Relaxed);
         (first..first + count).collect()
@@ -76,7 +77,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         Ok(black_box(entry).value)
     }
 
-    /// The same of some at once.
+    /// Like `hit`, but for several records in one call.
     pub(super) async fn hits(&self, keys: &[i64]) -> Result<()> {
         for entry in black_box(self.cache.get_many(keys, &Consistency::Cached).await) {
             let entry = entry?.context("a record is missing")?;
@@ -85,7 +86,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         Ok(())
     }
 
-    /// The name of a record in Redis.
+    /// A record's name in Redis.
     pub(super) fn key(&self, key: i64) -> String {
         format!("{{{}}}:{}", self.raw.tag, address(self.site.node().epoch(), self.namespace, &key))
     }

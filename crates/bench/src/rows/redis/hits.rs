@@ -1,4 +1,4 @@
-//! What Redis answers.
+//! Measures answers from Redis.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     }
     let (reads, batches) = (plan.size(2_000, 100), plan.size(20, 2));
     let rounds = i64::try_from(plan.rounds)?;
-    // Each side of every round reads others.
+    // Each side in every round reads other records.
     let users = 2 * rounds * (reads + batches * i64::try_from(BATCH)?);
     let policy = Policy::new("user", User::weight);
     let stage = FilledRedis::new(url, users, policy, people::user(1)?, RecordCodec::USER).await?;
@@ -39,8 +39,8 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     results.row(&REDIS_100, interleave(plan.rounds, many)).await
 }
 
-/// Reads keys that were not read before, so many at a time, on a worker of the runtime as calls to a node are. What was
-/// read by hand is held to the end, as memory holds it.
+/// Reads keys that were not read before, `batch` at a time, on a runtime worker as calls to a node are. The
+/// results read by hand are held to the end, as memory holds them.
 async fn time(stage: &Arc<FilledRedis<User>>, side: Side, keys: i64, batch: usize) -> Result<Latency> {
     let (stage, keys) = (Arc::clone(stage), stage.take(keys));
     let timing = tokio::spawn(async move {

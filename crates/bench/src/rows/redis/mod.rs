@@ -1,4 +1,4 @@
-//! The tier that nodes share over the client of Redis.
+//! The tier that nodes share over the Redis client.
 
 mod applied;
 mod filled;
@@ -17,7 +17,7 @@ use crate::{claims::Plan, results::Results};
 pub(super) use raw::RawRedis;
 pub(super) use site::Site;
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
     hits::rows(plan, url, results).await?;

@@ -36,13 +36,13 @@ use crate::{
     rows::latency::Latency,
 };
 
-/// Longest wait for anything to be seen.
+/// The longest time to wait for a change to be visible.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The record that is written, and one that never is.
+/// The record that is written, and a record that never is.
 const WRITTEN: i64 = 1;
 const QUIET: i64 = 2;
 
-/// The store: one user under every key, of the version that was committed last.
+/// The store: one user under every key, with the version that was committed last.
 #[derive(Debug)]
 struct CurrentUser {
     user: Arc<User>,
@@ -65,7 +65,7 @@ impl Loader<i64, User> for CurrentUser {
     }
 }
 
-/// Two nodes, and the two ends of a bare channel.
+/// Two nodes, and a bare channel's two ends.
 struct PublishStage {
     one: Site,
     two: Site,
@@ -91,7 +91,7 @@ impl PublishStage {
         let raw = RawRedis::connect(url, &cluster.tag()).await?;
         let subscriber = RawRedis::connect(url, &cluster.tag()).await?;
         subscriber.client.subscribe(subscriber.channel()).await?;
-        // Its answer comes after the subscription.
+        // Its answer comes after the subscription is active.
         subscriber.ask_for_nothing(1).await?;
         let bytes = RecordCodec::USER.encode(&people::user(1)?);
         let copy = Cell::value(1, Version::new(1), bytes).to_bytes();
@@ -141,12 +141,12 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     results.row(&NEW_READ, Box::pin(read)).await
 }
 
-/// Runs on a worker of the runtime, as calls to a node do.
+/// Runs on a runtime worker, as calls to a node do.
 async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) -> Result<Latency> {
     tokio::spawn(times).await?
 }
 
-/// From publishing to receiving, and, if asked for, one GET after it.
+/// From publishing to receiving, and on request one GET after it.
 async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
     let mut messages = stage.subscriber.client.message_rx();
     let mut taken = Vec::with_capacity(times);
@@ -168,8 +168,8 @@ async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -
     Ok(Latency::of(taken))
 }
 
-/// From the commit on one node to the memory of the other without the old value: until the second node, which has
-/// applied the change, asks for the next one.
+/// From the commit on one node until the other node's memory has dropped the old value: until the second
+/// node, which has applied the change, asks for the next change.
 async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
@@ -193,7 +193,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
     Ok(Latency::of(taken))
 }
 
-/// From the end of the write on one node to the first read of the other that gives its version.
+/// From the write's end on one node to the first read on the other that gives its version.
 async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
@@ -211,14 +211,14 @@ async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     Ok(Latency::of(taken))
 }
 
-/// Returns when both nodes have the record in memory and the second has applied what was published; returns its
-/// version.
+/// Returns when both nodes have the record in memory and the second has applied what was published; returns
+/// its version.
 async fn until_settled(stage: &PublishStage) -> Result<u64> {
     let settled = async {
         let version = stage.store.version.load(Ordering::Acquire);
         stage.at_one.get(&WRITTEN).await?;
         stage.at_two.get(&QUIET).await?;
-        // Memory is filled, and what Redis holds is of this version, so that the next one replaces it.
+        // Memory is filled, and Redis holds this version, so that the next version replaces it.
         while stage.version().await? < version || stage.at_two.peek(&WRITTEN).is_none() {
             yield_now().await;
         }

@@ -1,5 +1,5 @@
-//! What one would write by hand with the client of Redis, with the care that a service needs: every wait has a
-//! bound.
+//! Commands that a service would write by hand with the Redis client, with the care that a service needs:
+//! every wait has a bound.
 
 use std::{fmt::Display, time::Duration};
 
@@ -13,7 +13,7 @@ use kith_cache::remote::{Codec as _, Header};
 use kith_service::write::record_codec::RecordCodec;
 use kith_store::User;
 
-/// What a write does there: the copy, the log, the broadcast.
+/// The commands in a write: the copy, the log, the broadcast.
 const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1], 'PX', 600000) \
     local id = redis.call('XADD', KEYS[2], 'MAXLEN', '~', 100000, '*', 'e', ARGV[2]) \
     redis.call('PUBLISH', ARGV[3], ARGV[2]) return id";
@@ -22,7 +22,7 @@ const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1], 'PX', 600000) \
 const ANSWER: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A client of the raw side.
+/// The raw side's client.
 #[derive(Clone, Debug)]
 pub(in crate::rows) struct RawRedis {
     pub(in crate::rows) client: Client,
@@ -35,7 +35,7 @@ impl RawRedis {
         Self::with_bound(url, tag, ANSWER).await
     }
 
-    /// One that waits for long, for pipelines.
+    /// A client that waits for long, for pipelines.
     pub(in crate::rows) async fn patient(url: &str, tag: &str) -> Result<Self> {
         Self::with_bound(url, tag, PATIENCE).await
     }
@@ -62,7 +62,7 @@ impl RawRedis {
         Ok(Self { client, tag: tag.to_owned(), script })
     }
 
-    /// The name of what the raw side keeps under this id.
+    /// The key that the raw side uses for this id.
     pub(in crate::rows) fn key(&self, id: impl Display) -> String {
         format!("{{{}}}:raw:{id}", self.tag)
     }
@@ -91,7 +91,7 @@ impl RawRedis {
             .await?)
     }
 
-    /// The names of all that it keeps.
+    /// All keys that it keeps.
     pub(in crate::rows) async fn keys(&self) -> Result<Vec<String>> {
         Ok(self.ask("KEYS", [format!("{{{}}}:raw*", self.tag)]).await?.convert()?)
     }
@@ -107,7 +107,7 @@ impl RawRedis {
         Ok(self.client.custom(command, words).await?)
     }
 
-    /// One call of a script that does what a write has to do.
+    /// Runs a script that does what a write has to do.
     pub(super) async fn publish(&self, id: i64, copy: Vec<u8>) -> Result<()> {
         let keys = vec![self.key(id), format!("{{{}}}:raw-log", self.tag)];
         let entry = Bytes::from(vec![7; 64]);
@@ -116,7 +116,7 @@ impl RawRedis {
         Ok(())
     }
 
-    /// The same with one more command, in one pipeline.
+    /// Like `publish`, but with another command, in one pipeline.
     pub(in crate::rows) async fn publish_and(
         &self,
         id: i64,

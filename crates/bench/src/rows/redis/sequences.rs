@@ -1,4 +1,4 @@
-//! Numbers of a sequence over INCR, each over connections of its own.
+//! Sequence numbers over INCR, each over its own connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Callers at the same time.
 const CALLERS: usize = 32;
 
-/// A node that takes blocks from MongoDB, and a client of the same Redis.
+/// A node that takes blocks from MongoDB, and a client for the same Redis.
 struct SequenceStage {
     sequences: Sequences,
     name: SequenceName,
@@ -37,7 +37,6 @@ impl SequenceStage {
         Ok(Arc::new(Self { sequences, name: "take".parse()?, raw }))
     }
 
-    /// One number.
     async fn next(&self, side: Side) -> Result<()> {
         let number = match side {
             Side::Baseline => self.raw.client.incr(format!("{{{}}}:raw:take", self.raw.tag)).await?,
@@ -51,7 +50,7 @@ impl SequenceStage {
     }
 }
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
@@ -83,7 +82,7 @@ async fn measure(
     Ok(())
 }
 
-/// Takes numbers one after the other, on a worker of the runtime as calls to a node are.
+/// Takes numbers sequentially, on a runtime worker as calls to a node are.
 async fn one_caller(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<Latency> {
     let stage = Arc::clone(stage);
     let timing = tokio::spawn(async move {
@@ -98,7 +97,7 @@ async fn one_caller(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Res
     timing.await?
 }
 
-/// What many callers saw.
+/// The results from many callers.
 #[derive(Clone, Copy, Debug)]
 struct CallersSeen {
     numbers_a_second: f64,

@@ -1,4 +1,4 @@
-//! Nodes of one cluster, under a prefix of the run's own.
+//! Nodes in one cluster, under a prefix that belongs to the run.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use tokio::{task::yield_now, time::Instant};
 use super::applied::TrackedShared;
 use crate::cache_node::{CacheNode, Store};
 
-/// A node among others, of which is known when it has applied something. It ends with the value.
+/// A node among others that reports when it has applied something. It ends with the value.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(super) cached: CacheNode,
@@ -29,12 +29,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The node.
+    /// The node itself.
     pub(crate) const fn node(&self) -> &Node {
         &self.cached.node
     }
 
-    /// What its namespaces share.
+    /// The state that its namespaces share.
     pub(crate) const fn sharing(&self) -> &Sharing {
         &self.cached.sharing
     }
@@ -51,7 +51,7 @@ impl Site {
     }
 }
 
-/// A cluster: a prefix of the run's own in a Redis.
+/// A cluster: a prefix in Redis that belongs to the run.
 #[derive(Debug)]
 pub(super) struct BenchCluster {
     pub(super) url: String,
@@ -66,7 +66,7 @@ impl BenchCluster {
         Self { url: url.to_owned(), prefix, epochs: Store::new(Duration::ZERO, 1), sites: AtomicU64::new(1) }
     }
 
-    /// What keys have between their braces.
+    /// The text that keys have between their braces.
     pub(super) fn tag(&self) -> String {
         self.options().tag()
     }
@@ -75,7 +75,7 @@ impl BenchCluster {
         RedisOptions { url: self.url.clone(), prefix: self.prefix.clone(), ..RedisOptions::default() }
     }
 
-    /// One more node, which trusts its memory.
+    /// Adds a node that trusts its memory.
     pub(super) async fn site(&self) -> Result<Site> {
         let shared: Arc<dyn SharedBackend> = RedisShared::connect(self.options()).await?;
         let tracked = Arc::new(TrackedShared::new(&shared));

@@ -1,4 +1,4 @@
-//! What goes to MongoDB through the tier that nodes share.
+//! Measures what goes to MongoDB through the tier that nodes share.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 use kith_service::write::record_codec::RecordCodec;
 
-/// Cache-aside over bare clients of Redis and MongoDB.
+/// Cache-aside over bare Redis and MongoDB clients.
 struct BareCacheAside {
     users: Arc<RawUsers>,
     redis: RawRedis,
@@ -53,7 +53,7 @@ impl Updates for BareCacheAside {
     }
 }
 
-/// Runs what is asked for; nothing where there is no MongoDB.
+/// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let is_asked = plan.wants_any(&[&MISS, &WRITE_PUBLISHED]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };

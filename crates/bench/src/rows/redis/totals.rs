@@ -1,5 +1,5 @@
-//! What a reader has read of its notices, from its record in Redis, over a GET of the same bytes; and the common script over bitmaps
-//! with a key for each notice.
+//! Counts a reader's read notices from its record in Redis, over a GET of the same bytes; and the common
+//! script over bitmaps with a key for each notice.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -25,19 +25,19 @@ use crate::{
     rows::latency::compare_medians,
 };
 
-/// Readers of each notice, whose bits the script's bitmaps have.
+/// Readers for each notice; the script's bitmaps have their bits.
 const READERS: u32 = 100_000;
-/// Keys other than those of the notices.
+/// How many other keys there are.
 const OTHERS: usize = 1_000;
 const READER: i64 = 7;
-/// The published way: finds the keys of all notices, and looks at the bit of one reader in each of them.
+/// The published way: finds the keys for all notices, and looks at one reader's bit in each.
 const SCRIPT: &str = "local keys = redis.call('KEYS', ARGV[1]) local read = 0 \
     for _, value in ipairs(redis.call('MGET', unpack(keys))) do \
       local byte = string.byte(value, math.floor(ARGV[2] / 8) + 1) or 0 \
       if bit.band(byte, bit.rshift(128, ARGV[2] % 8)) ~= 0 then read = read + 1 end \
     end return {#keys, read}";
 
-/// Runs what is asked for; nothing where there is no Redis.
+/// Runs the requested rows. Without Redis, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let sizes: [(&Claim, &Claim, u32); 3] = [
         (&NOTICE_TOTALS_10, &NOTICE_TOTALS_10_SCRIPT, 10),
@@ -46,7 +46,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     ];
     for (totals, script, notices) in sizes {
         if plan.wants_any(&[totals, script]) {
-            // One of its own: the script looks at the names of all keys.
+            // A separate Redis: the script looks at all key names.
             let redis = RedisServer::start(&[]).await?;
             let stage = TotalsStage::start(plan, &redis, notices).await?;
             results.row(totals, stage.compare(plan, async |key| stage.get(key).await)).await?;
@@ -56,7 +56,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All sides: an audience in memory, its readers and the bitmaps of its notices in Redis.
+/// All sides: an audience in memory, its readers and its notices' bitmaps in Redis.
 struct TotalsStage {
     audience: Audience,
     readers: Arc<FilledRedis<NoticeReader>>,
@@ -66,10 +66,10 @@ struct TotalsStage {
 }
 
 impl TotalsStage {
-    /// The reader has read half of so many notices.
+    /// Starts with a reader that has read half of `notices` notices.
     async fn start(plan: &Plan, redis: &RedisServer, notices: u32) -> Result<Self> {
         let reads = plan.size(500, 20);
-        // Each side of every round of both rows reads others.
+        // Each side in every round of both rows reads others.
         let records = 4 * i64::try_from(plan.rounds)? * reads;
         let url = redis.uri();
         let policy = Policy::new("notice_reader", NoticeReader::weight);
@@ -85,7 +85,7 @@ impl TotalsStage {
         Ok(this)
     }
 
-    /// Microseconds of the totals, and of what the bare side does.
+    /// Microseconds for the totals, and for the bare side.
     async fn compare(&self, plan: &Plan, bare: impl AsyncFn(i64) -> Result<()>) -> Result<Vec<Pair<f64>>> {
         let mut keys = self.readers.take(2 * i64::try_from(plan.rounds)? * self.reads).into_iter();
         compare_medians(plan.rounds, usize::try_from(self.reads)?, async |side| {
@@ -126,7 +126,7 @@ impl TotalsStage {
     }
 }
 
-/// Of a notice that every second reader has read, the reader among them if the number is even.
+/// The bitmap for a notice that every second reader has read, the reader included if the number is even.
 fn bitmap(notice: u32) -> Vec<u8> {
     let byte = if notice.is_multiple_of(2) { 0x55 } else { 0xAA };
     vec![byte; (READERS / 8) as usize]

@@ -24,18 +24,18 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Targets of one batch.
+/// Targets in one batch.
 const TARGETS: i64 = 50;
-/// Likes.
+/// The permission to like.
 const ASKED: u32 = 4;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&CHECK_PERMISSION_CPU, permissions(plan)).await?;
     results.row(&BATCH_RELATIONS_CPU, relations(plan)).await
 }
 
-/// Of pairs of users of whom one has set the permissions of the other.
+/// Asks about pairs of users. One has set the other's permissions.
 async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = ServerProcess::kith(plan)?;
     let size: i64 = plan.size(10_000, 200);
@@ -50,7 +50,7 @@ async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         })
         .collect();
     let mut client = client(&kith).await?;
-    // Each one, and the one after it.
+    // Creates each user, and the user after it.
     fill_up_to(kith.connect().await?, size + 1).await?;
     for asked in &asked {
         let request = SetPermissionsRequest {
@@ -66,10 +66,10 @@ async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     over_echo(plan, &kith, CHECK_PERMISSION, asked, EchoedAnswers { path: echo::PERMISSION, answers }).await
 }
 
-/// Of users who follow all whom they ask for.
+/// Asks about users who follow all targets that they ask for.
 async fn relations(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = ServerProcess::kith(plan)?;
-    // As many records as of the other row: four of each pair.
+    // As many records as in the other row: four for each pair.
     let users: i64 = plan.size(50, 20);
     let asked: Vec<BatchGetRelationsRequest> = (0..users)
         .map(|user| BatchGetRelationsRequest {
@@ -89,14 +89,14 @@ async fn relations(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     over_echo(plan, &kith, BATCH_GET_RELATIONS, asked, EchoedAnswers { path: echo::RELATIONS, answers }).await
 }
 
-/// What a bare server is sent, and echoes.
+/// The requests that a bare server gets and the answers that it echoes.
 pub(in crate::rows) struct EchoedAnswers<A> {
-    /// The method of the bare server.
+    /// The bare server's method.
     pub(in crate::rows) path: &'static str,
     pub(in crate::rows) answers: Vec<A>,
 }
 
-/// Compares the processor time of a call of a node with that of a bare server that echoes the same answers.
+/// Compares a node's processor time for a call with that of a bare server that echoes the same answers.
 pub(in crate::rows) async fn over_echo<Q, A>(
     plan: &Plan,
     kith: &ServerProcess,
@@ -121,7 +121,7 @@ where
     .await
 }
 
-/// A client of a node, once that serves.
+/// A client for a node, once the node serves.
 async fn client(kith: &ServerProcess) -> Result<RelationServiceClient<Channel>> {
     let client = RelationServiceClient::new(kith.connect().await?);
     let request = CheckPermissionRequest { user_id: 1, target_id: 2, ..Default::default() };

@@ -1,4 +1,5 @@
-//! Whom two users follow, one of them few and the other one very many: what that takes of a node, and of Redis.
+//! Finds whom two users follow, if one follows few users and the other very many: the cost for a node, and
+//! for Redis.
 
 use anyhow::{Context as _, Result, ensure};
 use fred::types::Value;
@@ -20,14 +21,14 @@ use crate::{
     rows::redis::RawRedis,
 };
 
-/// Who follows few.
+/// The user who follows few.
 const FEW: i64 = 1;
-/// Who follows many, all of those whom the other one follows among them.
+/// The user who follows many, including all whom the other user follows.
 const MANY: i64 = 2;
-/// As many as a page may hold.
+/// The most entries that a page may hold.
 const PAGE: i32 = 1_000;
 
-/// Runs what is asked for; nothing where there is no CQL or no Redis.
+/// Runs the requested rows. No row runs unless there is a CQL and a Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(redis) = plan.redis.as_deref() else { return Ok(()) };
     if !plan.wants_any(&[&COMMON_MEMORY, &COMMON_REDIS]) {
@@ -42,7 +43,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         import(&keyspace.stores.follows, &following).await?;
     }
     if !plan.quick {
-        // Else nodes would read what was noted of the import meanwhile, and count.
+        // Otherwise nodes would meanwhile read the notes about the import, and count.
         keyspace.raw.closes_parts(MANY, FollowList::Following, CLOSES_WITHIN).await?;
     }
     let commands = Commands::connect(redis).await?;
@@ -56,17 +57,17 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.add(&COMMON_REDIS, &each(&taken, |taken| taken.command))
 }
 
-/// What something took.
+/// The cost in a node and in Redis.
 #[derive(Clone, Copy, Debug)]
 struct CommonCost {
-    /// Of the node, at most, in MiB.
+    /// The node's peak memory, in MiB.
     memory: f64,
-    /// The longest command of Redis, in milliseconds.
+    /// The longest Redis command, in milliseconds.
     command: f64,
 }
 
 async fn taken(node: &NodeProcess, commands: &Commands, side: Side, few: usize) -> Result<CommonCost> {
-    // What the first call of all takes is no part of it.
+    // The cost of the very first call must not count.
     following(node).await?;
     node.forget().await?;
     usage::forget_peak(node.served.id())?;
@@ -90,7 +91,7 @@ async fn following(node: &NodeProcess) -> Result<usize> {
     .await
 }
 
-/// Reads all users whom both follow; returns how many there are.
+/// Reads all users whom both follow. Returns how many there are.
 async fn common(node: &NodeProcess) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {
@@ -103,7 +104,7 @@ async fn common(node: &NodeProcess) -> Result<usize> {
     .await
 }
 
-/// How long commands of a Redis take, by its own log of slow ones, which is let take in all.
+/// How long Redis commands take, by its slow log, which is made to record all commands.
 struct Commands(RawRedis);
 
 impl Commands {

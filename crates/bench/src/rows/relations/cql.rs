@@ -1,4 +1,4 @@
-//! The store of relations of a cluster, and what one would send by hand with its driver.
+//! A cluster's relation store, and the statements that a service would send by hand with its driver.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ use crate::{
     served::ServerProcess,
 };
 
-/// Shards of what has changed.
+/// Shards in the table of changes.
 const SHARDS: usize = 4;
 /// Batches that are sent at the same time.
 const AT_ONCE: usize = 64;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A keyspace and a database of its own.
+/// A separate keyspace and database.
 pub(in crate::rows) struct Keyspace {
     pub(in crate::rows) stores: Stores,
     pub(in crate::rows) raw: RawFollows,
@@ -52,13 +52,13 @@ impl Keyspace {
         let options = CqlOptions::new([cql], &name);
         let handle = connect(MongoOptions::new(mongodb, &name)).await?.with_relations(options)?;
         let stores = handle.stores();
-        // It may still be connecting.
+        // The client may still be connecting.
         retry(CONNECTED_WITHIN, PAUSE, async || Ok(stores.migrations.migrate().await?)).await?;
         let raw = RawFollows::connect(cql, &name).await?;
         Ok(Some(Self { stores, raw, handle, name }))
     }
 
-    /// The name of both.
+    /// The name that both have.
     pub(in crate::rows) fn name(&self) -> &str {
         &self.name
     }
@@ -82,7 +82,8 @@ impl Keyspace {
     }
 }
 
-/// Measures a row over a keyspace of its own, which is removed afterwards, if the plan wants the row and names servers.
+/// Measures a row over a separate keyspace, which is removed afterwards, if the plan wants the row and names
+/// servers.
 pub(in crate::rows) async fn over_keyspace(
     plan: &Plan,
     results: &mut Results<'_>,
@@ -98,7 +99,7 @@ pub(in crate::rows) async fn over_keyspace(
     results.add(claim, &pairs)
 }
 
-/// A node in a process of its own.
+/// A node in a separate process.
 pub(in crate::rows) struct NodeProcess {
     pub(in crate::rows) channel: Channel,
     pub(in crate::rows) served: ServerProcess,
@@ -112,7 +113,7 @@ impl NodeProcess {
         Ok(())
     }
 
-    /// Reads all friends of a user in the largest pages; returns how many there are.
+    /// Reads all of a user's friends in the largest pages; returns how many there are.
     pub(in crate::rows) async fn friends(&self, user_id: i64) -> Result<usize> {
         let client = RelationServiceClient::new(self.channel.clone());
         all_pages(async |page_token| {
@@ -124,7 +125,7 @@ impl NodeProcess {
     }
 }
 
-/// Reads page after page, each by the token of the one before; returns how many entries they have in all.
+/// Reads page after page, each by the previous page's token; returns how many entries they have in all.
 pub(in crate::rows) async fn all_pages(
     ask: impl AsyncFn(String) -> Result<(usize, String)>,
 ) -> Result<usize> {
@@ -157,7 +158,7 @@ const PARTS: &str = "SELECT opened, counted FROM follow_buckets WHERE owner = ? 
 const ROWS: &str = "SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?";
 const MEMBER: &str = "INSERT INTO members (grp, kind, place, member, live, changed, role) VALUES (?, 0, 0, ?, 1, 1, 1) IF NOT EXISTS";
 
-/// The statements of a follow, by the driver alone.
+/// The statements for a follow, by the driver alone.
 pub(in crate::rows) struct RawFollows {
     pub(in crate::rows) session: Session,
     blocked: PreparedStatement,
@@ -197,7 +198,7 @@ impl RawFollows {
         })
     }
 
-    /// All that a first follow sends: is it blocked, the seat, the batch of four rows, is it blocked.
+    /// Sends all that a first follow sends: is it blocked, the seat, the batch with four rows, is it blocked.
     pub(in crate::rows) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (from, to) = (edge.from.get(), edge.to.get());
         self.session.execute_unpaged(&self.blocked, (to, from)).await?;
@@ -207,7 +208,7 @@ impl RawFollows {
         Ok(())
     }
 
-    /// One logged batch of a row for each side.
+    /// Sends one logged batch with a row for each side.
     pub(in crate::rows) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         self.write([&self.entry, &self.entry], stamp, entries(edge, stamp)).await
     }
@@ -218,7 +219,7 @@ impl RawFollows {
         self.write([&self.brought, &self.entry, &self.entry], stamp, values).await
     }
 
-    /// Rows of changes that name these follows, one for each shard.
+    /// Change rows that name these follows, one row for each shard.
     async fn imported_notes(&self, follows: &[ImportedFollow], stamp: i64) -> Result<()> {
         for (follows, shard) in follows.chunks(follows.len().div_ceil(SHARDS)).zip(0_i32..) {
             let at = stamp / 1000;
@@ -253,8 +254,8 @@ impl RawFollows {
         Ok(())
     }
 
-    /// Writes all rows of these follows as an import of so many at a time leaves them: the three of each follow in one logged
-    /// batch, many at one time, and the notes of the changes.
+    /// Writes all rows for these follows as an import with so many at a time leaves them: the three for each
+    /// follow in one logged batch, many at one time, and the notes about the changes.
     pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow], together: usize) -> Result<()> {
         let stamp = 1_700_000_000_000_000_i64;
         let rows = stream::iter(graph.iter().zip(stamp..))
@@ -266,7 +267,8 @@ impl RawFollows {
         Ok(())
     }
 
-    /// Waits until all parts of a list but the newest one were counted when nothing could be added to them any more.
+    /// Waits until all parts in a list but the newest were counted after nothing could be added to them any
+    /// more.
     pub(in crate::rows) async fn closes_parts(
         &self,
         user: i64,
@@ -294,7 +296,7 @@ impl RawFollows {
         Ok(true)
     }
 
-    /// How many rows the largest part of a list of fans has.
+    /// How many rows the largest part in a list of fans has.
     pub(in crate::rows) async fn largest_part(&self, user: i64) -> Result<i64> {
         let mut largest = 0;
         for bucket in 0.. {
@@ -308,14 +310,14 @@ impl RawFollows {
         Ok(largest)
     }
 
-    /// Puts a member into a group of its own, under the simplest possible condition.
+    /// Puts a member into a separate group, under the simplest possible condition.
     pub(in crate::rows) async fn conditional(&self, group: i64, user: i64) -> Result<()> {
         self.session.execute_unpaged(&self.member, (group, user)).await?;
         Ok(())
     }
 
-    /// Reads both lists of a user, as far as their first buckets contain them; returns how many active entries there
-    /// were.
+    /// Reads both lists of a user, as far as their first buckets contain them; returns how many active
+    /// entries there were.
     pub(in crate::rows) async fn both_lists(&self, user: i64) -> Result<usize> {
         let list = async |list: i32| {
             let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;
@@ -327,7 +329,7 @@ impl RawFollows {
     }
 }
 
-/// The values of both rows of lists.
+/// The values in both list rows.
 fn entries(edge: Edge, stamp: i64) -> (ListEntry, ListEntry) {
     let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
     ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from))

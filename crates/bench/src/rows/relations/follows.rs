@@ -1,4 +1,4 @@
-//! Follows in CQL: one over its bare statements, and a celebrity's over those of many users.
+//! Follows in CQL: one follow over its bare statements, and a celebrity's follows over those by many users.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::{
 const KEPT: Duration = Duration::from_secs(3600);
 /// Callers that follow at the same time.
 const CALLERS: usize = 64;
-/// Users over whom the same follows are spread.
+/// How many users the same follows are spread over.
 const SPREAD: i64 = 1_000;
 /// How long counts may take to be exact.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Runs what is asked for; nothing where there is no CQL.
+/// Runs the requested rows. Without CQL, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     for (claim, two_rows) in [(&FOLLOW_CQL, false), (&FOLLOW_TWO_ROWS_CQL, true)] {
         let follows = async |keyspace: &Keyspace| one_by_one(plan, keyspace, two_rows).await;
@@ -32,7 +32,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     over_keyspace(plan, results, &CELEBRITY_CQL, async |keyspace| celebrity(plan, keyspace).await).await
 }
 
-/// Microseconds of a follow, one after the other, each of new users.
+/// Microseconds for a follow. The follows are sequential, each between new users.
 async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<Vec<Pair<f64>>> {
     let (pieces, follows) = plan.size((20, 50), (1, 5));
     let mut next = 1;
@@ -52,7 +52,7 @@ async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<
     .await
 }
 
-/// Follows a second: of a thousand users, and of one. Counts must be exact after quiet.
+/// Follows a second by a thousand users, and by one user. Counts must be exact after quiet.
 async fn celebrity(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let follows: i64 = plan.size(10_000, 100);
     let (mut next, mut of_one) = (10_000_000, 0);

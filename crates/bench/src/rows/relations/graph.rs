@@ -1,4 +1,4 @@
-//! Graphs of follows to measure with: the same ones in every run.
+//! Graphs of follows to measure with: every run has the same graphs.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,15 +7,15 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, FollowStore, ImportedFollow, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
-/// Follows of one call of an import, as many as one message may hold.
+/// Follows in one import call, as many as one message may hold.
 pub(super) const CHUNK: usize = 500;
-/// Calls of an import that run at the same time.
+/// Import calls that run at the same time.
 pub(super) const AT_ONCE: usize = 8;
 /// Since when all follow.
 pub(super) const SINCE: Timestamp = Timestamp(1_600_000_000_000);
 
-/// So many different follows between as many users, by the recursive matrix of Graph500: a few have most of the fans.
-/// Quadrants of 0.57, 0.19, 0.19 and 0.05 (Graph500 specification 3.0).
+/// Makes `follows` different follows between `users` users, by the recursive matrix of Graph500: a few have
+/// most fans. Quadrants of 0.57, 0.19, 0.19 and 0.05 (Graph500 specification 3.0).
 pub(super) fn rmat(follows: usize, users: i64) -> Vec<ImportedFollow> {
     let mut random = StdRng::seed_from_u64(500);
     let levels = 64 - (users - 1).leading_zeros();
@@ -37,7 +37,7 @@ pub(super) fn rmat(follows: usize, users: i64) -> Vec<ImportedFollow> {
     graph
 }
 
-/// A cell of the matrix.
+/// A cell in the matrix.
 fn cell(random: &mut StdRng, levels: u32) -> (i64, i64) {
     let (mut from, mut to) = (0, 0);
     for _ in 0..levels {
@@ -53,7 +53,7 @@ fn cell(random: &mut StdRng, levels: u32) -> (i64, i64) {
     (from, to)
 }
 
-/// The follows of the users `fans` of one user.
+/// The follows from the users `fans` to one user.
 pub(super) fn star(center: i64, fans: impl Iterator<Item = i64>) -> Result<Vec<ImportedFollow>> {
     let center = UserId::new(center)?;
     let fan = |fan| Ok(ImportedFollow { edge: Edge::new(UserId::new(fan)?, center)?, since: SINCE });

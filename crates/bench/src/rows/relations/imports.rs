@@ -16,12 +16,12 @@ use crate::{
     results::Results,
 };
 
-/// Rounds of other rows for one of these: a million follows take minutes.
+/// The most rounds: a million follows take minutes.
 const ROUNDS: usize = 5;
 /// Follows and places that are compared in one step.
 const STEP: usize = 1_000;
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&IMPORT_SQLITE, of_sqlite(plan)).await?;
     if plan.cql.is_some() && plan.mongodb.is_some() {
@@ -34,7 +34,7 @@ fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
     rmat(plan.size(1_000_000, 2_000), plan.size(100_000, 500)).into()
 }
 
-/// Each side fills a file of its own, in every round a new one.
+/// Each side fills a separate file, a new file in every round.
 async fn of_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let graph = graph(plan);
     interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
@@ -55,7 +55,7 @@ async fn of_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-/// Each side fills a keyspace of its own, in every round a new one.
+/// Each side fills a separate keyspace, a new keyspace in every round.
 async fn of_cql(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let graph = graph(plan);
     interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
@@ -74,7 +74,7 @@ async fn of_cql(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-/// Makes sure that all follows stand where they belong.
+/// Makes sure that all follows are where they belong.
 pub(super) async fn verify(edges: &Arc<dyn EdgeUpkeep>, follows: usize) -> Result<()> {
     let (mut after, mut checked) = (None, 0);
     loop {

@@ -1,4 +1,4 @@
-//! Pages of long lists: deep ones over the first one, both from the store.
+//! Pages in long lists: deep pages over the first page, both from the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,18 +17,18 @@ use crate::{
     results::Results,
 };
 
-/// Who has all the fans.
+/// The user who has all the fans.
 const CELEBRITY: i64 = 1;
-/// Entries of a page.
+/// Entries on a page.
 const PAGE: usize = 50;
-/// Most rows of a part of a list.
+/// The most rows in a list part.
 const PART_MAX: i64 = 100_000;
-/// Between the moments of two imports.
+/// The pause between the moments of two imports.
 const APART: Duration = Duration::from_millis(2);
-/// So long after an import all its parts but the last one are closed: then pages look into one or two of them.
+/// This long after an import, all its parts but the last are closed: then pages look into one or two parts.
 pub(super) const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&FANS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
     let deep = async |keyspace: &Keyspace| deep_in_cql(plan, keyspace).await;
@@ -56,8 +56,8 @@ async fn deep_in_cql(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>>
     Ok(pairs)
 }
 
-/// Milliseconds of all friends of a user who follows as many as follow it, by a node whose memory is empty, over both lists
-/// read by the driver.
+/// Milliseconds to read all friends of a user whose fans are exactly the users it follows, by a node with
+/// empty memory, over both lists read by the driver.
 async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let of_each: i64 = plan.size(2_000, 100);
     let fans = star(CELEBRITY, 2..2 + of_each)?;
@@ -94,7 +94,7 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
 async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition> {
     let fans = star(CELEBRITY, 2..2 + plan.size(1_000_000, 2_000))?;
     let (first, others) = fans.split_at(CHUNK);
-    // Before the others, so that its first users stand last.
+    // This chunk is imported first, so that its users are last in the list.
     let at = Timestamp::now();
     store.import_follows(first, at).await?;
     sleep(APART).await;
@@ -103,7 +103,7 @@ async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition>
     Ok(ListPosition { at, user: last.edge.from })
 }
 
-/// Times pages of a list of fans: the first ones, and the last ones.
+/// Times pages in a list of fans: the first pages, and the last pages.
 async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: ListPosition) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     compare_micros(plan.rounds, pieces, reads, async |side| {

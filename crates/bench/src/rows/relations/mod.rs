@@ -18,7 +18,7 @@ pub(super) use self::{
 };
 use crate::{claims::Plan, results::Results};
 
-/// Runs what is asked for.
+/// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     answers::rows(plan, results).await?;
     imports::rows(plan, results).await?;

@@ -1,4 +1,4 @@
-//! The embedded store, and what one would write by hand with rusqlite.
+//! The embedded store, and statements that a service would write by hand with rusqlite.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ pub(in crate::rows) struct DataFile {
 }
 
 impl DataFile {
-    /// Empty.
+    /// Opens an empty file.
     pub(in crate::rows) async fn open() -> Result<Self> {
         let folder = TempDir::new()?;
         let options = SqliteOptions::new(Path::new(folder.path()).join("kith.db"));
@@ -30,15 +30,15 @@ impl DataFile {
         Ok(Self { options, stores, handle, folder })
     }
 
-    /// Lets go of the file, which stays as long as the folder does.
+    /// Closes the file, which stays as long as the folder does.
     pub(in crate::rows) async fn close(self) -> (SqliteOptions, TempDir) {
         self.handle.close().await;
         (self.options, self.folder)
     }
 }
 
-/// Writes the rows of these follows, chunk by chunk, each in one transaction, by one connection with the settings of the
-/// store.
+/// Writes the rows for these follows, chunk by chunk, each in one transaction, by one connection with the
+/// store's settings.
 pub(in crate::rows) async fn write_rows(
     options: SqliteOptions,
     graph: Arc<[ImportedFollow]>,

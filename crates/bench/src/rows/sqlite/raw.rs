@@ -1,4 +1,5 @@
-//! What one would write by hand with rusqlite: threads that read, and one that commits in groups.
+//! Reads and writes that a service would do by hand with rusqlite: threads that read, and a thread that
+//! commits in groups.
 
 use std::{collections::BTreeMap, hint::black_box, thread};
 
@@ -92,7 +93,7 @@ fn read(connection: &Connection, sql: &str, ids: &[i64]) -> Result<Vec<RawUser>>
     Ok(users)
 }
 
-/// A writer of names.
+/// Writes names by hand.
 #[derive(Debug)]
 pub(super) struct RawRenames(RawWriter<Rename, RawUser>);
 

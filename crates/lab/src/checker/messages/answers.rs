@@ -1,4 +1,4 @@
-//! The check of codes, and counts of calls.
+//! Checks codes, and counts calls.
 
 use super::Messages;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
 };
 
-/// C17, of messages: all requests of clients are valid, so every other answer must be due to a fault.
+/// C17 for messages: all clients' requests are valid, so every other answer must be due to a fault.
 pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, checked: &mut CheckResult) {
     for call in &messages.calls {
         checked.count_judged();
@@ -21,7 +21,7 @@ pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, ch
 }
 
 impl Messages<'_> {
-    /// Each call, for the totals of the report.
+    /// Each call, for the report's totals.
     pub(in crate::checker) fn kinds(&self) -> impl Iterator<Item = CallTraits> {
         self.calls.iter().map(|call| CallTraits {
             reads: matches!(call.request, MessageRequest::Read { .. }),
@@ -31,7 +31,7 @@ impl Messages<'_> {
     }
 }
 
-/// The codes of messages that were not sent, or may not have been.
+/// The codes for messages that were not sent, or may not have been.
 fn failures(call: &MessageCall) -> Vec<&str> {
     match &call.outcome {
         MessageOutcome::Refused(code) | MessageOutcome::Open(code) => vec![code],

@@ -1,4 +1,4 @@
-//! The log at the end, compared with what was acknowledged.
+//! Compares the log at the end with the acknowledged messages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,10 +8,10 @@ use crate::{
     history::{Draft, LogCopy, LoggedMessage, MessageCall, MessageRequest},
 };
 
-/// C9: each acknowledged message is in the log at its number with its content, once; the log has no gap and nothing
-/// that was not sent; a message whose first send began after another one was acknowledged has a higher number, and so
-/// have messages of a batch that come after others; reads return what the log has at these numbers, omit nothing, and
-/// reach the number that the reader knew. Each user may read the whole log.
+/// C9: each acknowledged message is in the log at its number with its content, once. The log has no gap and
+/// nothing that was not sent. A message has a higher number than every message that was acknowledged before
+/// its first send began, and than the messages before it in its batch. Reads return what the log has at these
+/// numbers, omit nothing, and reach the number that the reader knew. Each user may read the whole log.
 pub(in crate::checker) fn check(messages: &Messages<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C9 messages");
     for (conversation, log) in &messages.logs {
@@ -32,7 +32,7 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> CheckResult {
     checked
 }
 
-/// Numbers rise by one from 1. Only the first violation is reported: all after it are wrong, too.
+/// Numbers rise by 1, starting at 1. Only the first violation is reported: all after it are wrong, too.
 fn holes(stored: &LogCopy, violation: &mut impl FnMut(String)) {
     let mut numbered = (1..).zip(&stored.messages);
     if let Some((expected, found)) = numbered.find(|(expected, message)| *expected != message.seq) {
@@ -99,7 +99,7 @@ fn real_time(log: &Log<'_>, violation: &mut impl FnMut(String)) {
     }
 }
 
-/// Messages of one batch and conversation that were not sent again have rising numbers.
+/// Messages in one batch and conversation that were not sent again have rising numbers.
 fn batch(messages: &Messages<'_>, call: &MessageCall, checked: &mut CheckResult) {
     let MessageRequest::Send(drafts) = &call.request else { return };
     let mut last: HashMap<&str, u64, ahash::RandomState> = HashMap::default();

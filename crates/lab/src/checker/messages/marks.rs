@@ -6,14 +6,14 @@ use crate::{
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
 };
 
-/// How many messages at the end of a log are counted for a list, and for a count.
+/// How many messages at a log's end are counted for a list, and for a count.
 const OF_LIST: u64 = 100;
 const OF_COUNT: u64 = 1_000;
 
-/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer. The
-/// answer to a mark may be as old as a cached read, but is not below the requested mark. The mark is no higher than
-/// what its user marked or sent. The unread count at the end follows from the log and the mark. `bound`: how old a read
-/// of this time may be.
+/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each
+/// answer. The answer to a mark may be as old as a cached read, but is not below the requested mark. The mark
+/// is no higher than what its user marked or sent. The unread count at the end follows from the log and the
+/// mark. `bound`: how old a read of this time may be.
 pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> CheckResult {
     let mut checked = CheckResult::new("C15 read marks");
     for ((user, conversation), marks) in &messages.marks {
@@ -49,7 +49,7 @@ fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, violation: &mu
             ));
         }
     }
-    // Messages before the membership of the user cannot be marked.
+    // Messages before the user's membership cannot be marked.
     let min = marks.ends.first().map_or(1, |end| end.min);
     for (call, mark) in answers(marks) {
         if mark < asked(call) && asked(call) >= min {
@@ -91,7 +91,7 @@ fn at_the_end(
     }
 }
 
-/// How many of the last messages of the log are unread, and whether there may be others before.
+/// How many of the log's last messages are unread, and whether there may be others before.
 fn unread(user: i64, stored: &LogCopy, end: &DialogEnd, window: u64) -> (u64, bool) {
     let read = end.read_seq.max(end.min.saturating_sub(1));
     let first = (read + 1).max((end.max + 1).saturating_sub(window));

@@ -1,5 +1,5 @@
-//! Calls about messages, grouped by conversation. Numbers give the order: the log at the end has each message at its
-//! number.
+//! Calls about messages, grouped by conversation. Numbers give the order: the log at the end has each message
+//! at its number.
 
 mod answers;
 mod log;
@@ -29,28 +29,28 @@ pub(super) struct Messages<'a> {
 /// Everything about one conversation.
 #[derive(Debug, Default)]
 struct Log<'a> {
-    /// By value.
+    /// All sends, by value.
     sends: HashMap<u64, Sends<'a>, ahash::RandomState>,
     /// Reads that were answered.
     reads: Vec<&'a MessageCall>,
     /// The log in the database at the end. `None`: it is not in the history.
     stored: Option<&'a LogCopy>,
-    /// The same read through nodes.
+    /// The log as it was read through nodes.
     copies: Vec<&'a LogCopy>,
 }
 
-/// All sends of one message.
+/// All sends with one message.
 #[derive(Debug)]
 struct Sends<'a> {
     draft: &'a Draft,
     /// When the first one began.
     began: u64,
     times: u32,
-    /// Acknowledged numbers, each with the time of the answer.
+    /// Acknowledged numbers, each with the time when the answer came.
     acks: Vec<(u64, u64)>,
 }
 
-/// Everything about the read mark of a user in one conversation.
+/// Everything about a user's read mark in one conversation.
 #[derive(Debug, Default)]
 struct ReadMarks<'a> {
     /// Calls that set or read the mark.
@@ -77,8 +77,8 @@ impl<'a> Messages<'a> {
         messages
     }
 
-    /// Reads of the end of a log: when each began and ended, the conversation, and for how long a message above its end had been
-    /// acknowledged then.
+    /// Reads that show a log's end: when each began and ended, the conversation, and for how long a message
+    /// above its end had been acknowledged then.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a MessageCall, &'a str, u64)> {
         self.logs.iter().flat_map(|(conversation, log)| {
             let acks = log.sends.values().flat_map(|sends| sends.acks.iter().copied());
@@ -137,7 +137,7 @@ impl<'a> Messages<'a> {
 }
 
 impl Log<'_> {
-    /// The known numbers of values: those of the log, or else those that were acknowledged.
+    /// The known numbers for values: from the log, or else from acknowledgements.
     fn numbers(&self) -> HashMap<u64, u64, ahash::RandomState> {
         if let Some(stored) = self.stored {
             let numbers = stored.messages.iter().filter_map(|message| Some((message.value?, message.seq)));
@@ -148,7 +148,7 @@ impl Log<'_> {
     }
 }
 
-/// The number that a call acknowledged for the message at this place of its request.
+/// The number that a call acknowledged for the message at this place in its request.
 fn number(call: &MessageCall, at: usize) -> Option<u64> {
     match &call.outcome {
         MessageOutcome::Sent(results) => match results.get(at) {

@@ -1,10 +1,10 @@
-//! Checks of the results of reads of a log.
+//! Checks what reads return from a log.
 
 use super::Log;
 use crate::history::{LoggedMessage, MessageCall, MessageOutcome, MessageRequest, Pages};
 
-/// Reads return what was sent before they ended and what the log has at these numbers, omit nothing, and reach the
-/// number that the reader knew.
+/// Reads return what was sent before they ended and what the log has at these numbers, omit nothing, and
+/// reach the number that the reader knew.
 pub(super) fn check(log: &Log<'_>, report: &mut impl FnMut(String)) {
     for call in &log.reads {
         let (MessageRequest::Read { pages, at_least, .. }, MessageOutcome::Read { messages, range, more }) =
@@ -59,12 +59,13 @@ fn is_event(log: &Log<'_>, seq: u64) -> bool {
     stored(log, seq).is_some_and(|message| message.value.is_none())
 }
 
-/// The message of the log at this number.
+/// The message in the log with this number.
 fn stored<'a>(log: &Log<'a>, seq: u64) -> Option<&'a LoggedMessage> {
     log.stored?.messages.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
-/// A sent message that a reader who reads from this number on does not see: before the number there may only be events.
+/// A sent message that a reader who reads from this number on does not see: before the number there may only
+/// be events.
 fn hidden<'a>(log: &Log<'a>, min: u64) -> Option<&'a LoggedMessage> {
     let before = log.stored?.messages.iter().take_while(|message| message.seq < min);
     before.into_iter().find(|message| message.value.is_some())

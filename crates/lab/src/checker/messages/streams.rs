@@ -1,4 +1,4 @@
-//! Checks of what receivers got.
+//! Checks the messages that receivers got.
 
 use super::Messages;
 use crate::{
@@ -6,9 +6,9 @@ use crate::{
     history::{LogCopy, ReceivedMessages, ReceivedRun},
 };
 
-/// C10: each receiver gets every message of a conversation from its first one to the end of the log, by rising number,
-/// each once, with the content that it has in the log. Numbers that a stream reported as missed count as received: the
-/// client pulls them.
+/// C10: each receiver gets every message in a conversation from its first message to the log's end, by rising
+/// number, each once, with the content that it has in the log. Numbers that a stream reported as missed count
+/// as received: the client pulls them.
 pub(in crate::checker) fn check(messages: &Messages<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C10 streams");
     for received in &messages.received {
@@ -42,7 +42,7 @@ fn violations(received: &ReceivedMessages, log: Option<&LogCopy>) -> Vec<String>
     violations
 }
 
-/// The digest of the same numbers in the log; `None`: it does not have them all.
+/// The digest over the same numbers in the log; `None`: it does not have them all.
 fn digest(log: &LogCopy, run: &ReceivedRun) -> Option<u64> {
     let [first, last] = [run.first, run.last].map(|seq| usize::try_from(seq).ok());
     let messages = log.messages.get(first?.checked_sub(1)?..last?)?;

@@ -1,4 +1,4 @@
-//! The checks of request ids and codes, of relations.
+//! Checks request ids and codes, for relations.
 
 use super::{Relations, writes::changes};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     history::{RelationCall, RelationOutcome, RelationRequest},
 };
 
-/// C16, of relations.
+/// C16 for relations.
 pub(in crate::checker) fn requests(relations: &Relations<'_>, checked: &mut CheckResult) {
     for (id, calls) in repeated_requests(relations.calls(), |call| call.request_id.as_deref()) {
         checked.count_judged();
@@ -45,7 +45,7 @@ fn request(id: &str, calls: &[&RelationCall], checked: &mut CheckResult) {
     }
 }
 
-/// C17, of relations.
+/// C17 for relations.
 pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, checked: &mut CheckResult) {
     for call in relations.calls() {
         checked.count_judged();
@@ -62,7 +62,7 @@ pub(in crate::checker) fn codes(relations: &Relations<'_>, faults: &Faults<'_>, 
 }
 
 impl Relations<'_> {
-    /// Each call, for the totals of the report.
+    /// Each call, for the report's totals.
     pub(in crate::checker) fn kinds(&self) -> impl Iterator<Item = CallTraits> {
         self.calls().map(|call| CallTraits {
             reads: !changes(&call.what),

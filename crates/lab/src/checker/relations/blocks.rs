@@ -1,4 +1,4 @@
-//! Checks of the settings of users for other users: no change is lost, and all nodes use it at once.
+//! Checks users' settings for other users: no change is lost, and all nodes use it at once.
 
 use super::{
     Relations,
@@ -9,15 +9,15 @@ use crate::{
     history::{Edge, Level, RelationCall, RelationOutcome, RelationRequest, Setting, Settings},
 };
 
-/// Maximum concurrent changes of one edge.
+/// Maximum concurrent changes to one edge.
 const AT_ONCE: usize = 64;
 
-/// The settings of one user for another one.
+/// One user's settings for another.
 #[derive(Debug, Default)]
 pub(super) struct Blocks<'a> {
     edge: Edge,
     pub(super) changes: Vec<RelationWrite<'a>>,
-    /// Reads of it.
+    /// All reads of the settings.
     pub(super) reads: Vec<(&'a RelationCall, Settings)>,
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
@@ -37,21 +37,21 @@ pub(super) struct Blocks<'a> {
 struct SettingsChange {
     /// The settings after the change.
     settings: Settings,
-    /// What was changed.
+    /// The setting that was changed.
     setting: Setting,
     began: u64,
     ended: u64,
 }
 
-/// The possible settings at the time of a call.
+/// The possible settings when a call ran.
 struct Candidates {
     states: Vec<Settings>,
     /// Changes with an open outcome that may have taken effect.
     open: Vec<Setting>,
 }
 
-/// C5, for settings: each acknowledged change is included in the one with the next version, and at the end the store has
-/// the last one or a newer version.
+/// C5, for settings: each acknowledged change is included in the change with the next version, and at the end
+/// the store has the last acknowledged version or a newer version.
 pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut CheckResult) {
     for blocks in relations.blocks.values() {
         for pair in blocks.states.windows(2) {
@@ -69,9 +69,10 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut CheckRes
     }
 }
 
-/// C14: after a change is acknowledged, or a read from memory has returned it, no node uses the previous value for a
-/// decision or a read. A strong read asks the store, and a read with a token may do so. Both can return a change that is
-/// committed but not yet acknowledged, so their results constrain later strong reads (C4), and no reads from memory.
+/// C14: after a change is acknowledged, or a read from memory has returned it, no node uses the previous
+/// value for a decision or a read. A strong read asks the store, and a read with a token may do so. Both can
+/// return a change that is committed but not yet acknowledged, so their results constrain later strong reads
+/// (C4), and no reads from memory.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C14 new enemy");
     for blocks in relations.blocks.values() {
@@ -101,10 +102,10 @@ pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> CheckResult {
     checked
 }
 
-/// The decision of a call.
+/// The decision that a call shows.
 #[derive(Clone, Copy)]
 enum Decision {
-    /// A check: the requested permissions, the denied ones, and whether everything was allowed.
+    /// A check: the requested permissions, the denied permissions, and whether everything was allowed.
     Asked(u8, u8, bool),
     /// A follow: whether a block refused it.
     Blocked(bool),
@@ -151,7 +152,7 @@ impl<'a> Blocks<'a> {
         self.others.dedup();
     }
 
-    /// What is wrong with a read. `None`: it is correct.
+    /// Describes how a read is wrong. `None`: it is correct.
     fn wrong_read(&self, call: &RelationCall, read: Settings) -> Option<String> {
         let floor = self.floor(call.began);
         if read.version < floor {
@@ -205,7 +206,7 @@ impl<'a> Blocks<'a> {
 }
 
 impl Candidates {
-    /// Whether one of the possible settings leads to this decision.
+    /// Whether any possible settings lead to this decision.
     fn allow(&self, decision: Decision) -> bool {
         self.states.iter().any(|state| self.derived(*state).any(|state| decides(state, decision)))
     }
@@ -234,7 +235,7 @@ fn decides(state: Settings, decision: Decision) -> bool {
     }
 }
 
-/// What is wrong with two consecutive acknowledged changes.
+/// Describes how two consecutive acknowledged changes are wrong.
 fn wrong_pair(before: SettingsChange, after: SettingsChange) -> Option<String> {
     let (one, two) = (before.settings, after.settings);
     if one.version == two.version {

@@ -1,4 +1,4 @@
-//! Checks of the final state.
+//! Checks the final state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use crate::{
     history::{Edge, Event, RelationOutcome, RelationRequest, Setting, Side},
 };
 
-/// C12: each follower is in the list of fans, and no other user is: at the end the record of a follow and both lists
-/// agree. They also show the last change, by its version.
+/// C12: each follower is in the list of fans, and no other user is: at the end the follow's record and both
+/// lists agree. They also show the last change, by its version.
 pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C12 symmetry");
     check_agreement(relations, &mut checked);
@@ -22,7 +22,7 @@ pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> CheckResult {
     checked
 }
 
-/// Whether the records of follows, their lists and their counts agree, and no user follows another without permission.
+/// Whether follow records, lists and counts agree, and no user follows another without permission.
 pub(crate) fn relations_agree(ends: &[Event]) -> bool {
     let relations = Relations::new(ends);
     let mut checked = counts(&relations);
@@ -56,7 +56,7 @@ fn check_agreement(relations: &Relations<'_>, checked: &mut CheckResult) {
     }
 }
 
-/// C13: at the end counts are the lengths of the lists, and they are never below zero.
+/// C13: at the end counts equal the lists' lengths, and they are never below zero.
 pub(in crate::checker) fn counts(relations: &Relations<'_>) -> CheckResult {
     let mut checked = CheckResult::new("C13 counts");
     for end in &relations.lists {
@@ -79,9 +79,9 @@ pub(in crate::checker) fn counts(relations: &Relations<'_>) -> CheckResult {
     checked
 }
 
-/// A side of all lists.
+/// One side's lists.
 struct ListEntries {
-    /// Whose lists were read.
+    /// The users whose lists were read.
     owners: Vec<i64>,
     entries: BTreeMap<Edge, u64>,
 }
@@ -118,7 +118,7 @@ fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Optio
     format!("follow:{from},{to}: {list} has {}, the record is {}", says(in_list), says(end))
 }
 
-/// What is wrong with the final state.
+/// Describes how the final state is wrong.
 fn violation(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
     let newest = follow.shown_before(u64::MAX);
     let Some(version) = end else {

@@ -1,4 +1,4 @@
-//! What calls have shown of one follow.
+//! Collects what calls have shown about one follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,28 +8,29 @@ use crate::{
     history::{Edge, Level, RelationCall, RelationOutcome, RelationRequest, Setting},
 };
 
-/// Everything about the follow of one pair.
+/// Everything about one pair's follow.
 ///
-/// An answer that shows a follow contains its version. An answer without a follow contains none. It may be due to any end
-/// that was sent before the answer came, and is checked against the one of these with the highest version.
+/// An answer that shows a follow contains its version. An answer without a follow contains no version. It may
+/// be due to any end that was sent before the answer came, and is checked against the end with the highest
+/// version.
 #[derive(Debug, Default)]
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
     /// Follows and unfollows.
     pub(super) writes: Vec<RelationWrite<'a>>,
-    /// Changes of the settings of the followed user for the other one.
+    /// Changes to the followed user's settings for the follower.
     pub(super) blocks: Vec<RelationWrite<'a>>,
     pub(super) reads: Vec<FollowRead<'a>>,
-    /// The version at the end of the run. Inner `None`: no follow. Outer `None`: it was not read.
+    /// The version at the run's end. Inner `None`: no follow. Outer `None`: it was not read.
     pub(super) end: Option<Option<u64>>,
-    /// The calls that may have ended it: when each was first sent, and the highest version that an end sent until then may
-    /// have.
+    /// The calls that may have ended it: when each was first sent, and the highest version that an end sent
+    /// until then may have.
     ends: Vec<(u64, u64)>,
     since: ShownSince<u64>,
     until: ShownUntil<u64>,
-    /// Versions of acknowledged follows.
+    /// The versions that acknowledged follows have.
     follow_versions: BTreeSet<u64>,
-    /// Versions of acknowledged ends.
+    /// The versions that acknowledged ends have.
     end_versions: BTreeSet<u64>,
     /// When the first follow was sent that was not acknowledged and may have taken effect; `None`: none was.
     first_unacknowledged: Option<u64>,
@@ -41,7 +42,7 @@ pub(super) struct FollowRead<'a> {
     pub(super) call: &'a RelationCall,
     pub(super) level: Level,
     pub(super) seen: Option<u64>,
-    /// Whether the answer is from a page of a list, and not from the record.
+    /// Whether the answer is from a page in a list, and not from the record.
     pub(super) of_list: bool,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Follow<'a> {
         read.seen.unwrap_or_else(|| self.ended_until(read.call.ended))
     }
 
-    /// The highest version that an end sent until then may have; 0: there is none.
+    /// The highest version that an end sent until then may have; 0: no end.
     pub(super) fn ended_until(&self, time: u64) -> u64 {
         let sent = self.ends.partition_point(|(began, _)| *began <= time);
         sent.checked_sub(1).map_or(0, |last| self.ends[last].1)
@@ -101,12 +102,12 @@ impl<'a> Follow<'a> {
             || self.first_unacknowledged.is_some_and(|began| began <= until)
     }
 
-    /// Whether this version is known to be an end, and not that of an active follow.
+    /// Whether this version is known to belong to an end, and not to an active follow.
     pub(super) fn is_end(&self, version: u64) -> bool {
         self.end_versions.contains(&version) && !self.follow_versions.contains(&version)
     }
 
-    /// When an answer first showed this version of the follow; `None`: never.
+    /// When an answer first showed the follow with this version; `None`: never.
     pub(super) fn first_shown(&self, version: u64) -> Option<u64> {
         let acked = self
             .acknowledged_follows()
@@ -146,7 +147,7 @@ impl<'a> Follow<'a> {
         ends
     }
 
-    /// For each begin of an acknowledged write, the lowest version of the writes that began then or later.
+    /// For each begin of an acknowledged write, the lowest version among the writes that began then or later.
     fn later(&self) -> BTreeMap<u64, u64> {
         let acked = self.writes.iter().filter_map(|write| Some((write.began, write.version()?)));
         let mut acked: Vec<(u64, u64)> = acked.collect();
@@ -156,7 +157,7 @@ impl<'a> Follow<'a> {
             least = least.min(*version);
             *version = least;
         }
-        // Reversed: of several that began at the same time, the last one inserted has the lowest version.
+        // Reversed: among writes that began at the same time, the last inserted has the lowest version.
         acked.into_iter().rev().collect()
     }
 

@@ -1,4 +1,4 @@
-//! The checks of sessions, strong reads and values, of follows.
+//! Checks sessions, strong reads and values, for follows.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
 
 type VersionBy<K> = HashMap<K, u64, ahash::RandomState>;
 
-/// C1, of follows.
+/// C1 for follows.
 pub(in crate::checker) fn monotonic(
     relations: &Relations<'_>,
     restarts: &Restarts,
@@ -42,7 +42,7 @@ pub(in crate::checker) fn monotonic(
     }
 }
 
-/// C2, of follows and their lists.
+/// C2 for follows and their lists.
 pub(in crate::checker) fn own_writes(relations: &Relations<'_>, checked: &mut CheckResult) {
     let mut own: HashMap<Edge, VersionBy<(u32, u32)>, ahash::RandomState> = HashMap::default();
     let mut reads = all_reads(relations);
@@ -67,7 +67,8 @@ pub(in crate::checker) fn own_writes(relations: &Relations<'_>, checked: &mut Ch
     }
 }
 
-/// C4, of follows: what is read or decided is no older than what answers showed before, and each change is above it.
+/// C4 for follows: reads and decisions are no older than what answers showed before, and each change is above
+/// it.
 pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut CheckResult) {
     for (edge, follow) in &relations.follows {
         for read in follow.reads.iter().filter(|read| read.level == Level::Strong) {
@@ -96,7 +97,7 @@ pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut CheckR
     }
 }
 
-/// C6, of follows: what is seen was written by a client.
+/// C6 for follows: visible values were written by a client.
 pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut CheckResult) {
     for (edge, follow) in &relations.follows {
         for read in &follow.reads {

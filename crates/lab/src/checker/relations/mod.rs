@@ -1,5 +1,5 @@
-//! What calls about relations have seen, grouped by edge. Versions show the order here, too: those of follows rise with
-//! each change, though not by one, and those of settings by one.
+//! Collects what calls about relations have seen, grouped by edge. Versions show the order here, too: follow
+//! versions rise with each change, though not by 1, and settings versions rise by 1.
 
 mod answers;
 mod blocks;
@@ -58,8 +58,8 @@ impl<'a> Relations<'a> {
         self.calls.iter().copied()
     }
 
-    /// Cached reads of follows: when each began and ended, what is read, and for how long something newer had been
-    /// acknowledged then.
+    /// Cached reads of follows: when each began and ended, what is read, and for how long a newer state had
+    /// been acknowledged then.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, Edge, u64)> {
         self.follows.iter().flat_map(|(edge, follow)| follow.ages().map(|(call, age)| (call, *edge, age)))
     }
@@ -89,7 +89,7 @@ impl<'a> Relations<'a> {
         self.blocks.values_mut().for_each(Blocks::finish);
     }
 
-    /// What reads show of each edge that was written.
+    /// Adds what reads show about each edge that was written.
     fn add_reads(&mut self) {
         let mut by_user: HashMap<(i64, Side), Vec<i64>, ahash::RandomState> = HashMap::default();
         for Edge(from, to) in self.follows.keys() {

@@ -1,10 +1,10 @@
-//! Changes of relations: all calls of one request together.
+//! Changes to relations: all calls with one request together.
 
 use std::collections::HashMap;
 
 use crate::history::{RelationCall, RelationOutcome, RelationRequest};
 
-/// A change of relations. Retries count as one.
+/// A change to relations. Retries count as the same change.
 #[derive(Clone, Debug)]
 pub(super) struct RelationWrite<'a> {
     pub(super) what: &'a RelationRequest,
@@ -15,7 +15,7 @@ pub(super) struct RelationWrite<'a> {
     pub(super) outcome: WriteOutcome<'a>,
 }
 
-/// The outcome of a change.
+/// The outcome that a change had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteOutcome<'a> {
     /// It was acknowledged with this result.
@@ -29,7 +29,7 @@ pub(super) enum WriteOutcome<'a> {
 }
 
 impl RelationWrite<'_> {
-    /// Of an acknowledged follow or its end.
+    /// The version that an acknowledged follow, or its end, has.
     pub(super) const fn version(&self) -> Option<u64> {
         match self.outcome {
             WriteOutcome::Done(RelationOutcome::Follows(version) | RelationOutcome::Ended(version)) => {

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-/// Between two rounds of calls to one node.
+/// The pause between two rounds of calls to one node.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A change that can be read on every node.
@@ -18,18 +18,18 @@ pub(super) trait WatchedChange: Sync {
     fn is_seen(&self, node: Channel) -> impl Future<Output = Option<bool>> + Send;
 }
 
-/// The answers of all nodes about one change.
+/// All nodes' answers about one change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangeSeen {
     pub(super) answers: u64,
     pub(super) failed: u64,
-    /// The longest time after the change of a request without an answer.
+    /// The longest time after the change during which a request got no answer.
     pub(super) failed_for: Duration,
-    /// The longest time after the change of a request that was answered with the previous state.
+    /// The longest time after the change during which a request was answered with the previous state.
     pub(super) old_for: Duration,
 }
 
-/// Asks all nodes about all of the changes, again and again for so long. In the order of the changes.
+/// Asks all nodes about all changes, repeatedly for so long. The result has the order of the changes.
 pub(super) async fn watch<C: WatchedChange>(
     changes: &[C],
     nodes: &[Channel],
@@ -67,7 +67,7 @@ impl ChangeSeen {
         }
     }
 
-    /// Both together.
+    /// Combines both: the longer times.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             answers: self.answers + other.answers,

@@ -1,5 +1,5 @@
-//! A client as the published service configuration makes one: it takes the nodes in turn, and tries again on the next
-//! one what may be tried again (gRFC A6, without its throttling).
+//! A client as the published service configuration makes it: it takes the nodes in turn, and retries on the
+//! next node what may be retried (gRFC A6, without its throttling).
 
 use std::{
     collections::HashMap,
@@ -15,13 +15,13 @@ use tonic::{Code, Request, Status};
 
 use crate::{compose::Channel, faults::calls::code_of};
 
-/// As clients are given it.
+/// The configuration as clients get it.
 const PUBLISHED: &str = include_str!("../../../../../proto/kith_grpc_service_config.json");
 
 pub(super) struct Balanced {
     nodes: Vec<Channel>,
     next: AtomicUsize,
-    /// By `service/method`.
+    /// The policies by `service/method`.
     policies: HashMap<String, Policy>,
     again: AtomicU64,
 }
@@ -56,12 +56,12 @@ struct RetryPolicy {
     retryable_status_codes: Vec<String>,
 }
 
-/// What is done about one method.
+/// The policy for one method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Policy {
     timeout: Duration,
     attempts: u32,
-    /// Before the second attempt, and at most.
+    /// The pause before the second attempt, and the longest pause.
     pause: (Duration, Duration),
     factor: f64,
 }
@@ -75,12 +75,12 @@ impl Balanced {
         Ok(Self { nodes, next: AtomicUsize::new(0), policies, again: AtomicU64::new(0) })
     }
 
-    /// Attempts beyond the first of each call so far.
+    /// Attempts beyond each call's first, so far.
     pub(super) fn again(&self) -> u64 {
         self.again.load(Ordering::Relaxed)
     }
 
-    /// Sends the message by this method, on the next node and on further ones. Yields the last answer.
+    /// Sends the message by this method, on the next node and on further nodes. Yields the last answer.
     pub(super) async fn call<M, A, F>(
         &self,
         method: &str,
@@ -113,14 +113,14 @@ impl Balanced {
         timeout(policy.timeout, attempts).await.unwrap_or_else(|_elapsed| too_long())
     }
 
-    /// From the next one on: a balancer passes by a node that has just failed.
+    /// Starts with the next node: a balancer passes by a node that has just failed.
     fn nodes_in_turn(&self) -> impl Iterator<Item = &Channel> {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.nodes.len();
         self.nodes.iter().cycle().skip(first)
     }
 }
 
-/// Whether a client library repeats a call: by its code, unless the node says that it must not.
+/// Whether a client library repeats a call: by its code, unless the node forbids it.
 fn may_repeat(status: &Status) -> bool {
     match code_of(status) {
         Code::Unavailable => true,
@@ -129,7 +129,7 @@ fn may_repeat(status: &Status) -> bool {
     }
 }
 
-/// How long the node says to wait; `None`: it does not say, or the call must not be repeated.
+/// How long the node asks to wait; `None`: it does not ask, or the call must not be repeated.
 fn pushback(status: &Status) -> Option<Duration> {
     let text = status.metadata().get("grpc-retry-pushback-ms")?.to_str().ok()?;
     text.parse().ok().map(Duration::from_millis)
@@ -163,7 +163,7 @@ fn policy(method: &MethodConfig) -> Result<Policy> {
     Ok(Policy { timeout, attempts: retry.max_attempts, pause, factor: retry.backoff_multiplier })
 }
 
-/// `0.05s`.
+/// Parses a time, such as `0.05s`.
 fn seconds(text: &str) -> Result<Duration> {
     let number = text.strip_suffix('s').and_then(|number| number.parse().ok());
     let time = number.and_then(|number| Duration::try_from_secs_f64(number).ok());

@@ -1,5 +1,5 @@
-//! The log of a node, and the answers to its metrics requests, are not read: calls do not wait for that, and lost lines
-//! are counted.
+//! The log of a node, and the answers to its metrics requests, are not read: calls do not wait for that, and
+//! lost lines are counted.
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
@@ -33,12 +33,12 @@ const FULL_FOR: Duration = Duration::from_secs(10);
 const FULL_WITHIN: Duration = Duration::from_secs(60);
 /// Connections that ask for metrics and take none.
 const SCRAPERS: usize = 4;
-/// So often each: more than the buffers of a connection hold.
+/// How often each is scraped: more than a connection's buffers hold.
 const SCRAPES: usize = 500;
 /// How long that may take to be sent: a node that is not listened to need not read on.
 const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Two nodes by turns: the log of one is read, that of the other is not.
+/// Two nodes by turns: one node's log is read, the other's is not.
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let settings = LOUD.map(str::to_owned);
     let (mut read, mut blocked) = tokio::try_join!(
@@ -93,7 +93,7 @@ async fn unread(operations: SocketAddr) -> Result<Vec<TcpStream>> {
     let asked = b"GET /metrics HTTP/1.1\r\nhost: node\r\n\r\n".repeat(SCRAPES);
     for _ in 0..SCRAPERS {
         let mut socket = TcpStream::connect(operations).await?;
-        // Not all of it need be taken.
+        // The node need not take all of it.
         drop(timeout(ASKED_WITHIN, socket.write_all(&asked)).await);
         sockets.push(socket);
     }

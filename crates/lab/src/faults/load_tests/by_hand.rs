@@ -1,4 +1,5 @@
-//! Documents are changed by hand in MongoDB, and their versions with them: how long nodes answer the previous state.
+//! Documents are changed by hand in MongoDB, and their versions with them: how long nodes answer the previous
+//! state.
 
 use std::time::Duration;
 
@@ -23,29 +24,29 @@ use crate::faults::{
 };
 
 const NODES: u32 = 3;
-/// The bound.
+/// The bound for an old answer.
 const WITHIN: Duration = Duration::from_secs(11);
-/// Updates of each user before it is changed by hand.
+/// How often each user is updated before it is changed by hand.
 const UPDATES: usize = 5;
-/// The name of a user after the change.
+/// A user's name after the change.
 const AFTER: &str = "by hand";
 
 /// The kinds of changes by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edit {
-    /// Its version is lowered by some.
+    /// Its version is lowered a little.
     Lowered,
-    /// Its version is set to an early one.
+    /// Its version is set to an early version.
     SetBack,
-    /// Its version is set beyond any.
+    /// Its version is set higher than any real version.
     SetHigh,
-    /// Its version is taken out.
+    /// Its version is removed.
     Unset,
     /// It is replaced by a document without a version.
     Replaced,
-    /// It is deleted, and then inserted again as it was.
+    /// It is deleted, and then inserted again unchanged.
     Reinserted,
-    /// The same before it was ever updated.
+    /// Like `Reinserted`, before it was ever updated.
     ReinsertedFirst,
 }
 
@@ -59,7 +60,7 @@ const EDITS: [Edit; 7] = [
     Edit::ReinsertedFirst,
 ];
 
-/// The expected answer of every node about a user from a time on.
+/// The answer that every node must give about a user from a time on.
 struct Expected {
     edit: Edit,
     user_id: i64,
@@ -68,7 +69,7 @@ struct Expected {
     at: Instant,
 }
 
-/// Collections that are dropped: these callers use none of them.
+/// Collections that are dropped: these callers do not use them.
 const DROPPED: [&str; 3] = ["audiences", "groups", "notices"];
 
 /// Figures: for each kind of edit, how long a node answered the previous state.
@@ -108,7 +109,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, drops: bool) -> Result<Vec<F
     Ok(figures(&edits.zip(seen.into_iter().chain(seen_again)).collect::<Vec<_>>(), drops))
 }
 
-/// Users of each kind, updated as it needs, that all nodes hold.
+/// Makes users for each kind, updated as it needs, that all nodes hold.
 async fn users(nodes: &[Channel], rounds: u32) -> Result<Vec<(Edit, i64)>> {
     let of_each = (0..rounds).flat_map(|_| EDITS);
     let users: Vec<(Edit, i64)> = of_each.zip(1..).collect();
@@ -131,7 +132,7 @@ async fn find(documents: &Collection<Document>, id: i64) -> Result<Document> {
     documents.find_one(doc! { "_id": id }).await?.context("the user is stored")
 }
 
-/// What the user is called there; `None`: no answer.
+/// The user's name on that node; `None`: no answer.
 async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
     let asked = with_deadline(GetUserRequest { user_id, consistency: None });
     match UserServiceClient::new(node).get_user(asked).await {
@@ -141,7 +142,7 @@ async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
 }
 
 impl Edit {
-    /// Changes the document. Returns the name of the user afterwards; `None`: it does not exist.
+    /// Changes the document. Returns the user's name afterwards; `None`: it does not exist.
     async fn apply(self, documents: &Collection<Document>, id: i64) -> Result<Option<&'static str>> {
         let query = doc! { "_id": id };
         let update = match self {
@@ -198,7 +199,7 @@ fn figures(seen: &[(Edit, ChangeSeen)], drops: bool) -> Vec<Figure> {
     let mut figures = of_each.to_vec();
     figures.push(Figure::at_least_count("answers", all.answers, 1));
     figures.push(if drops {
-        // A document without a version is damaged until the stream is read again and gives it one.
+        // A document without a version is damaged until the stream is read again and gives it a version.
         Figure::within("no answer for", all.failed_for, WITHIN)
     } else {
         Figure::none("calls without an answer", all.failed)

@@ -1,4 +1,4 @@
-//! Callers of one method of one node: in a closed loop, or at a fixed rate.
+//! Callers that call one method on one node: in a closed loop, or at a fixed rate.
 
 use std::{
     net::SocketAddr,
@@ -30,21 +30,21 @@ use super::{raw::Raw, tally::CallTally};
 pub(super) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 /// Connections: a node takes 200 calls at a time on each.
 const CONNECTIONS: usize = 16;
-/// Calls that may be under way: beyond them no more are sent, and the loop is not open any more.
+/// The most calls that may be under way. Above it, no more calls are sent, and the loop is not open any more.
 const UNDER_WAY_MAX: usize = 3_000;
-/// Deadline of a call, which is sent to nodes.
+/// The deadline for a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a node may take until it accepts connections.
 const START: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Callers of one method. Cheap to clone.
+/// Callers for one method. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Callers {
     channels: Arc<[Channel]>,
     path: PathAndQuery,
     messages: Arc<[Bytes]>,
-    /// The identities of callers, in turn.
+    /// The callers' identities, in turn.
     heads: Arc<[MetadataMap]>,
 }
 
@@ -66,7 +66,7 @@ impl Callers {
         Ok(Self { channels: channels.into(), path: PathAndQuery::from_static(path), messages, heads })
     }
 
-    /// The same on behalf of these users, by turns.
+    /// The same callers, on behalf of these users by turns.
     pub(super) fn on_behalf_of(&self, users: &[i64]) -> Result<Self> {
         let heads: Vec<_> = users.iter().map(|user| head(Some(*user))).collect::<Result<_>>()?;
         ensure!(!heads.is_empty(), "there is no user to act for");
@@ -93,8 +93,8 @@ impl Callers {
         ended(calling, tally).await
     }
 
-    /// An open loop: this many calls a second for this time, sent every millisecond as they become due. Returns when
-    /// all are answered.
+    /// An open loop: this many calls a second for this time, sent every millisecond as they become due.
+    /// Returns when all are answered.
     pub(super) async fn open(&self, rate: f64, time: Duration) -> Result<CallTally> {
         let tally = Arc::new(Mutex::new(CallTally::new()?));
         let (under_way, mut calls) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
@@ -120,13 +120,13 @@ impl Callers {
                     under_way.fetch_sub(1, Ordering::Relaxed);
                 });
             }
-            // What has ended is given up at once, not kept until the end.
+            // Ended calls are freed at once, not kept until the end.
             while calls.try_join_next().transpose()?.is_some() {}
         }
         ended(calls, tally).await
     }
 
-    /// One call: what was answered, and after how long from the moment when it was sent.
+    /// Makes one call. Returns the answer's code, and the time since the call was sent.
     async fn call(&self, number: usize) -> (Code, Duration) {
         let mut client = Grpc::new(self.channels[number % self.channels.len()].clone());
         let mut request = Request::new(self.messages[number % self.messages.len()].clone());

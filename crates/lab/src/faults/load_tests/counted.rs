@@ -1,5 +1,5 @@
-//! Users follow each other and stop, and their relations are counted on every node at once, before the store has counted
-//! again: for how long nodes answer the count of before.
+//! Users follow each other and stop, and their relations are counted on every node at once, before the store
+//! has counted again: for how long nodes answer the count of before.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 const NODES: u32 = 3;
-/// The bound.
+/// The bound for an old count.
 const WITHIN: Duration = Duration::from_secs(11);
 /// Pairs of users for each round.
 const PAIRS: u32 = 8;
@@ -26,12 +26,12 @@ const PAIRS: u32 = 8;
 /// An edge that was made or taken away.
 struct CountChange {
     edge: Edge,
-    /// How long the list of the one and that of the fans of the other should be.
+    /// How long one user's list and the other user's list of fans should be.
     count: i64,
     at: Instant,
 }
 
-/// Figures: for how long a node answered the count of before.
+/// Figures: for how long a node answered the previous count.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let pairs = i64::from(sizes.rounds * PAIRS);
@@ -52,7 +52,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Makes the edges, or takes them away, by turns on each node; counts on every node as soon as one is acknowledged.
+/// Makes the edges, or takes them away, by turns on each node. Counts on every node as soon as an edge is
+/// acknowledged.
 async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<CountChange>> {
     let mut written = Vec::new();
     for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
@@ -82,7 +83,7 @@ impl WatchedChange for CountChange {
     }
 }
 
-/// Whom a user follows and who follows it; `None`: no answer.
+/// How many users a user follows, and how many follow it; `None`: no answer.
 async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
     match PreparedRelationCall::strong(RelationRequest::Count(user_id)).send(node.clone()).await.0 {
         RelationOutcome::Counted(following, fans) => Some((following, fans)),

@@ -21,7 +21,7 @@ use crate::scrape;
 /// How long its metrics may take.
 const SCRAPED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A node in a process of its own, over an embedded store with some users.
+/// A node in a separate process, over an embedded store with some users.
 #[derive(Debug)]
 pub(super) struct EmbeddedNode {
     pub(super) address: SocketAddr,
@@ -31,8 +31,8 @@ pub(super) struct EmbeddedNode {
 }
 
 impl EmbeddedNode {
-    /// Starts it with these settings beyond the usual ones and the users 1 to `users`. Its standard error is
-    /// piped to this process: [`Self::stderr`].
+    /// Starts a node with these additional settings and the users 1 to `users`. Its standard error is piped
+    /// to this process: [`Self::stderr`].
     pub(super) async fn start(kith: &Path, settings: &[String], users: i64) -> Result<Self> {
         let data = TempDir::new()?;
         let port = || Ok::<_, anyhow::Error>(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)));
@@ -51,12 +51,12 @@ impl EmbeddedNode {
         Ok(node)
     }
 
-    /// What it writes to its standard error; once.
+    /// Takes the pipe with its standard error. Can be called once.
     pub(super) fn stderr(&mut self) -> Result<ChildStderr> {
         self.process.stderr().context("it was taken before")
     }
 
-    /// The value of a metric without labels; 0 as long as nothing was counted.
+    /// The value that a metric without labels has; 0 as long as nothing was counted.
     pub(super) async fn metric(&self, name: &str) -> Result<f64> {
         let text =
             timeout(SCRAPED_WITHIN, scrape::metrics(self.operations)).await.context("no metrics")??;

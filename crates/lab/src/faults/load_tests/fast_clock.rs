@@ -1,4 +1,5 @@
-//! The clock of one of three nodes is 60 days ahead, and old messages are removed: no node hides or removes a message that is new.
+//! The clock on one of three nodes is 60 days ahead, and old messages are removed: no node hides or removes a
+//! new message.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,18 +21,18 @@ const NODES: u32 = 3;
 const AHEAD: (&str, &str) = ("KITH_MUTANT", "clock_right");
 /// Messages are kept for half of that.
 const KEPT: &str = "messages.kept=30d";
-/// Messages, more than three documents of 100.
+/// How many messages there are: more than three documents with 100 messages.
 const MESSAGES: i64 = 350;
 const CONVERSATION: &str = "d1-2";
 /// Nodes look for old messages each minute, at the latest.
 const WATCHED_FOR: Duration = Duration::from_secs(150);
-/// The fast node is alone for longer than a lease lasts: it is the one that removes.
+/// The fast node is alone for longer than a lease lasts, so that it does the removals.
 const ALONE_FOR: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(86_400);
 const LOOK: Duration = Duration::from_secs(5);
 /// A new message is hidden or removed.
 const HIDDEN: &str = "new messages hidden or removed";
-/// A send time of the node is not that of the store.
+/// The node's send time differs from the store's.
 const WRONG_TIME: &str = "send times of another day";
 
 /// Figures: messages that a node hides or has removed, and wrong times.
@@ -61,7 +62,7 @@ pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Makes the clock of the last node wrong, and lets it take over all that one node does for all.
+/// Makes the last node's clock wrong, and lets it take over all that one node does for all.
 async fn lead(site: &mut Site) -> Result<()> {
     let (fast, others) = site.members.split_last_mut().context("there are three nodes")?;
     fast.node.end().await?;

@@ -1,7 +1,7 @@
-//! One caller floods: the others do not notice.
+//! One caller floods: the others are not affected.
 //!
-//! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of them; it
-//! does not distinguish services yet.
+//! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of
+//! them; it does not distinguish services yet.
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ const SEARCH_USERS: &str = "/kith.user.v1.UserService/SearchUsers";
 const USERS: i64 = 1_000;
 /// Callers that stay below their bound.
 const OTHERS: i64 = 8;
-/// Part of its bound that each of them uses.
+/// The share of its bound that each of them uses.
 const MODEST: f64 = 0.5;
 /// How many times its bound the other one sends.
 const TIMES: f64 = 20.0;
-/// Searches at a time while the flooder spends what it may.
+/// Concurrent searches while the flooder spends its saved budget.
 const AT_ONCE: usize = 32;
 /// Turns that this may take.
 const SPENT_WITHIN: u32 = 60;
@@ -43,7 +43,7 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     let began = Instant::now();
     let bound = f64::from(sizes.searches) / 60.0;
     let rate = bound * MODEST * f64::from(i32::try_from(OTHERS)?);
-    // What is read for the first time is no part of either side.
+    // First reads count for neither side.
     others.open(rate, sizes.round_lasts).await?;
     let (mut calm, mut flooded, mut flood) = (CallTally::new()?, CallTally::new()?, CallTally::new()?);
     for _ in 0..sizes.rounds {
@@ -59,7 +59,7 @@ pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures(&calm, &flooded, &flood, allowed))
 }
 
-/// A caller may save up what it may do in a minute: the flood begins when that is spent.
+/// A caller may save up a minute's budget: the flood begins when that is spent.
 async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
     for _ in 0..SPENT_WITHIN {
         if flooder.closed(AT_ONCE, sizes.round_lasts).await?.shed() > 0 {
@@ -69,7 +69,7 @@ async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
     bail!("the flooder was never refused")
 }
 
-/// The flooder may save up its bound while it is calm, so all of the time counts.
+/// The flooder may save up its bound while it is calm, so the whole time counts.
 fn figures(calm: &CallTally, flooded: &CallTally, flood: &CallTally, allowed: f64) -> Vec<Figure> {
     vec![
         Figure::count("calls of others", flooded.answered()),

@@ -1,5 +1,5 @@
-//! A node is killed while the clients of its streams have lost their network: another node names their users for pushes, for everything
-//! that was sent since.
+//! A node is killed while the clients of its streams have lost their network: another node names their users
+//! for pushes, for everything that was sent since.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +25,18 @@ use super::{Sizes, outcomes::Violations};
 use crate::faults::{Figure, Plan, Site, answered::send_message};
 
 const NODES: u32 = 3;
-/// Users who receive, each of whom gets messages from another one.
+/// Users who receive. Each gets messages from another user.
 const USERS: i64 = 32;
 /// Pushes are for users without a receiver.
 const OFFLINE: &str = "messages.offline=true";
-/// Messages of a round that are sent to clients without a network.
+/// Messages in a round that are sent to clients without a network.
 const LOST_MESSAGES: usize = 3;
-/// Time between two of them.
+/// Time between two such messages.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A node is taken for dead after 15 s; the others go in turns.
+/// The bound: a node counts as dead after 15 s, and the other nodes take turns.
 const NAMED_WITHIN: Duration = Duration::from_secs(45);
 const LOOK: Duration = Duration::from_millis(200);
-/// No push names the user of a lost client for a message that it was sent.
+/// No push names a lost client's user for a message that it was sent.
 const UNNAMED: &str = "messages of lost clients that are not named";
 /// A push would be sent twice.
 const TWICE: &str = "messages named twice";
@@ -45,7 +45,7 @@ const TWICE: &str = "messages named twice";
 type Named = Arc<Mutex<BTreeMap<(i64, i64), u64>>>;
 type Deliveries = Streaming<ReceiveResponse>;
 
-/// Figures: messages that are not named for their users, and when the last one was.
+/// Figures: messages that are not named for their users, and when the last message was named.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, settings: vec![OFFLINE.to_owned()], ..plan.clone() };
     let mut site = Site::with_users(&plan, 2 * USERS).await?;
@@ -68,8 +68,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Lets the clients of a node lose their network, sends messages to them, and kills the node. Returns what their users have to be named
-/// for: user and number.
+/// Lets the clients of a node lose their network, sends messages to them, and kills the node. Returns what
+/// their users have to be named for: user and number.
 async fn lose(site: &mut Site, killed: usize, seed: u64) -> Result<BTreeSet<(i64, i64)>> {
     let nodes = site.channels();
     let node = &mut site.members.get_mut(killed).context("there are three nodes")?.node;
@@ -108,7 +108,7 @@ async fn send(nodes: &[Channel], first: usize, user: i64, number: usize) -> Resu
     send_message(nodes, first, To::UserId(user), USERS + user, format!("{first}-{number}")).await
 }
 
-/// The stream of pushes from now on.
+/// The stream with pushes from now on.
 async fn offline(node: &Channel) -> Result<Streaming<WatchOfflineResponse>> {
     let request = WatchOfflineRequest::default();
     let mut pushes = MessageServiceClient::new(node.clone()).watch_offline(request).await?.into_inner();

@@ -1,5 +1,5 @@
-//! The rows that are measured with their own calls instead of judged by a history: those about load, and those that repeat
-//! one case very often.
+//! The rows that are measured with their own calls instead of judged by a history: those about load, and
+//! those that repeat one case very often.
 
 mod aged;
 mod balanced;
@@ -44,7 +44,7 @@ use super::{Figure, Plan};
 /// A measured row.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadTest {
-    /// Name in the table of faults, such as `F35a`.
+    /// The name in the table of faults, such as `F35a`.
     pub name: &'static str,
     /// Short description.
     pub what: &'static str,
@@ -78,7 +78,7 @@ enum LoadTestKind {
     LostReceivers,
 }
 
-/// All measured rows, in the order of their names.
+/// All measured rows, ordered by name.
 pub const LOAD_TESTS: [LoadTest; 33] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
@@ -171,22 +171,22 @@ const fn members(name: &'static str, what: &'static str, fault: StrictFault) -> 
     load_test(name, what, LoadTestKind::Strict(StrictSubject::Members, fault))
 }
 
-/// Durations and amounts of the rows.
+/// Durations and amounts in the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Concurrent reads, or writes, of the store. Its capacity follows from this.
+    /// Concurrent reads, or writes, that the store permits. Its capacity follows from this.
     pub permits: u32,
     /// How long the capacity is measured.
     pub measured: Duration,
-    /// Duration of the fault.
+    /// How long the fault lasts.
     pub lasts: Duration,
     /// Searches that each user may make in a minute.
     pub searches: u32,
-    /// Number of rounds of each side of a comparison.
+    /// Number of rounds on each side in a comparison.
     pub rounds: u32,
-    /// Duration of a round.
+    /// How long a round lasts.
     pub round_lasts: Duration,
-    /// Goal of acknowledged writes in rows that read each write on another node; a tenth under a fault.
+    /// The number of acknowledged writes in rows that read each write on another node; a tenth under a fault.
     pub writes: u64,
 }
 
@@ -201,7 +201,7 @@ impl Sizes {
         round_lasts: Duration::from_secs(3),
         writes: 100_000,
     };
-    /// For builds that are not optimised.
+    /// The sizes for builds that are not optimised.
     pub const QUICK: Self = Self {
         permits: 8,
         measured: Duration::from_secs(2),
@@ -246,11 +246,11 @@ impl LoadTest {
         )
     }
 
-    /// Starts the servers of the row, measures, and stops them. Returns the figures in a fixed order, each with the name of
-    /// the row.
+    /// Starts the row's servers, measures, and stops them. Returns the figures in a fixed order, each with
+    /// the row's name.
     ///
     /// # Errors
-    /// If a server does not start, or a precondition of the measurement is not met.
+    /// If a server does not start, or a precondition for the measurement is not met.
     pub async fn run(&self, plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         let figures = match self.kind {
             LoadTestKind::Reads => overload::reads(plan, sizes).await,

@@ -1,6 +1,6 @@
-//! A node dies after a commit and before the broadcast: how long it takes until the other one returns the new value
-//! from its copies. It is the node that reads the change feeds, each time, so that the other one first has to take them
-//! over.
+//! A node dies after a commit and before the broadcast: how long it takes until the other one returns the new
+//! value from its copies. It is the node that reads the change feeds, each time, so that the other one first
+//! has to take them over.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::{
     history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Side},
 };
 
-/// The bound.
+/// The bound until the change is visible.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 /// How long the change is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(20);
-/// The node that dies writes nothing else.
+/// The setting with which the dying node writes nothing else.
 const QUIET: &str = "observer.canary_every=1h";
 const EDGE: Edge = Edge(1, 2);
-/// All that can be permitted.
+/// All permissions together.
 const ALL: u8 = 63;
-/// A death in which nothing was written shows nothing: more are made then, up to so many times as many.
+/// A death before the write shows nothing. More deaths are made then, up to this many times as many.
 const TIMES: u32 = 3;
-/// Time limit of a precondition of the measurement.
+/// Time limit for a precondition of the measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is written by the node that dies, and undone by the next one.
+/// The change that the dying node writes, and the next node undoes.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Follow,
@@ -39,7 +39,7 @@ enum Change {
     BlockUnmarked,
 }
 
-/// Figures: of each change how often it was seen, and the longest that it took.
+/// Figures for each change: how often it was seen, and the longest time that it took.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut plan = Plan { nodes: 2, ..plan.clone() };
     plan.settings.push(QUIET.to_owned());
@@ -79,7 +79,7 @@ impl Change {
         }
     }
 
-    /// All reads that show it.
+    /// All reads that show the change.
     const fn views(self) -> [RelationRequest; 3] {
         match self {
             Self::Follow => [
@@ -125,7 +125,7 @@ impl Change {
     }
 }
 
-/// Deaths after one kind of change, of both nodes by turns.
+/// Deaths after one kind of change. Both nodes die by turns.
 struct Deaths<'a> {
     site: &'a mut Site,
     change: Change,
@@ -135,7 +135,7 @@ struct Deaths<'a> {
 }
 
 impl Deaths<'_> {
-    /// Runs this many of them. Returns how long each took to be visible at the other node.
+    /// Runs this many deaths. Returns how long each change took to be visible at the other node.
     async fn run(&mut self, rounds: u32) -> Result<Vec<Duration>> {
         self.undo().await?;
         for victim in 0..2 {
@@ -153,7 +153,7 @@ impl Deaths<'_> {
         Ok(took)
     }
 
-    /// By a node that does not die of it.
+    /// Undoes the change through a node that does not die.
     async fn undo(&mut self) -> Result<()> {
         let node = &mut self.site.members[0].node;
         node.kill();
@@ -184,7 +184,7 @@ impl Deaths<'_> {
         let is_shown = async || Ok(self.shows(&other, self.is_applied).await);
         wait::until("the state of before is not shown", PATIENCE, is_shown).await?;
         if self.site.members[self.victim].node.ended()? {
-            // Of something else that it wrote.
+            // The node died because of another write.
             return Ok(None);
         }
         let (began, applied) = (Instant::now(), !self.is_applied);
@@ -209,7 +209,7 @@ impl Deaths<'_> {
         Ok(is_stored.then_some(LOOKED_FOR))
     }
 
-    /// Whether all answers of the node from its copies show the change, or show that it is not there.
+    /// Whether all answers from the node's copies show the change, or show that it is absent.
     async fn shows(&self, node: &Channel, applied: bool) -> bool {
         for view in self.change.views() {
             let answer = PreparedRelationCall::strong(view).send(node.clone()).await.0;

@@ -1,13 +1,13 @@
-//! Counts of violations, by kind, and of failed calls, by code.
+//! Counts violations, by kind, and failed calls, by code.
 
 use std::collections::BTreeMap;
 
 use crate::{checker::is_outage_code, faults::Figure};
 
-/// Number of violations that are printed in full.
+/// How many violations are printed in full.
 const PRINTED_MAX: u64 = 5;
 
-/// The number of violations of each kind.
+/// The number of violations in each kind.
 #[derive(Debug, Default)]
 pub(super) struct Violations(BTreeMap<&'static str, u64>);
 
@@ -20,7 +20,7 @@ pub(super) struct FailedCalls {
 }
 
 impl Violations {
-    /// Counts a violation, and prints the first ones.
+    /// Counts a violation, and prints the first violations.
     pub(super) fn add(&mut self, kind: &'static str, about: impl FnOnce() -> String) {
         *self.0.entry(kind).or_default() += 1;
         if self.0.values().sum::<u64>() <= PRINTED_MAX {

@@ -1,5 +1,5 @@
-//! Ten times the load that the store bears: it continues at its pace, what it cannot take is refused at once, and a
-//! moment later no effect is left.
+//! The store gets ten times the load that it bears: it continues at its pace, excess calls are refused at
+//! once, and a moment later no effect is left.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -22,25 +22,25 @@ use crate::faults::{
 };
 
 const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
-/// Users that are asked for.
+/// How many users are read or written.
 const USERS: i64 = 2_000;
-/// How long a permit of the store is to be held: with 64 permits, 500 calls a second.
+/// How long a store permit is to be held: with 64 permits, 500 calls a second.
 const STORE_TAKES: Duration = Duration::from_millis(128);
-/// By so much less it may bear, or more; it is tried so often.
+/// How far the capacity may differ from its target, and how often it is tuned.
 const NEAR: f64 = 0.05;
 const TRIES: u32 = 5;
-/// By how much more is offered than the store bears.
+/// How many times the capacity is offered.
 const TIMES: f64 = 10.0;
-/// Part of what it bears that is asked of it before and afterwards.
+/// The load before and afterwards, as a share of the capacity.
 const NORMAL: f64 = 0.5;
-/// How long it may take until all is as before; looked at in pieces of a tenth.
+/// How long it may take until all is as before; measured in tenths.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 const PIECES: u32 = 10;
-/// An answer that comes later than so many times what the store takes has waited behind others.
+/// An answer that takes longer than this many times the store's time has waited behind others.
 const PROMPT: f64 = 2.0;
 
-/// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would be
-/// reached before.
+/// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would
+/// be reached before.
 pub(super) async fn reads(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let strong = Consistency { level: Some(consistency::Level::Strong(true)) };
     let asked: Vec<_> =
@@ -49,7 +49,7 @@ pub(super) async fn reads(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     run(plan, "cache.loads_in_flight", sizes, callers).await
 }
 
-/// Changes of one field.
+/// Writes that change one field.
 pub(super) async fn writes(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let update_mask = Some(FieldMask { paths: vec!["age".to_owned()] });
     let changed = |user_id| User { user_id, age: 30, ..User::default() };
@@ -100,8 +100,8 @@ impl OverloadRun<'_> {
         Ok(self.figures(capacity, &tally, peak / before, back))
     }
 
-    /// Makes the store answer so late that a permit is held for as long as it should: some of that the store takes itself. Returns
-    /// what it bears then.
+    /// Delays the store's answers so that a permit is held for the intended time, which includes the store's
+    /// own time. Returns the capacity then.
     async fn tuned(&self) -> Result<f64> {
         let permits = f64::from(self.sizes.permits);
         let (mut late, mut capacity) = (STORE_TAKES, 0.0);
@@ -118,20 +118,20 @@ impl OverloadRun<'_> {
         Ok(capacity)
     }
 
-    /// One and a half times as many callers as permits, so that none is missing.
+    /// Runs one and a half times as many callers as permits, so that all permits are used.
     async fn closed(&self) -> Result<CallTally> {
         let callers = usize::try_from(self.sizes.permits)?;
         self.callers.closed(callers + callers / 2, self.sizes.measured).await
     }
 
-    /// What the store bears in a second.
+    /// Measures how many calls a second the store bears.
     async fn capacity(&self) -> Result<f64> {
         let tally = self.closed().await?;
         ensure!(tally.failed() + tally.shed() == 0, "the store does not bear what it should: {tally:?}");
         Ok(float(tally.in_time) / self.sizes.measured.as_secs_f64())
     }
 
-    /// After how long every call is done, and promptly; more than it may be when that does not come.
+    /// The time after which every call is done promptly again; more than the limit if that does not happen.
     async fn back(&self, capacity: f64) -> Result<Duration> {
         let piece = BACK_WITHIN / PIECES;
         let mut back = Duration::ZERO;

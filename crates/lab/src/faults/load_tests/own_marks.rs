@@ -1,5 +1,5 @@
-//! Users answer each other, and MongoDB stands still while their own marks are to be stored: what a user has answered is read, whatever
-//! fails after the answer.
+//! Users answer each other, and MongoDB stops while their own marks are to be stored: a message that a user
+//! has answered is marked as read, whatever fails after the answer.
 
 use std::time::Duration;
 
@@ -25,20 +25,21 @@ use crate::{
 const NODES: u32 = 3;
 /// Direct conversations. In each round one user writes, and the other one answers.
 const PAIRS: u32 = 32;
-/// MongoDB stands still for so long.
+/// How long MongoDB is stopped.
 const STOPPED_FOR: Duration = Duration::from_secs(4);
-/// It stops when this part of the pairs has begun: nodes gather own marks for a second.
+/// When MongoDB stops, after the round's begin: most pairs have begun, and nodes gather own marks for a
+/// second.
 const STOPPED_AT: Duration = Duration::from_millis(1_000);
 /// The time between the beginnings of two pairs.
 const STEP: Duration = Duration::from_millis(40);
-/// Each mark is stored so long after the last answer of its round, or the end of the stop.
+/// Each mark is stored this long after the round's last answer, or after the stop's end.
 const STORED_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// A mark is not stored in time.
 const LOST: &str = "own marks lost";
 
-/// What interrupts a round.
+/// The fault that interrupts a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interruption {
     MongodbStopped,
@@ -46,7 +47,7 @@ enum Interruption {
     NodesEnded,
 }
 
-/// A message that answers another one.
+/// A message that answers another message.
 #[derive(Clone, Copy, Debug)]
 struct AnswerSent {
     pair: u32,
@@ -70,7 +71,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A round of answers with its interruption.
+/// Runs a round with answers and its interruption.
 async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) -> Result<Vec<AnswerSent>> {
     let nodes = site.channels();
     let answering = try_join_all((0..PAIRS).map(|pair| answer(&nodes, pair, round)));
@@ -105,13 +106,13 @@ async fn answer(nodes: &[Channel], pair: u32, round: u32) -> Result<AnswerSent> 
     Ok(AnswerSent { pair, seq })
 }
 
-/// Sends a message of a user until a node answers.
+/// Sends a user's message until a node answers.
 async fn send(nodes: &[Channel], pair: u32, sender_id: i64, round: u32) -> Result<i64> {
     let (first, id) = (usize::try_from(pair)? % nodes.len(), format!("{sender_id}-{round}"));
     send_message(nodes, first, To::ConversationId(conversation(pair)), sender_id, id).await
 }
 
-/// Waits until the marks of all answers are stored. Returns how long that took.
+/// Waits until the marks for all answers are stored. Returns how long that took.
 async fn judge(nodes: &[Channel], answered: &[AnswerSent], violations: &mut Violations) -> Duration {
     let began = Instant::now();
     for answer in answered {

@@ -1,4 +1,4 @@
-//! The progress of the callers of a row, and how they are ended.
+//! The progress of a row's callers, and how they are ended.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,15 +11,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Maximum number of lines about the progress of a run.
+/// Maximum number of lines about a run's progress.
 const LINES: u64 = 10;
-/// Time limit of a row, longer than any takes in a healthy laboratory.
+/// A row's time limit, longer than any row takes in a healthy laboratory.
 pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// The progress that callers share, and whether they have to end.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// What is counted, with its verb: `writes are acknowledged`.
+    /// The counted events, with their verb: `writes are acknowledged`.
     name: &'static str,
     goal: u64,
     done: AtomicU64,
@@ -62,11 +62,11 @@ impl Progress {
     }
 }
 
-/// Runs a disturbance to its end while callers call, then ends the callers. Returns the results of both, and the duration of
-/// the disturbance.
+/// Runs a disturbance to its end while callers call, then ends the callers. Returns both results, and how
+/// long the disturbance lasted.
 ///
 /// # Errors
-/// Those of the disturbance and of the callers, or if the disturbance takes longer than [`LONGEST`].
+/// Errors from the disturbance and from the callers, or if the disturbance takes longer than [`LONGEST`].
 pub(super) async fn disturb<T, C: 'static>(
     progress: &Progress,
     calling: JoinSet<Result<C>>,
@@ -81,7 +81,7 @@ pub(super) async fn disturb<T, C: 'static>(
     Ok((disturbed.with_context(too_few)??, called, took))
 }
 
-/// The results of tasks, or the first error.
+/// The tasks' results, or the first error.
 pub(super) async fn all_ended<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<Vec<T>> {
     let mut results = Vec::new();
     while let Some(ended) = tasks.join_next().await {

@@ -6,7 +6,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// Sends the bytes it is given, and makes nothing of those that come.
+/// Sends the bytes it is given, and ignores the bytes that come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Raw;
 

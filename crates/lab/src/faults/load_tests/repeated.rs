@@ -1,4 +1,5 @@
-//! Calls are repeated with their `request_id` while Cassandra stands still again and again: each has one effect, and its first answer.
+//! Calls are repeated with their `request_id` while Cassandra stands still again and again: each has one
+//! effect, and its first answer.
 
 use std::{
     sync::{
@@ -31,11 +32,11 @@ use crate::faults::{
 };
 
 const NODES: u32 = 2;
-/// Each has a group of its own, and blocks another user.
+/// Each caller has its own group, and blocks another user.
 const CALLERS: i64 = 32;
 /// Creates the groups.
 const OWNER: i64 = CALLERS + 1;
-/// The goal is this many times fewer repeated calls than writes of other rows.
+/// The goal is this many times fewer repeated calls than other rows have writes.
 const FEWER: u64 = 100;
 /// How long Cassandra stands still, in turn, and how long it answers between.
 const STOPPED_FOR: [Duration; 3] =
@@ -44,7 +45,7 @@ const HEALTHY_FOR: Duration = Duration::from_secs(1);
 /// A call that can only succeed is refused: its first attempt was applied, and is forgotten.
 const REFUSED: &str = "refused although it was applied or could be";
 
-/// What callers share.
+/// The state that callers share.
 #[derive(Debug)]
 struct RepeatState {
     nodes: Vec<Channel>,
@@ -54,7 +55,7 @@ struct RepeatState {
     violations: Mutex<Violations>,
 }
 
-/// Figures: calls, repeated ones, refusals, and stops of Cassandra.
+/// Figures: calls, repeated calls, refusals, and Cassandra stops.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let cassandra = CassandraAccess::Exclusive(Cassandra::lasting().await?);
@@ -149,7 +150,7 @@ async fn work(state: Arc<RepeatState>, user_id: i64) -> Result<()> {
 }
 
 impl RepeatState {
-    /// Sends a call until it is answered, first through the node of its user, and judges the answer.
+    /// Sends a call until it is answered, first through its user's node, and judges the answer.
     async fn call<Q: Clone, A>(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Callers reserve numbers of one sequence through three nodes: without a fault none is missing, and a killed node loses no more than a
-//! block.
+//! Callers reserve numbers in one sequence through three nodes: without a fault no number is missing, and a
+//! killed node loses no more than a block.
 
 use std::{
     sync::{
@@ -30,18 +30,18 @@ use crate::faults::{
 
 const NODES: u32 = 3;
 const CALLERS: u64 = 30;
-/// The most numbers of a call.
+/// The most numbers in a call.
 const COUNT_MAX: u32 = 20;
-/// The goal is this many times fewer calls than writes of other rows.
+/// The goal is this many times fewer calls than other rows have writes.
 const FEWER: u64 = 2;
-/// The largest block (`sequences.block_max`): what a fault loses at most, beside what was not answered.
+/// The largest block (`sequences.block_max`): the most numbers that a fault loses, besides unanswered calls.
 const BLOCK_MAX: u64 = 6_400;
 /// Time between two kills.
 const DEATH_EVERY: Duration = Duration::from_secs(4);
-/// Pause of a caller whose node does not answer.
+/// How long a caller pauses if its node does not answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What callers share.
+/// The state that callers share.
 #[derive(Debug)]
 struct SequenceState {
     nodes: Vec<Channel>,
@@ -49,20 +49,21 @@ struct SequenceState {
     progress: Progress,
     reserved: Mutex<Vec<SeqRange>>,
     failed: Mutex<FailedCalls>,
-    /// The numbers of calls without an answer.
+    /// Numbers in calls without an answer.
     unanswered: AtomicU64,
 }
 
-/// What the ranges of all answers are, together.
+/// The ranges in all answers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ReservedNumbers {
-    /// Numbers below the highest one that no answer has.
+    /// Numbers below the highest number that no answer has.
     missing: u64,
     /// Numbers that several answers have.
     twice: u64,
 }
 
-/// Figures: reservations, numbers that are missing or were reserved twice, without a fault and while nodes are killed.
+/// Figures: reservations, numbers that are missing or were reserved twice, without a fault and while nodes
+/// are killed.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
     let goal = sizes.writes.div_ceil(FEWER);
@@ -96,7 +97,7 @@ async fn until_enough(state: &SequenceState) -> Result<u64> {
     Ok(0)
 }
 
-/// Kills one node after the other until there are enough reservations.
+/// Kills the nodes in turn until there are enough reservations.
 async fn kill(site: &mut Site, state: &SequenceState) -> Result<u64> {
     let mut deaths = 0;
     while deaths == 0 || !state.progress.has_enough() {
@@ -145,7 +146,7 @@ impl SequenceState {
         Ok(())
     }
 
-    /// `lost_max`: so many numbers may be missing beside those of calls without an answer.
+    /// `lost_max`: how many numbers may be missing besides the numbers in calls without an answer.
     fn figures(&self, when: &str, lost_max: u64) -> Vec<Figure> {
         let ReservedNumbers { missing, twice } = ReservedNumbers::of(self.reserved.lock().clone());
         let unanswered = self.unanswered.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Every node that the compose file starts is stopped and started again, one after the other, under the calls of clients
-//! that the published service configuration has made.
+//! Every node that the compose file starts is stopped and started again in sequence, while clients call that
+//! the published service configuration has made.
 
 use std::{
     collections::BTreeMap,
@@ -28,10 +28,10 @@ use crate::{
 
 const USERS: i64 = 100;
 const CLIENTS: u64 = 8;
-/// One call in so many is a write.
+/// One call in this many is a write.
 const WRITE_EVERY: u64 = 10;
 const BETWEEN_CALLS: Duration = Duration::from_millis(2);
-/// Before, between and after.
+/// How long calls run before, between and after the restarts.
 const QUIET: Duration = Duration::from_secs(2);
 
 const READ: &str = "kith.user.v1.UserService/GetUser";
@@ -41,7 +41,7 @@ struct Clients {
     balanced: Balanced,
     ages: AcknowledgedVersions,
     calls: AtomicU64,
-    /// By their codes.
+    /// Failed calls, by code.
     failed: Mutex<BTreeMap<String, u64>>,
     oldest: Mutex<Duration>,
     slowest: Mutex<Duration>,

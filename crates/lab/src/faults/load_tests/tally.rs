@@ -1,4 +1,4 @@
-//! What callers were answered, and how soon.
+//! Counts the answers to callers, and how soon they came.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,24 +8,24 @@ use tonic::Code;
 
 use crate::faults::figure::float;
 
-/// Longer ones count as this: no call takes so long.
+/// Longer times count as this: no call takes so long.
 const LONGEST_MICROS: u64 = 60_000_000;
 
-/// Answers, by what they were; times from the moment when a call was sent.
+/// Answers by kind. Times start when a call was sent.
 #[derive(Debug)]
 pub(super) struct CallTally {
-    /// In microseconds.
+    /// The times of successful calls, in microseconds.
     done: Histogram<u64>,
     shed: Histogram<u64>,
     failed: BTreeMap<i32, u64>,
-    /// Of those that were done, answers that came while calls were sent.
+    /// How many successful answers came while calls were sent.
     pub(super) in_time: u64,
     /// Calls that were due and not sent, since too many were under way.
     pub(super) held_back: u64,
 }
 
 impl CallTally {
-    /// Of nothing.
+    /// Creates an empty tally.
     ///
     /// # Errors
     /// Never, in fact: three digits can be kept.
@@ -65,27 +65,27 @@ impl CallTally {
         self.shed.len()
     }
 
-    /// Answers that are neither what was asked for nor that the node has no room.
+    /// Answers that are neither a success nor a refusal for lack of room.
     pub(super) fn failed(&self) -> u64 {
         self.failed.values().sum()
     }
 
-    /// All that were answered.
+    /// The number of answered calls.
     pub(super) fn answered(&self) -> u64 {
         self.done() + self.shed() + self.failed()
     }
 
-    /// Part of the calls that were done; NaN without any.
+    /// The share of calls that were done; NaN without any.
     pub(super) fn success(&self) -> f64 {
         float(self.done()) / float(self.answered() + self.held_back)
     }
 
-    /// In milliseconds; NaN without any.
+    /// The 99th percentile of successful calls in milliseconds; NaN without any.
     pub(super) fn done_p99(&self) -> f64 {
         p99(&self.done)
     }
 
-    /// In milliseconds; NaN without any.
+    /// The 99th percentile of shed calls in milliseconds; NaN without any.
     pub(super) fn shed_p99(&self) -> f64 {
         p99(&self.shed)
     }

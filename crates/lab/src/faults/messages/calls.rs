@@ -1,4 +1,4 @@
-//! What one call about messages requests of a node, and what its answer means.
+//! One call about messages that a node gets, and what its answer means.
 
 use std::num::TryFromIntError;
 
@@ -17,9 +17,9 @@ use crate::{
     history::{Draft, Level, LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
-/// A page of a client has so many messages.
+/// How many messages a client's page has.
 const PAGE: i32 = 50;
-/// A value that is never sent: that of a message whose body cannot be read.
+/// A value that is never sent: it marks a message whose body cannot be read.
 const UNREADABLE: u64 = 0;
 
 /// A call that can be sent any number of times.
@@ -33,7 +33,7 @@ pub(in crate::faults) struct PreparedCall {
 type MessageRpc = MessageServiceClient<Channel>;
 
 impl PreparedCall {
-    /// Sends it once.
+    /// Sends the call once.
     pub(in crate::faults) async fn send(&self, node: Channel) -> MessageOutcome {
         match answer_in_time(!self.writes(), self.call(MessageRpc::new(node))).await {
             Ok(outcome) => outcome,
@@ -144,7 +144,7 @@ async fn read(
     Ok(MessageOutcome::Read { messages, range, more })
 }
 
-/// The mark of a user, by the store.
+/// A user's mark, from the store.
 async fn mark_of(client: MessageRpc, user: i64, conversation: &str) -> Result<MessageOutcome, Status> {
     let request = GetReadSeqsRequest {
         conversation_ids: vec![conversation.to_owned()],
@@ -161,7 +161,7 @@ async fn mark_of(client: MessageRpc, user: i64, conversation: &str) -> Result<Me
     }
 }
 
-/// Sends a request of a user.
+/// Sends a user's request.
 pub(super) async fn by<Q, A>(
     client: MessageRpc,
     user: i64,
@@ -173,7 +173,7 @@ pub(super) async fn by<Q, A>(
     Ok(call(client, request).await?.into_inner())
 }
 
-/// What a client has of a message.
+/// Converts a client's message for the log.
 pub(super) fn logged(message: &Message) -> Result<LoggedMessage, Status> {
     let value = std::str::from_utf8(&message.body).ok().and_then(|body| body.parse().ok());
     let is_event = message.kind() == MessageKind::Event;

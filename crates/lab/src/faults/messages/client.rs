@@ -14,25 +14,26 @@ use crate::{
     history::{Draft, Event, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
-/// Most messages of a batch, and most conversations that they go to.
+/// The most messages in a batch, and the most conversations that they go to.
 const BATCH_MAX: u32 = 60;
 const BATCH_CONVERSATIONS: usize = 3;
-/// Callers that send one message through several nodes at once; beyond the first they have numbers of their own.
+/// Callers that send one message through several nodes at once. All but the first have numbers that no client
+/// has.
 const TWINS: u32 = 3;
 const TWIN: u32 = 1_000;
-/// Reads and marks are about so many of the last messages.
+/// Reads and marks concern this many of the last messages.
 const LAST: u64 = 60;
-/// One message in so many is silent.
+/// One message in this many is silent.
 const SILENT: u64 = 5;
 
-/// One of these clients.
+/// A client that calls about messages.
 #[derive(Debug)]
 pub(in crate::faults) struct MessageClient {
     state: Arc<MessageState>,
     config: ClientConfig,
     user: i64,
     random: SmallRng,
-    /// Places of the conversations of its user.
+    /// The places of its user's conversations.
     own: Vec<usize>,
 }
 
@@ -70,7 +71,7 @@ impl MessageClient {
         }
     }
 
-    /// Sends messages, and those of unknown outcome again, every second time until it is known.
+    /// Sends messages. Sends messages with an unknown outcome again, in every second case until it is known.
     async fn send(&mut self, count: u32) -> Result<()> {
         let mut asked = PreparedCall { request: MessageRequest::Send(self.drafts(count)), named: true };
         let outcome = self.call(&asked).await?;
@@ -79,7 +80,7 @@ impl MessageClient {
             asked.request = MessageRequest::Send(again);
             self.until_known(asked).await?;
         } else if self.random.random_ratio(1, 50) {
-            // As a caller that lost the answer.
+            // A caller that lost the answer sends the same message again.
             self.call(&asked).await?;
         }
         Ok(())
@@ -99,7 +100,8 @@ impl MessageClient {
         Ok(())
     }
 
-    /// The same message through several nodes at the same time, as by callers that do not know of each other.
+    /// Sends the same message through several nodes at the same time, like callers that do not know each
+    /// other.
     async fn at_once(&mut self) -> Result<()> {
         let asked = PreparedCall { request: MessageRequest::Send(vec![self.draft()]), named: true };
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
@@ -123,7 +125,7 @@ impl MessageClient {
         self.call(&PreparedCall { request, named: false }).await.map(drop)
     }
 
-    /// Marks what is known to exist, or asks for the mark.
+    /// Marks a message that is known to exist, or asks for the mark.
     async fn mark(&mut self) -> Result<()> {
         let at = self.conversation();
         let end = self.state.conversations[at].known();
@@ -144,7 +146,7 @@ impl MessageClient {
         self.state.call(self.config.number, node, asked).await
     }
 
-    /// So many messages for few conversations.
+    /// Drafts `count` messages for few conversations.
     fn drafts(&mut self, count: u32) -> Vec<Draft> {
         let few: Vec<usize> = (0..BATCH_CONVERSATIONS).map(|_| self.conversation()).collect();
         let places: Vec<usize> = (0..count).map(|_| few[self.random.random_range(0..few.len())]).collect();
@@ -162,7 +164,7 @@ impl MessageClient {
         Draft { conversation, sender, value, silent: value.is_multiple_of(SILENT) }
     }
 
-    /// One of the conversations of the user, the first one most often.
+    /// One of the user's conversations, the first most often.
     fn conversation(&mut self) -> usize {
         let (one, other) =
             (self.random.random_range(0..self.own.len()), self.random.random_range(0..self.own.len()));
@@ -175,7 +177,7 @@ impl MessageClient {
 }
 
 impl MessageState {
-    /// Sends a call of this client and records the outcome.
+    /// Sends this client's call and records the outcome.
     async fn call(&self, client: u32, node: usize, asked: &PreparedCall) -> Result<MessageOutcome> {
         let clients = &self.clients;
         let began = clients.recorder.now();
@@ -224,7 +226,7 @@ impl Conversation {
     }
 }
 
-/// The messages of which it is not known whether they are stored, or that were refused for how the cluster was.
+/// The messages that may or may not be stored, or were refused because of the cluster's state.
 fn open(asked: &PreparedCall, outcome: &MessageOutcome) -> Vec<Draft> {
     let MessageRequest::Send(drafts) = &asked.request else { return Vec::new() };
     match outcome {

@@ -1,4 +1,4 @@
-//! What the database and each node have of messages and dialogs at the end.
+//! Dumps the messages and dialogs that the database and each node have at the end.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,18 +24,19 @@ use crate::{
     history::{DialogEnd, Event, LogCopy, LoggedMessage},
 };
 
-/// Messages of a document.
+/// Messages in a document.
 const DOCUMENT: u64 = 100;
-/// Largest page.
+/// The largest page.
 const PAGE: i32 = 1_000;
-/// The kind of an event, and the flag of a silent message, as they are stored.
+/// An event's kind, and a silent message's flag, as they are stored.
 const EVENT: i32 = 2;
 const SILENT: i32 = 1;
-/// A dialog is read so often until it does not change meanwhile.
+/// How often a dialog is read until it does not change meanwhile.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Writes down what receivers got, the logs as the database has them and as each node reads them, and the dialogs as each node has them.
+/// Writes down what receivers got, the logs as the database has them and as each node reads them, and the
+/// dialogs as each node has them.
 pub(in crate::faults) async fn dump(state: &MessageState, database: &Database) -> Result<()> {
     let mut stored = stored(database).await?;
     let write = |event: Event| state.clients.recorder.write(&event);
@@ -58,7 +59,7 @@ pub(in crate::faults) async fn dump(state: &MessageState, database: &Database) -
     Ok(())
 }
 
-/// All logs, from their documents: the place of a message is its number.
+/// All logs, from their documents: a message's place is its number.
 pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<LoggedMessage>>> {
     let messages = database.collection::<Document>("messages");
     let mut documents = messages.find(doc! {}).sort(doc! { "_id": 1 }).await?;

@@ -28,9 +28,9 @@ const USERS: i64 = 8;
 const RECEIVERS: i64 = 176;
 /// Senders and receivers.
 pub(super) const ALL_USERS: i64 = USERS + RECEIVERS;
-/// Groups of all who send; so many direct conversations are there besides.
+/// Groups in which all senders are members. There are as many direct conversations.
 const GROUPS: i64 = 10;
-/// Number of lines about the progress of a run.
+/// Number of lines about a run's progress.
 const PROGRESS_LINES: u64 = 10;
 
 /// A conversation that clients send to.
@@ -42,12 +42,12 @@ struct Conversation {
     end: AtomicU64,
 }
 
-/// What all of these clients share.
+/// The state that all message clients share.
 #[derive(Debug)]
 pub(super) struct MessageState {
     clients: Arc<ClientState>,
     conversations: Vec<Conversation>,
-    /// Messages that are to be acknowledged, and the name of the run, for lines about its progress.
+    /// The number of messages to be acknowledged, and the run's name, for lines about its progress.
     goal: u64,
     name: &'static str,
     receivers: Receivers,
@@ -89,7 +89,7 @@ impl MessageState {
     }
 }
 
-/// Ten groups of all users, and ten pairs of them.
+/// Ten groups with all users, and ten pairs.
 fn conversations() -> Vec<Conversation> {
     let new = |id, users| Conversation { id, users, end: AtomicU64::new(0) };
     let groups = (1..=GROUPS).map(|group| new(format!("g{group}"), (1..=USERS).collect()));

@@ -1,4 +1,4 @@
-//! One device of a user: receives by one stream after another, each through any node.
+//! A user's device: receives by one stream after another, each through any node.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ const STAYS_MS: std::ops::Range<u64> = 500..15_000;
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a device got so far.
+/// The messages that a device got so far.
 #[derive(Debug)]
 pub(super) struct DeviceMessages {
     receiver: u32,
@@ -32,12 +32,13 @@ pub(super) struct DeviceMessages {
     by_conversation: BTreeMap<String, ReceivedMessages>,
 }
 
-/// A device.
+/// A device that receives.
 pub(super) struct Receiver {
     nodes: Vec<Channel>,
     got: Arc<Mutex<DeviceMessages>>,
     cursor: String,
-    /// Whether the cursor is after all that was got: not if a response came without one, nor after a reset.
+    /// Whether the cursor is after all messages that it got: not if a response came without a cursor, nor
+    /// after a reset.
     resumes_exactly: bool,
     random: SmallRng,
 }
@@ -47,12 +48,12 @@ impl DeviceMessages {
         Self { receiver, user, by_conversation: BTreeMap::new() }
     }
 
-    /// What it got of each conversation.
+    /// The messages that it got in each conversation.
     pub(super) fn received(&self) -> impl Iterator<Item = &ReceivedMessages> {
         self.by_conversation.values()
     }
 
-    /// Whether it does not have all messages up to these ends, of the conversations of its user.
+    /// Whether it lacks messages up to these ends, in its user's conversations.
     pub(super) fn lacks(&self, ends: &BTreeMap<String, u64>) -> bool {
         let has = |id: &str, end: u64| self.by_conversation.get(id).is_some_and(|got| got.next() > end);
         ends.iter().any(|(id, end)| self.is_in(id) && !has(id, *end))
@@ -149,7 +150,7 @@ impl Receiver {
             let got = self.got.lock();
             (got.user, got.positions())
         };
-        // Both, unless one alone says where to go on.
+        // The stream resumes by both, unless only one says where to go on.
         let (mut cursor, mut positions) = (self.cursor.clone(), positions);
         match self.random.random_range(0..4) {
             0..2 if self.resumes_exactly => positions.clear(),

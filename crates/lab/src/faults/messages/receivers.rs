@@ -16,13 +16,13 @@ use super::{
 };
 use crate::history::ReceivedMessages;
 
-/// Devices of each user who sends. The others have one.
+/// How many devices each sender has. The other users have one device.
 const DEVICES: usize = 3;
 /// How long receivers may lack messages once nothing is wrong any more.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
-/// The receivers of a run. Dropping it ends them.
+/// A run's receivers. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Receivers {
     all: Vec<Arc<Mutex<DeviceMessages>>>,
@@ -43,10 +43,11 @@ impl Receivers {
         Self { all, tasks: Mutex::new(tasks) }
     }
 
-    /// Waits until each of them has the messages up to these ends, or a time has passed. Returns what they got.
+    /// Waits until each receiver has the messages up to these ends, or a time has passed. Returns what they
+    /// got.
     ///
     /// # Errors
-    /// Of a receiver that cannot go on.
+    /// The error from a receiver that cannot go on.
     pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<ReceivedMessages>> {
         let until = Instant::now() + COMPLETE_WITHIN;
         while Instant::now() < until && self.all.iter().any(|got| got.lock().lacks(ends)) {

@@ -22,9 +22,9 @@ use super::{
 const LACKED_RULES: &str = "KITH_MUTANT";
 /// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
 const FAIL_POINT: &str = "KITH_FAILPOINT";
-/// Every second load waits this long between its answer and the fill of memory.
+/// Every second load waits this long between its answer and the fill into memory.
 const LATE_LOADS: &str = "after_load=wait:150@2";
-/// Duration of most runs.
+/// How long most runs last.
 const LASTS: Duration = Duration::from_secs(8);
 /// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
 const COLD: i64 = 200;
@@ -32,11 +32,12 @@ const COLD: i64 = 200;
 /// A cluster that lacks a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// The rules that its program lacks, by name, separated by commas. Empty: the store lacks one, not the program.
+    /// The rules that its program lacks, by name, separated by commas. Empty: the store lacks a rule, not the
+    /// program.
     pub rules: &'static str,
     /// The fail point at which its program waits. Empty: none.
     waits: &'static str,
-    /// The checks of which one must notice it: `C3`.
+    /// The checks that may notice it, such as `C3`. At least one must.
     pub checks: &'static [&'static str],
     row: Row,
     load: Load,
@@ -45,7 +46,7 @@ pub struct Mutant {
 /// A cluster that lacks nothing, under the same load.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// As for [`Mutant`].
+    /// The fail point at which its program waits. Empty: none.
     waits: &'static str,
     row: Row,
 }
@@ -71,9 +72,9 @@ pub const CONTROLS: [Control; 3] = [
     },
 ];
 
-/// All mutants. The first is noticed on every build that can lack rules. If one rule backs up another, both are
-/// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
-/// than what it has.
+/// All mutants. The first is noticed on every build that can lack rules. If one rule backs up another, both
+/// are removed: the store's change feed soon publishes what no writer published, and memory keeps nothing
+/// that is older than what it has.
 pub const MUTANTS: [Mutant; 11] = [
     mutant(
         "published,feed_publishes",
@@ -123,7 +124,7 @@ pub const MUTANTS: [Mutant; 11] = [
         .seen_by(&["C4", "C12"]),
 ];
 
-/// The checks of copies.
+/// The checks about copies.
 const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
 
 const CREATING: Mix = Mix { updates: 100, creations: 300, deletions: 150, strong: 50, by_token: 50 };
@@ -142,23 +143,23 @@ const LOAD: Load = Load {
     deaths: 0,
     sends: None,
 };
-/// For a row that is slow to begin and to end.
+/// A shorter run, for a row that is slow to begin and to end.
 const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
 
-/// Of a row in which what is left half done may be mended by who sends the request again, or changes the same once more.
+/// A longer run, for rows in which a retry or another change may repair what is left half done.
 const LONG: Load = Load { lasts: Some(Duration::from_secs(20)), ..LOAD };
 
 const fn mutant(rules: &'static str, row: Row) -> Mutant {
     Mutant { rules, waits: "", checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
 }
 
-/// The rows of all of them, and of the controls.
+/// The rows for all mutants and controls.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
     CONTROLS.iter().map(|control| &control.row).chain(MUTANTS.iter().map(|mutant| &mutant.row))
 }
 
 impl Control {
-    /// `M00a`.
+    /// The name, such as `M00a`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.row.name
@@ -167,14 +168,14 @@ impl Control {
     /// Runs it and judges its history, which stays in the folder.
     ///
     /// # Errors
-    /// As [`run`](super::run).
+    /// Like [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
         run_and_judge(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
     }
 }
 
 impl Mutant {
-    /// `M01`.
+    /// The name, such as `M01`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.row.name
@@ -183,18 +184,18 @@ impl Mutant {
     /// Runs it and judges its history, which stays in the folder.
     ///
     /// # Errors
-    /// As [`run`](super::run).
+    /// Like [`run`](super::run).
     pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
         run_and_judge(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
     }
 
-    /// Whether one of its checks has noticed something.
+    /// Whether any of its checks has noticed something.
     #[must_use]
     pub fn is_caught(&self, judged: &JudgedRun) -> bool {
         self.findings(judged) > 0
     }
 
-    /// The number of findings of these checks.
+    /// The number of findings from these checks.
     fn findings(&self, judged: &JudgedRun) -> u64 {
         self.checks.iter().map(|check| judged.violations(check)).sum()
     }

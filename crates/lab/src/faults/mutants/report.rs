@@ -1,4 +1,4 @@
-//! The results of clusters that lack a rule.
+//! The results from clusters that lack a rule.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The file of the figures.
+/// The name of the file with the figures.
 const FILE: &str = "mutants.json";
 const HEAD: [&str; 7] = ["mutant", "what", "lacks", "seconds", "to be noticed by", "noticed by", "caught"];
 
@@ -29,7 +29,7 @@ pub struct MutantReport {
 }
 
 impl MutantReport {
-    /// Adds the result of a control, or its failure to run.
+    /// Adds a control's result, or why it failed to run.
     pub fn add_control(&mut self, control: &Control, ran: Result<JudgedRun>) {
         match ran {
             Ok(judged) => self.controls.push(judged),
@@ -37,7 +37,7 @@ impl MutantReport {
         }
     }
 
-    /// Adds the result of a cluster that lacks a rule, or its failure to run.
+    /// Adds the result from a cluster that lacks a rule, or why it failed to run.
     pub fn add(&mut self, mutant: Mutant, ran: Result<JudgedRun>) {
         match ran {
             Ok(judged) => self.tried.push((mutant, judged)),
@@ -60,7 +60,7 @@ impl MutantReport {
         self.is_controlled() && self.failed.is_empty() && caught
     }
 
-    /// A table of Markdown, the ones that were not run, and the number of caught ones.
+    /// A Markdown table, the mutants that were not run, and how many were caught.
     #[must_use]
     pub fn text(&self) -> String {
         let cells = self.tried.iter().map(|(mutant, judged)| cells(mutant, judged));
@@ -86,7 +86,8 @@ impl MutantReport {
         self.tried.iter().filter(|(mutant, judged)| mutant.is_caught(judged)).count()
     }
 
-    /// The number of caught ones, the results of each control and each cluster, then the ones that were not run.
+    /// The number of caught mutants, the results from each control and each cluster, then the mutants that
+    /// were not run.
     fn figures(&self) -> Vec<Figure> {
         let number = |count: usize| float(u64::try_from(count).unwrap_or(u64::MAX));
         let tried = number(self.tried.len());
@@ -143,7 +144,8 @@ mod tests {
     use super::*;
     use crate::faults::{CONTROLS, MUTANTS, fixtures::judged};
 
-    /// One control and one that lacks a rule, with a read that is so old in each; three seconds are their bound.
+    /// A report with one control and one cluster that lacks a rule. Each has a read with that age; their
+    /// bound is three seconds.
     fn report_of(control_ms: u64, mutant_ms: u64) -> MutantReport {
         let mut report = MutantReport::default();
         report.add_control(&CONTROLS[0], Ok(judged("F10", control_ms)));

@@ -37,10 +37,10 @@ use crate::faults::{
 
 /// Pause between two reads of an application.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Maximum number of reads of an application that has no effect yet.
+/// Maximum number of reads for an application that has no effect yet.
 const TRIES: usize = 400;
 
-/// The answer to a decision of one application.
+/// The answer to a decision about one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DecisionAnswer {
     accepted: bool,
@@ -52,7 +52,7 @@ struct DecisionAnswer {
 pub(super) struct DecidedGroup {
     state: Arc<DecisionState>,
     pub(super) group: i64,
-    /// By user: the application, and the first answer about it.
+    /// The application and the first answer about it, by user.
     decided: BTreeMap<i64, (i64, DecisionAnswer)>,
     /// Users who left after they had joined.
     left: Vec<i64>,
@@ -117,7 +117,7 @@ impl DecidedGroup {
         Ok((user, application.application_id))
     }
 
-    /// Decides all applications as one user, and compares the answers with the first ones.
+    /// Decides all applications as one user, and compares the answers with the first answers.
     async fn decide_all(
         &self,
         decider: i64,
@@ -198,7 +198,8 @@ impl DecidedGroup {
         bail!("application {id} of group {} has no effect", self.group)
     }
 
-    /// Compares the stored applications and members with the answers. Waits for outstanding effects until `until`.
+    /// Compares the stored applications and members with the answers. Waits for outstanding effects until
+    /// `until`.
     pub(super) async fn judge(&self, until: Instant) -> Result<()> {
         let mut done = BTreeMap::new();
         for (user, (id, answer)) in &self.decided {
@@ -324,8 +325,8 @@ fn act_as<T>(request: &mut Request<T>, user: i64) {
     request.metadata_mut().insert("kith-acting-user", user.into());
 }
 
-/// Whether the call is sent again. If the node was killed after the head of its answer, the client reports `INTERNAL` with the
-/// connection error as its source.
+/// Whether the call is sent again. If the node was killed after the head of its answer, the client reports
+/// `INTERNAL` with the connection error as its source.
 fn is_outage(status: &Status) -> bool {
     matches!(
         code_of(status),

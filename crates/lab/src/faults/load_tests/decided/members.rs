@@ -1,4 +1,4 @@
-//! The members of a group at the end, by its list, its count and its ordinals (C13).
+//! A group's members at the end, by its list, its count and its ordinals (C13).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use kith_proto::{
 use super::{NODES, OF_A_GROUP, group::DecidedGroup, tally::MISCOUNTED};
 
 impl DecidedGroup {
-    /// Compares the list of members with the count, with the ordinals, and with the users who joined and stayed.
+    /// Compares the member list with the count, with the ordinals, and with the users who joined and stayed.
     pub(super) async fn judge_members(&self) -> Result<()> {
         let (listed, ordinals) = self.listed().await?;
         let (counted, stayed) = (self.counted().await?, self.stayed());
@@ -25,7 +25,7 @@ impl DecidedGroup {
         Ok(())
     }
 
-    /// The length of the list of members, and their ordinals.
+    /// The length of the member list, and the members' ordinals.
     async fn listed(&self) -> Result<(usize, Vec<u32>)> {
         let request = ListMembersRequest {
             group_id: self.group,

@@ -1,5 +1,6 @@
-//! An owner and two admins, each through another node, decide the same applications while a node is killed every few
-//! seconds. Each application must be decided once, and the effect of an acceptance applied once (C11).
+//! An owner and two admins, each through another node, decide the same applications while a node is killed
+//! every few seconds. Each application must be decided once, and the effect of an acceptance applied once
+//! (C11).
 
 mod group;
 mod members;
@@ -34,23 +35,23 @@ const NODES: u32 = 3;
 const OF_A_GROUP: i64 = 50;
 /// Groups whose applications are decided at the same time.
 const AT_ONCE: usize = 8;
-/// The goal is this many times fewer applications than writes of other rows.
+/// The goal is this many times fewer applications than other rows have writes.
 const FEWER: u64 = 10;
 /// Time between two kills.
 const DEATH_EVERY: Duration = Duration::from_secs(5);
-/// Time before the first kill, so that a short run has one, too.
+/// Time before the first kill, so that a short run has a kill, too.
 const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// Time limit for other nodes to complete what a dead node left, including a reserve for a busy machine.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct DecisionState {
     nodes: Vec<Channel>,
     tally: Mutex<DecisionTally>,
     /// Groups whose applications are decided.
     progress: Progress,
-    /// The number of the next group.
+    /// The next group's number.
     next: AtomicU64,
     seed: u64,
 }
@@ -123,7 +124,7 @@ async fn kill_by_turns(state: &DecisionState, site: &mut Site) -> Result<u64> {
     }
 }
 
-/// Compares what is stored at the end with the answers.
+/// Compares the final stored state with the answers.
 async fn judge(groups: Vec<DecidedGroup>) -> Result<()> {
     let until = Instant::now() + SETTLED_AFTER;
     for group in groups {

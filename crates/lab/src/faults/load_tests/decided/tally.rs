@@ -1,4 +1,4 @@
-//! Counts of decisions, and the kinds of violations.
+//! Counts decisions and kinds of violations.
 
 use crate::faults::{Figure, load_tests::outcomes::Violations};
 
@@ -12,10 +12,10 @@ pub(super) const NO_EFFECT: &str = "effects missing";
 pub(super) const EFFECT_AGAIN: &str = "effects applied again";
 /// A user is a member without an accepted application.
 pub(super) const NOT_ACCEPTED: &str = "effects without an acceptance";
-/// The count of a group differs from its list, or two of its members have the same ordinal.
+/// A group's count differs from its list, or two members have the same ordinal.
 pub(super) const MISCOUNTED: &str = "groups counted wrong";
 
-/// The counts of outcomes.
+/// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct DecisionTally {
     pub(super) decided: u64,

@@ -1,4 +1,4 @@
-//! What the servers have of the contents.
+//! Counts contents that the servers still have.
 
 use anyhow::{Context as _, Result};
 use futures::TryStreamExt as _;
@@ -28,7 +28,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return count";
 
-/// How many keys of Redis have content of the user.
+/// How many Redis keys have content from the user.
 pub(super) async fn contents_in_redis(site: &Site) -> Result<u64> {
     match site.redis.ask(&["EVAL", COUNT, "0", SECRET]).await? {
         Value::Number(count) => Ok(u64::try_from(count)?),
@@ -36,7 +36,7 @@ pub(super) async fn contents_in_redis(site: &Site) -> Result<u64> {
     }
 }
 
-/// How many messages in the store have something of their contents.
+/// How many messages in the store have any part of their contents.
 pub(super) async fn contents_in_store(site: &Site) -> Result<u64> {
     let database = site.mongod.database(NAME).await?;
     let mut documents = database.collection::<Document>("messages").find(doc! {}).await?;

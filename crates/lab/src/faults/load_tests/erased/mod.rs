@@ -1,5 +1,6 @@
-//! All messages of a user are erased, and the node that does it is killed midway: another one goes on. When the erasure has
-//! finished, no content is in the store, in Redis, or read through any node; before that, none is read together with its event.
+//! All messages by a user are erased, and the node that erases them is killed midway: another node continues.
+//! When the erasure has finished, no content is in the store, in Redis, or read through any node; before
+//! that, no content is read together with its event.
 
 mod content;
 mod watcher;
@@ -28,27 +29,27 @@ use crate::faults::{
 };
 
 const NODES: u32 = 3;
-/// Whose messages are erased.
+/// The user whose messages are erased.
 const ERASED: i64 = 1;
-/// One conversation for so many writes of other rows, and not fewer than the second number.
+/// There is one conversation for this many writes in other rows, and not fewer than the second number.
 const FEWER: u64 = 100;
 const CONVERSATIONS_MIN: u64 = 30;
-/// Of so many conversations one has more messages than a document.
+/// One conversation in this many has more messages than a document.
 const LONG_EVERY: u64 = 10;
-/// Messages of a conversation, and of a long one.
+/// Messages in a conversation, and in a long conversation.
 const SHORT: usize = 4;
 const LONG: usize = 120;
-/// Messages of one BatchSend.
+/// Messages in one BatchSend.
 const BATCH: usize = 100;
 /// How long the erasure would take with one live node, about.
 const TAKES: u64 = 12;
 /// Longer than it takes until another node goes on, and to the end.
 const LONGEST: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
-/// What every message of the user has, and none of the others.
+/// A text that every message by the user has, and no other message.
 const SECRET: &str = "secret-of-user-1";
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct ErasureTest {
     nodes: Vec<Channel>,
@@ -56,7 +57,7 @@ struct ErasureTest {
     found: Mutex<Found>,
 }
 
-/// Figures: what is left of the contents, where, and what was read meanwhile.
+/// Figures: the remaining contents, where they are, and what was read meanwhile.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let conversations = sizes.writes.div_ceil(FEWER).max(CONVERSATIONS_MIN);
     // Each conversation is two steps: a search and a document.
@@ -90,7 +91,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 fn figures(state: &ErasureTest, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
     let found = state.found.lock();
     let done = erased.conversations_done.unsigned_abs();
-    // Those of the step in which the node was killed may not be counted.
+    // Messages in the step in which the node was killed may not be counted.
     let most = sent.saturating_sub(u64::try_from(LONG).unwrap_or(u64::MAX));
     let events = state.conversations * u64::from(NODES);
     vec![
@@ -103,7 +104,7 @@ fn figures(state: &ErasureTest, erased: &EraseUserMessagesResponse, sent: u64) -
     ]
 }
 
-/// The user says something to each of the others, and they to it. Returns how many messages are those of the user.
+/// The user sends messages to all others, and they send to the user. Returns how many messages the user sent.
 async fn send_all(state: &ErasureTest) -> Result<u64> {
     let (mut all, mut of_user) = (Vec::new(), 0);
     for number in 0..state.conversations {
@@ -133,8 +134,8 @@ async fn send_all(state: &ErasureTest) -> Result<u64> {
     Ok(of_user)
 }
 
-/// Starts the erasure, kills the node that does it when a third is done, and starts it again. Returns the end of it, and how long it
-/// took.
+/// Starts the erasure, kills the node that does it when a third is done, and starts it again. Returns the end
+/// of it, and how long it took.
 async fn erase_and_kill(
     site: &mut Site,
     state: &ErasureTest,
@@ -164,7 +165,7 @@ async fn erasure(state: &ErasureTest) -> Result<EraseUserMessagesResponse> {
     Ok(answered.await?)
 }
 
-/// Kills the node that has the lease of erasures, and starts it again.
+/// Kills the node that has the erasure lease, and starts it again.
 async fn kill(site: &mut Site) -> Result<()> {
     let holder = holder(&site.mongod.database(NAME).await?).await?;
     for member in &mut site.members {

@@ -1,4 +1,4 @@
-//! Who reads the conversations through all nodes.
+//! Reads the conversations through all nodes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,17 +11,17 @@ use tokio::time::sleep;
 use super::{ERASED, ErasureTest, SECRET};
 use crate::faults::calls::with_deadline;
 
-/// Largest page.
+/// The largest page.
 const PAGE: i32 = 1_000;
-/// A conversation is read so often until it is answered.
+/// How often a conversation is read until there is an answer.
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What was read of contents and events.
+/// Counts what was read: contents and events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) contents: u64,
-    /// Contents below the event that says that they are erased, on the same page.
+    /// Contents below the event that announces their erasure, on the same page.
     pub(super) with_events: u64,
     pub(super) events: u64,
 }
@@ -50,7 +50,7 @@ impl Watcher {
     /// Reads all conversations through each node.
     ///
     /// # Errors
-    /// If one is not answered.
+    /// If a conversation is not answered.
     pub(super) async fn read_all(&self) -> Result<()> {
         for number in 0..self.0.conversations {
             for node in 0..self.0.nodes.len() {

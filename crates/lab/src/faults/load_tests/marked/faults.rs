@@ -1,4 +1,4 @@
-//! What is done to Redis and to the nodes meanwhile, one after the other.
+//! Faults in Redis and the nodes, in sequence.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::faults::{Figure, Site};
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum MarkLoss {
-    /// The data of Redis, Redis itself, and the links of nodes to it.
+    /// Redis loses its data, dies, or loses its links to nodes.
     Redis,
     /// The node that has a mark in the store and not in Redis.
     Node,
 }
 
-/// A fault of Redis.
+/// A fault in Redis.
 #[derive(Clone, Copy, Debug)]
 enum RedisFault {
     Emptied,
@@ -33,16 +33,16 @@ const FAULTS: [RedisFault; 5] = [
     RedisFault::Cut(Mode::Freeze),
     RedisFault::Cut(Mode::HoldAnswers),
 ];
-/// A node is cut, and Redis away, for so long.
+/// How long a node is cut, or Redis is away.
 const LASTS: Duration = Duration::from_secs(2);
-/// Redis is emptied so often, with this between.
+/// How often Redis is emptied, and the pause between.
 const EMPTIED: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(300);
-/// Between two faults, once all nodes trust their memories again.
+/// The pause between two faults, once all nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_millis(500);
-/// The node dies at one of so many writes.
+/// The node dies at one in this many writes.
 const DIES: &str = "after_commit=die@25";
-/// Deaths, at least; and how long one may take.
+/// The minimum number of deaths, and how long a death may take.
 const DEATHS_MIN: u64 = 3;
 const DIES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -111,7 +111,7 @@ async fn lose_redis(site: &mut Site, state: &MarkState) -> Result<MarkFaultCount
     Ok(times)
 }
 
-/// The nodes die one after the other, each where it has written to the store and to nothing else.
+/// The nodes die in sequence, each after it has written to the store and to nothing else.
 async fn lose_node(site: &mut Site, state: &MarkState) -> Result<MarkFaultCounts> {
     let mut times = MarkFaultCounts::default();
     for at in (0..site.members.len()).cycle() {

@@ -1,4 +1,4 @@
-//! What the store has in the end, held against what was acknowledged and against what nodes count.
+//! Compares the final store with the acknowledged marks and with what nodes count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,19 +29,19 @@ use super::{
 };
 use crate::faults::{Figure, Site, calls::with_deadline, site::NAME};
 
-/// Counts are right so long after the last fault; after the death of a node when its bitmaps have expired, too.
+/// Counts are right this long after the last fault. After a node's death, its bitmaps must also have expired.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
-/// They are looked at for so much longer.
+/// How much longer the counts are read.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
-/// Messages whose receipts are read: every so many.
+/// Receipts are read for one message in this many.
 const RECEIPT_EVERY: usize = 23;
-/// Messages of one call.
+/// Messages in one call.
 const SEQS: usize = 100;
-/// Number of violations that are printed in full.
+/// How many violations are printed in full.
 const PRINTED_MAX: usize = 5;
 
-/// What the store has.
+/// The marks in the store.
 struct Dump {
     notices: NoticeModel,
     messages: MessageModel,
@@ -87,7 +87,7 @@ impl Dump {
         self.notices.values().filter(|read| !read.is_empty()).count() as u64
     }
 
-    /// Seconds until every node counts for each notice what the store has; infinite if that does not come about in time.
+    /// Seconds until every node's count for each notice equals the store's; infinite if that takes too long.
     async fn until_counted(&self, nodes: &[Channel], longest: Duration) -> Result<f64> {
         let of_notice = |notice| self.notices.values().filter(|read| read.contains(&notice)).count();
         let expected: Vec<i64> =
@@ -108,7 +108,7 @@ impl Dump {
     /// Reads receipts through each node. Returns how many, and which differ.
     async fn compare_receipts(&self, nodes: &[Channel]) -> Result<(u64, Vec<String>)> {
         let last = self.messages.values().max().copied().unwrap_or_default();
-        // Events of the group have no receipts: they come before all messages.
+        // The group's events have no receipts: they come before all messages.
         let seqs: Vec<i64> = (1..=last).rev().step_by(RECEIPT_EVERY).collect();
         let (mut receipts, mut wrong) = (0, Vec::new());
         for node in nodes {
@@ -129,7 +129,7 @@ impl Dump {
     }
 }
 
-/// What the one has and the other has not.
+/// The marks that `one` has and `other` lacks.
 fn difference(one: &NoticeModel, other: &NoticeModel) -> Vec<String> {
     let none = BTreeSet::new();
     let pairs = one.iter().flat_map(|(reader, read)| {
@@ -139,7 +139,7 @@ fn difference(one: &NoticeModel, other: &NoticeModel) -> Vec<String> {
     pairs.collect()
 }
 
-/// The words of all readers: the notices have the slots from 0 on, in the order in which they were published.
+/// All readers' words: the notices have the slots from 0 on, in the order in which they were published.
 async fn notices(database: &Database) -> Result<NoticeModel> {
     let mut readers = database.collection::<Document>("notice_readers").find(doc! {}).await?;
     let mut notices = BTreeMap::new();
@@ -163,7 +163,7 @@ async fn messages(database: &Database) -> Result<MessageModel> {
     Ok(messages)
 }
 
-/// How many have read each notice; `None`: the node does not say, or not of all sections.
+/// How many have read each notice; `None`: the node does not say, or not for all sections.
 async fn counted(node: &Channel) -> Option<Vec<i64>> {
     let request = CountReadersRequest { audience_id: AUDIENCE, notice_ids: (1..=NOTICES).collect() };
     let counted =
@@ -171,7 +171,7 @@ async fn counted(node: &Channel) -> Option<Vec<i64>> {
     (!counted.incomplete).then(|| counted.counts.iter().map(|count| count.read).collect())
 }
 
-/// Of those of these messages that are no events: the number, and how many have and have not read it.
+/// For each of these messages that is no event: the number, and how many have and have not read it.
 async fn receipts(node: &Channel, seqs: &[i64]) -> Result<Vec<(i64, i64, i64)>> {
     let request = BatchGetReceiptsRequest {
         conversation_id: CONVERSATION.to_owned(),

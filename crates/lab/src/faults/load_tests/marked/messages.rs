@@ -1,4 +1,4 @@
-//! Callers who mark the messages of a group, and what they know.
+//! Callers who mark a group's messages, and what they know.
 
 use std::{
     collections::BTreeMap,
@@ -25,28 +25,28 @@ use crate::faults::answered::{make_group, until_answered};
 
 pub(super) const CONVERSATION: &str = "g1";
 const GROUP: i64 = 1;
-/// Members of the group; the first one is its owner.
+/// The group's members. The first member is its owner.
 pub(super) const USERS: i64 = 96;
-/// Messages of one BatchSend, and how many of these there are.
+/// Messages in one BatchSend, and how many batches there are.
 const BATCH: usize = 100;
 const BATCHES: usize = 20;
-/// A mark is above the one before by so much at most, so that there are numbers for all of a run.
+/// A mark is above the previous mark by at most this, so that there are numbers for a whole run.
 const STEP_MAX: i64 = 12;
 
 /// Up to where each user has read.
 pub(super) type MessageModel = BTreeMap<i64, i64>;
 
-/// A caller with users of its own.
+/// A caller with its own users.
 #[derive(Debug)]
 pub(super) struct MessageReaders {
     state: Arc<MarkState>,
     random: SmallRng,
-    /// The number of the last message.
+    /// The last message's number.
     last: i64,
     read: MessageModel,
 }
 
-/// Makes the group and its messages. Returns the number of the last one.
+/// Makes the group and its messages. Returns the last message's number.
 pub(super) async fn send_all(node: &Channel) -> Result<i64> {
     fill_up_to(node.clone(), USERS).await?;
     let group = Group { group_id: GROUP, name: "talking".to_owned(), creator_id: 1, ..Group::default() };

@@ -1,5 +1,5 @@
-//! Notices and messages are marked through three nodes while these lose Redis, or one of them dies between the store and Redis: no
-//! mark that was acknowledged is missing, and counts become what the store has.
+//! Notices and messages are marked through three nodes while these lose Redis, or a node dies between the
+//! store and Redis: no acknowledged mark is missing, and counts become what the store has.
 
 mod faults;
 mod judge;
@@ -27,14 +27,14 @@ use super::{
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
 const NODES: u32 = 3;
-/// Callers who mark notices, and as many who mark messages: each has readers of its own.
+/// Callers who mark notices, and as many who mark messages: each has its own readers.
 const CALLERS: i64 = 16;
-/// One in so many writes of other rows is a mark here.
+/// There is one mark for this many writes in other rows.
 const FEWER: u64 = 10;
 /// The shortest time for which bitmaps can be kept.
 const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct MarkState {
     nodes: Vec<Channel>,
@@ -46,14 +46,14 @@ struct MarkState {
 }
 
 impl MarkState {
-    /// Counts marks that were acknowledged by one call, which was sent so often.
+    /// Counts marks that one call acknowledged after `sends` attempts.
     fn acknowledge(&self, marks: usize, sends: u64) {
         self.progress.add(u64::try_from(marks).unwrap_or_default());
         self.again.fetch_add(sends.saturating_sub(1), Ordering::Relaxed);
     }
 }
 
-/// What callers know in the end.
+/// The marks that callers know at the end.
 #[derive(Debug, Default)]
 struct KnownMarks {
     notices: notices::NoticeModel,
@@ -100,7 +100,7 @@ fn begin(state: &Arc<MarkState>, last: i64) -> JoinSet<Result<KnownMarks>> {
 }
 
 impl KnownMarks {
-    /// Both together.
+    /// Combines both sets of marks.
     fn and(mut self, other: Self) -> Self {
         self.notices.extend(other.notices);
         self.messages.extend(other.messages);

@@ -20,27 +20,28 @@ use super::{CALLERS, MarkState};
 use crate::faults::answered::until_answered;
 
 pub(super) const AUDIENCE: i32 = 1;
-/// The bits of all are in one word.
+/// All notices' bits are in one word.
 pub(super) const NOTICES: i64 = 40;
 const READERS: i64 = 480;
-/// Notices of one call, at most.
+/// The most notices in one call.
 const AT_ONCE: usize = 3;
 
-/// What each reader has read.
+/// The notices that each reader has read.
 pub(super) type NoticeModel = BTreeMap<i64, BTreeSet<i64>>;
 
-/// A caller with readers of its own.
+/// A caller with its own readers.
 #[derive(Debug)]
 pub(super) struct Marker {
     state: Arc<MarkState>,
     random: SmallRng,
     readers: Vec<i64>,
     read: NoticeModel,
-    /// Readers and notices whose last change was sent more than once, and may come once more: they are left alone from then on.
+    /// Readers and notices whose last change was sent more than once, and may come once more: they are left
+    /// alone from then on.
     open: BTreeSet<(i64, i64)>,
 }
 
-/// Publishes the notices, one after the other, and registers the readers.
+/// Publishes the notices in sequence, and registers the readers.
 pub(super) async fn publish(node: &Channel) -> Result<()> {
     let mut client = NoticeServiceClient::new(node.clone());
     let audience = Audience { audience_id: AUDIENCE, name: "all".to_owned(), ..Audience::default() };

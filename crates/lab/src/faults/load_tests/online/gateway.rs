@@ -1,5 +1,5 @@
-//! A gateway as the contract describes it: it sends heartbeats, names each session once a minute, opens missing
-//! sessions again, and goes to the next node if one does not answer.
+//! A gateway as the contract describes it: it sends heartbeats, names each session once a minute, opens
+//! missing sessions again, and goes to the next node if a node does not answer.
 
 use std::{
     sync::{
@@ -52,7 +52,7 @@ struct HeartbeatTask {
 }
 
 impl Gateway {
-    /// One with a session of each of these users, which talks to the first of these nodes.
+    /// Opens a gateway with a session for each of these users. It talks to the first of these nodes.
     pub(super) async fn open(id: &'static str, nodes: Vec<Channel>, sessions: Vec<i64>) -> Result<Self> {
         let opened_again = Arc::default();
         let opened = Arc::clone(&opened_again);

@@ -1,5 +1,5 @@
-//! Users are online with devices at two gateways, each with its own node. Then one gateway dies, or its node with it,
-//! or Redis loses everything: what all nodes return, and how soon it is correct.
+//! Users are online with devices at two gateways, each with its own node. Then one gateway dies, or its node
+//! with it, or Redis loses everything: what all nodes return, and how soon it is correct.
 
 mod gateway;
 mod online_users;
@@ -22,15 +22,16 @@ use self::{
 use super::Sizes;
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
-/// The node of the dying gateway, the one that it may move to, and the node of the surviving gateway, which is watched, too.
+/// The dying gateway's node, the node that the gateway may move to, and the surviving gateway's node, which
+/// is watched, too.
 const NODES: u32 = 3;
 const WATCHED_AT: usize = 2;
-/// One user for so many writes of other rows.
+/// There is one user for this many writes in other rows.
 const FEWER: u64 = 25;
-/// The bound.
+/// The bound for wrong answers.
 const WITHIN: Duration = Duration::from_secs(30);
-/// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over, and some
-/// more on a busy machine.
+/// Groups may be reported as incomplete for 30 s after a loss. Nodes see within a second that these are over,
+/// or later on a busy machine.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(33);
 /// The answers are checked for this long: that they do not change again, too.
 const LOOKED_FOR: Duration = Duration::from_secs(36);
@@ -41,9 +42,10 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionLoss {
-    /// A gateway dies without a word.
+    /// A gateway dies without notice.
     Gateway,
-    /// Its node is killed, and the gateway goes to another one; then this one is killed, and the gateway dies.
+    /// Its node is killed, and the gateway goes to another node; then this node is killed, and the gateway
+    /// dies.
     Node,
     /// Redis loses all that it has.
     Redis,
@@ -78,12 +80,12 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: SessionLoss) -> Result
     }
 }
 
-/// All that takes part.
+/// The cluster, its users and gateways, and the counts.
 struct Stage {
     site: Site,
     nodes: Vec<Channel>,
     online: OnlineUsers,
-    /// `None`: dead.
+    /// The gateway that dies; `None`: dead.
     dying: Option<Gateway>,
     surviving: Gateway,
     tally: PresenceTally,
@@ -135,8 +137,8 @@ impl Stage {
         .await
     }
 
-    /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state, from now
-    /// on.
+    /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state,
+    /// from now on.
     async fn watch_nodes(&mut self, at: &[usize], places: OnlineAt) -> Result<Vec<NodeView>> {
         let began = Instant::now();
         self.watcher()?.time_from(began);
@@ -178,7 +180,7 @@ impl Stage {
     }
 }
 
-/// Of what was never so on a node the figure is no number.
+/// The figure is not a number if the state was never reached on a node.
 fn longest(name: &str, seen: &[NodeView], of: fn(&NodeView) -> Option<Duration>, within: Duration) -> Figure {
     let after = seen.iter().map(|view| of(view).map_or(f64::NAN, |after| after.as_secs_f64()));
     let longest = after.fold(0.0, |most: f64, one| if one > most || one.is_nan() { one } else { most });

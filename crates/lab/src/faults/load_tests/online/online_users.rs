@@ -12,22 +12,23 @@ use crate::faults::answered::make_group;
 
 /// The gateway that dies.
 pub(super) const DYING: &str = "dying";
-/// The other one.
+/// The gateway that survives.
 pub(super) const SURVIVING: &str = "surviving";
 
-/// As many as one call puts into a group.
+/// A group has as many members as one call may add.
 const OF_A_GROUP: i64 = 100;
 
-/// Where users are online.
+/// The gateways at which users are online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnlineAt {
-    /// At both gateways.
+    /// The sessions are at both gateways.
     Both,
-    /// At the surviving one alone.
+    /// Only at the surviving gateway.
     Surviving,
 }
 
-/// The users from 1 on. Of four, two are at the dying gateway, one is at both, and one at the other.
+/// The users from 1 on. In each four users, two are at the dying gateway, one is at both, and one at the
+/// other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnlineUsers {
     users: i64,
@@ -53,7 +54,7 @@ impl OnlineUsers {
         groups.map(move |group| (group, (group - 1) * OF_A_GROUP + 1..=(group * OF_A_GROUP).min(self.users)))
     }
 
-    /// Where a user is online, by the ids of gateways.
+    /// Where a user is online, by gateway id.
     pub(super) fn gateways_of(user: i64, places: OnlineAt) -> &'static [&'static str] {
         match (user % 4, places) {
             (0 | 1, OnlineAt::Both) => &[DYING],
@@ -63,7 +64,7 @@ impl OnlineUsers {
         }
     }
 
-    /// Of which users there are sessions at a gateway; one each.
+    /// The users with sessions at a gateway; each has one session.
     pub(super) fn sessions_at(self, gateway: &str) -> Vec<i64> {
         let is_at = |user: &i64| Self::gateways_of(*user, OnlineAt::Both).contains(&gateway);
         self.users().into_iter().filter(is_at).collect()

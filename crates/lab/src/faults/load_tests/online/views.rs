@@ -1,4 +1,4 @@
-//! What a node returns about presence, and whether it is correct.
+//! Reads presence from a node, and judges it.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use tonic::{Status, transport::Channel};
 use super::online_users::{OnlineAt, OnlineUsers};
 use crate::faults::{Better, Figure, calls::with_deadline, figure::float};
 
-/// Users of one call.
+/// Users in one call.
 const BATCH: usize = 500;
 /// More than any group has.
 const PAGE: i32 = 1_000;
 /// A node sees so soon that all was lost.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// What was returned about all users and groups.
+/// Counts answers about all users and groups.
 #[derive(Debug, Default)]
 pub(super) struct PresenceTally {
     pub(super) unknown: u64,
@@ -34,19 +34,19 @@ pub(super) struct PresenceTally {
     wrongly_complete: u64,
 }
 
-/// What one node returns, from a moment on.
+/// A node's presence answers, from a moment on.
 #[derive(Debug)]
 pub(super) struct NodeView {
     began: Instant,
-    /// After how long all users were where they are, and stayed there; `None`: they are not.
+    /// How long it took until all users had the right state, and kept it; `None`: they do not have it.
     pub(super) users: Option<Duration>,
-    /// The same of groups.
+    /// Like `users`, for groups.
     pub(super) groups: Option<Duration>,
-    /// The same of groups that are reported as complete.
+    /// Like `users`, for groups that are reported as complete.
     pub(super) complete: Option<Duration>,
 }
 
-/// What a node returns about a group.
+/// A node's answers about a group.
 #[derive(Debug)]
 struct GroupPresence {
     count: i64,
@@ -64,7 +64,7 @@ impl NodeView {
         self.users.is_some() && self.groups.is_some() && self.complete.is_some()
     }
 
-    /// Asks for everything once.
+    /// Reads all users and groups once.
     pub(super) async fn read_all(
         &mut self,
         node: &Channel,

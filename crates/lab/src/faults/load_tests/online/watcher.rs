@@ -1,4 +1,4 @@
-//! What a node sends to watchers.
+//! Watches the presence that a node sends to watchers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::faults::Figure;
 
-/// Users of one stream.
+/// Users on one stream.
 const OF_A_STREAM: usize = 500;
-/// Until online users are reported as online.
+/// The time limit until online users are reported as online.
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
 
-/// A watcher of all users.
+/// A watcher for all users.
 #[derive(Debug)]
 pub(super) struct PresenceWatcher {
     states: Arc<Mutex<WatchedStates>>,
@@ -33,7 +33,7 @@ pub(super) struct PresenceWatcher {
 #[derive(Debug)]
 struct WatchedStates {
     began: Instant,
-    /// The last state and version of each, and how often it was reported offline.
+    /// Each user's last state and version, and how often it was reported offline.
     users: BTreeMap<i64, LastState>,
     last_offline: Duration,
     /// Versions that decreased.

@@ -1,4 +1,4 @@
-//! What is done to the nodes meanwhile, one after the other.
+//! Faults in the nodes, in sequence.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use tokio::time::sleep;
 use super::RecallState;
 use crate::faults::{Figure, Member, Site};
 
-/// How the link of a node to Redis is closed, in turn; `None`: the node is paused.
+/// How a node's link to Redis is closed, in turn; `None`: the node is paused.
 const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::HoldAnswers)];
-/// A node is cut or paused for so long: it trusts its memory at first, and then not any more. The short one is over before.
+/// How long a node is cut or paused. It trusts its memory at first; after the longer time it does not any
+/// more.
 const LASTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(700)];
-/// Between two faults, once all nodes trust their memories again.
+/// The pause between two faults, once all nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_millis(500);
 
 /// How often each was done.

@@ -1,5 +1,5 @@
-//! Messages are recalled and edited on one node and read on the others at once, while one node after the other is cut from Redis or
-//! paused: no read that began after the acknowledgement shows the previous content.
+//! Messages are recalled and edited on one node and read on the others at once, while the nodes are cut from
+//! Redis or paused in sequence: no read that began after the acknowledgement shows the previous content.
 
 mod faults;
 mod reader;
@@ -24,11 +24,11 @@ use super::{
 };
 use crate::faults::{Figure, Plan, Site};
 
-/// One changes, the others are read from.
+/// One node takes the changes, the others serve the reads.
 const NODES: u32 = 3;
 /// Direct conversations, each with a writer and a reader.
 const PAIRS: i64 = 16;
-/// One in so many writes of other rows is a change here.
+/// There is one change for this many writes in other rows.
 const FEWER: u64 = 10;
 
 /// Two users who send each other messages.
@@ -38,7 +38,7 @@ struct MessagePair {
     other: i64,
 }
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct RecallState {
     nodes: Vec<Channel>,
@@ -64,7 +64,7 @@ impl RecallState {
         self.progress.is_ended() || self.progress.has_enough()
     }
 
-    /// One that no message has yet.
+    /// A value that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }
@@ -77,7 +77,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let state = Arc::new(RecallState {
         nodes: site.channels(),
         progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
-        // 0 is that of a message without content.
+        // 0 belongs to messages without content.
         values: AtomicU64::new(1),
         removed: RemovedContents::default(),
         tally: Mutex::default(),

@@ -1,4 +1,4 @@
-//! Who reads a conversation through all nodes, and looks for removed contents.
+//! Reads a conversation through all nodes, and looks for removed contents.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{
     history::{LoggedMessage, MessageOutcome, MessageRequest, Pages},
 };
 
-/// After a read that failed, and between two that did not.
+/// The pause after a failed read, and between two successful reads.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A page is read so often in the end.
+/// How often a page is attempted at the end.
 const TRIES: usize = 20;
 
-/// Of one conversation.
+/// Reads one conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     state: Arc<RecallState>,
@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    /// The number of the last message of a page; `None`: there is none.
+    /// The last message's number on a page; `None`: there is no message.
     async fn read_page(&self, node: usize, from: u64) -> Option<u64> {
         for _ in 0..TRIES {
             if let Some(messages) = self.read(node, Pages::From(from)).await {

@@ -17,7 +17,7 @@ impl RemovedContents {
         self.0.lock().insert(value, Instant::now());
     }
 
-    /// The first of these messages that a read which began then must not have shown.
+    /// The first of these messages that a read must not have shown if it began then.
     pub(super) fn shown<'a>(
         &self,
         messages: &'a [LoggedMessage],

@@ -1,4 +1,4 @@
-//! Counts of reads, and of those that showed removed contents.
+//! Counts reads, and reads that showed removed contents.
 
 use super::Progress;
 use crate::{
@@ -10,22 +10,22 @@ use crate::{
     history::LoggedMessage,
 };
 
-/// A read showed the previous content of a message.
+/// A read showed a message's previous content.
 const SHOWN: &str = "reads of previous content";
 
-/// The counts of outcomes.
+/// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct RecallTally {
     /// Reads that were answered.
     pub(super) reads: u64,
-    /// Those of them that were made at once, and had the changed message.
+    /// Reads among them that were made at once, and had the changed message.
     pub(super) at_once: u64,
     pub(super) failed: FailedCalls,
     violations: Violations,
 }
 
 impl RecallTally {
-    /// A read showed the previous content of a message.
+    /// A read showed a message's previous content.
     pub(super) fn add_violation(&mut self, message: &LoggedMessage, read: impl FnOnce() -> String) {
         self.violations.add(SHOWN, || format!("{message:?} was changed before: {}", read()));
     }
@@ -54,7 +54,7 @@ mod tests {
         tally
     }
 
-    /// Whether all figures hold after so many changes, of which one is the goal.
+    /// Whether all figures hold after so many changes, with a goal of one change.
     fn holds_after(tally: &RecallTally, changes: u64) -> bool {
         let progress = Progress::new("messages are changed", 1);
         progress.add(changes);

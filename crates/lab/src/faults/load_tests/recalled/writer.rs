@@ -1,4 +1,5 @@
-//! Who sends messages to a conversation, changes them on one node, and reads them on the others as soon as that is acknowledged.
+//! Sends messages to a conversation, changes them on one node, and reads them on the others as soon as the
+//! change is acknowledged.
 
 use std::sync::Arc;
 
@@ -16,11 +17,11 @@ use crate::{
 
 /// Attempts to send a message.
 const TRIES: usize = 200;
-/// A page of the changed message begins so many messages before it.
+/// A page with the changed message begins so many messages before it.
 const BEFORE: u64 = 20;
-/// One change in so many is an edit.
+/// One change in this many is an edit.
 const EDIT_EVERY: u32 = 4;
-/// One change in so many is of an older message.
+/// One change in this many concerns an older message.
 const OLDER_EVERY: u32 = 3;
 
 /// A message that has its content.
@@ -30,14 +31,14 @@ struct CurrentMessage {
     value: u64,
 }
 
-/// Of one conversation, whose messages no other program changes.
+/// Writes to one conversation, whose messages no other program changes.
 #[derive(Debug)]
 pub(super) struct Writer {
     state: Arc<RecallState>,
     pair: MessagePair,
     reader: Reader,
     random: SmallRng,
-    /// By rising number.
+    /// The current messages, by rising number.
     current: Vec<CurrentMessage>,
 }
 
@@ -53,7 +54,7 @@ impl Writer {
             if self.state.is_over() {
                 break;
             }
-            // One more than is recalled: there are older ones to change, too.
+            // One more message than is recalled: there are older messages to change, too.
             for _ in 0..2 {
                 let sent = self.send(node).await?;
                 self.current.push(sent);
@@ -90,7 +91,7 @@ impl Writer {
         let index = if is_older { self.random.random_range(0..=last) } else { last };
         let CurrentMessage { seq, value } = self.current[index];
         let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.state.value());
-        // Copies of the message as it is are everywhere.
+        // The message's current copies are everywhere.
         for reader in 0..self.state.nodes.len() {
             self.reader.read(reader, page_of(seq)).await;
         }

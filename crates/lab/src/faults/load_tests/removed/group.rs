@@ -1,4 +1,4 @@
-//! A group whose members send messages, and what they sent.
+//! A group whose members send messages, and the sent messages.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::{
     history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
-/// After a call that failed, and after one that was refused to a user who is not in.
+/// The pause after a failed call, and after a call that was refused because the user is not a member.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A send of unknown outcome may still be stored so long after it was given up.
+/// A send with an unknown outcome may still be stored this long after it was given up.
 const LATE: Duration = Duration::from_secs(15);
 
-/// A group of an owner and of users who are removed and come back.
+/// A group with an owner and users who are removed and come back.
 #[derive(Debug)]
 pub(super) struct RemovalGroup {
     pub(super) state: Arc<RemovalState>,
@@ -39,7 +39,7 @@ pub(super) struct RemovedUser {
     sends: Mutex<Vec<SentMessage>>,
 }
 
-/// From the acknowledgement of a removal until the next join began.
+/// From a removal's acknowledgement until the next join began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Absence {
     pub(super) from: Instant,
@@ -57,7 +57,7 @@ struct SentMessage {
 }
 
 impl RemovalGroup {
-    /// Creates the group of this number, with only its owner.
+    /// Creates the group with this number, with only its owner.
     ///
     /// # Errors
     /// If it is not made.
@@ -85,7 +85,7 @@ impl RemovalGroup {
         Ok(())
     }
 
-    /// Sends a message of a member through a node, and records when.
+    /// Sends a member's message through a node, and records when.
     pub(super) async fn send_as(&self, member: &RemovedUser, node: usize) -> SendOutcome {
         let (value, began) = (self.state.value(), Instant::now());
         let outcome = self.send(member.user, value, node).await;
@@ -143,7 +143,7 @@ impl RemovalGroup {
         format!("g{}", self.id)
     }
 
-    /// Looks in the log for what was sent while its sender was not in.
+    /// Searches the log for messages that were sent while their sender was not a member.
     pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<LoggedMessage>>) {
         let log = logs.get(&self.conversation()).map_or(&[][..], Vec::as_slice);
         let by_value: BTreeMap<u64, u64> =
@@ -165,7 +165,7 @@ impl RemovalGroup {
 }
 
 impl RemovedUser {
-    /// What it sent after a removal was acknowledged and before the next join began.
+    /// The messages that it sent after a removal was acknowledged and before the next join began.
     fn while_absent(&self) -> Vec<SentMessage> {
         let absences = self.absences.lock();
         let sends = self.sends.lock();
@@ -178,7 +178,7 @@ impl RemovedUser {
 }
 
 impl Absence {
-    /// Whether the send was over before the absence was. One of unknown outcome may be stored later.
+    /// Whether the send was over before the absence was. A send with an unknown outcome may be stored later.
     fn covers(&self, sent: &SentMessage) -> bool {
         let over = if sent.is_open { sent.ended + LATE } else { sent.ended };
         self.from < sent.began && self.until.is_none_or(|until| over < until)

@@ -1,5 +1,5 @@
-//! Members are removed from groups while they send, and are added again: nothing whose send began after the removal was acknowledged is
-//! stored, and who was removed reads nothing that came after (C14).
+//! Members are removed from groups while they send, and are added again: nothing whose send began after the
+//! removal was acknowledged is stored, and who was removed reads nothing that came after (C14).
 
 mod group;
 mod remover;
@@ -29,16 +29,16 @@ use crate::faults::{
     site::NAME,
 };
 
-/// One removes, the others are called by who was removed.
+/// One node takes the removals, the others get the removed users' calls.
 const NODES: u32 = 3;
 /// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
-/// Users of each group who are removed by turns, besides its owner.
+/// Users in each group who are removed by turns, besides its owner.
 const MEMBERS: i64 = 2;
-/// One in so many writes of other rows is a removal here.
+/// There is one removal for this many writes in other rows.
 const FEWER: u64 = 10;
 
-/// The shared state of a run.
+/// The state that a run's tasks share.
 #[derive(Debug)]
 struct RemovalState {
     nodes: Vec<Channel>,
@@ -49,13 +49,13 @@ struct RemovalState {
 }
 
 impl RemovalState {
-    /// One that no message has yet.
+    /// A value that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Figures: removals, and what was stored or read that should not have been.
+/// Figures: removals, and messages that were wrongly stored or read.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let site = Site::with_users(&plan, GROUPS * (MEMBERS + 1)).await?;

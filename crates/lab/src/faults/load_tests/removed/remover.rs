@@ -12,10 +12,10 @@ use super::{
 };
 use crate::history::{LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome};
 
-/// Attempts to send the message of an absence.
+/// How often the message during an absence is attempted.
 const TRIES: usize = 100;
 
-/// Of one group.
+/// Removes users from one group.
 #[derive(Debug)]
 pub(super) struct Remover {
     group: Arc<RemovalGroup>,
@@ -39,8 +39,8 @@ impl Remover {
         Ok(())
     }
 
-    /// A user comes, sends and is removed. Returns the number of a message that was sent after that. `hidden`: that of its absence
-    /// before.
+    /// A user comes, sends and is removed. Returns the number of a message that was sent after that.
+    /// `hidden`: the message during its previous absence.
     async fn round(&self, member: usize, hidden: Option<u64>) -> Result<u64> {
         let Some(member) = self.group.members.get(member) else { bail!("there is no such member") };
         let node = self.rounds % self.group.state.nodes.len();
@@ -62,7 +62,7 @@ impl Remover {
         Ok(after)
     }
 
-    /// It sends at once through another node, and reads nothing of its absence.
+    /// It sends at once through another node, and cannot read messages from its absence.
     async fn add_back(&self, member: &RemovedUser, node: usize, hidden: Option<u64>) -> Result<()> {
         if let Some(absence) = member.absences.lock().last_mut() {
             absence.until = Some(Instant::now());
@@ -113,7 +113,7 @@ impl Remover {
         }
     }
 
-    /// What a user reads, and up to where it may. `None`: nothing was answered.
+    /// The messages that a user reads, and the highest number that it may read. `None`: there was no answer.
     async fn read(&self, user: i64, node: usize, pages: Pages) -> Option<(Vec<LoggedMessage>, Option<u64>)> {
         let conversation = self.group.conversation();
         let request = MessageRequest::Read { user, conversation, pages, at_least: 0 };

@@ -1,4 +1,4 @@
-//! Counts of what removed users did, and the kinds of violations.
+//! Counts what removed users did, and kinds of violations.
 
 use super::Progress;
 use crate::faults::{
@@ -11,21 +11,21 @@ use crate::faults::{
 pub(super) const ACKNOWLEDGED: &str = "sends of removed users acknowledged";
 /// A message whose send began after the removal is in the log.
 pub(super) const STORED: &str = "messages of removed users stored";
-/// A removed user reads what was sent after its removal.
+/// A removed user reads a message from after its removal.
 pub(super) const READ_BEYOND: &str = "reads beyond a removal";
-/// A user who came back reads what was sent while it was not in.
+/// A user who came back reads a message that was sent while it was not a member.
 pub(super) const READ_OF_ABSENCE: &str = "reads of an absence";
 /// A member may not send.
 pub(super) const REFUSED: &str = "members refused";
 
 const VIOLATIONS: [&str; 5] = [ACKNOWLEDGED, STORED, READ_BEYOND, READ_OF_ABSENCE, REFUSED];
 
-/// The counts of outcomes.
+/// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct RemovalTally {
-    /// Sends of users who were not in.
+    /// Sends by users who were not members.
     pub(super) forbidden: u64,
-    /// Reads of users who were not in.
+    /// Reads by users who were not members.
     pub(super) reads: u64,
     pub(super) failed: FailedCalls,
     pub(super) violations: Violations,
@@ -51,7 +51,7 @@ impl RemovalTally {
 mod tests {
     use super::*;
 
-    /// Whether all figures hold after one removal, if so many are the goal.
+    /// Whether all figures hold after one removal, if `goal` is the goal.
     fn holds_for(tally: &RemovalTally, goal: u64) -> bool {
         let progress = Progress::new("members are removed", goal);
         progress.add(1);

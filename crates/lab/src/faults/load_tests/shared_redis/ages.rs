@@ -1,4 +1,4 @@
-//! How old the answers of nodes are.
+//! Measures how old nodes' answers are.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -12,11 +12,11 @@ use prost_types::FieldMask;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, transport::Channel};
 
-/// For so long a new value is waited for.
+/// How long a new value is awaited.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The nodes of a cluster.
+/// A cluster's nodes.
 #[derive(Debug)]
 pub(super) struct AgeReaders {
     nodes: Vec<Channel>,
@@ -37,10 +37,10 @@ impl AgeReaders {
         try_join_all(self.nodes.iter().map(|node| cached(node, user_id))).await
     }
 
-    /// Updates the user through one node after the other and reads it through all. Returns the age of the oldest answer.
+    /// Updates the user through each node in turn and reads it through all. Returns the oldest answer's age.
     ///
     /// # Errors
-    /// When a call fails, or a node does not come to answer with the new value.
+    /// If a call fails, or a node does not answer with the new value in time.
     pub(super) async fn oldest(&self, user_id: i64) -> Result<Duration> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let at = usize::try_from(number)? % self.nodes.len();
@@ -55,7 +55,7 @@ impl AgeReaders {
     }
 }
 
-/// In milliseconds.
+/// The time in milliseconds.
 pub(super) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
@@ -69,7 +69,7 @@ async fn cached(node: &Channel, user_id: i64) -> Result<Option<User>> {
     }
 }
 
-/// How long after the acknowledgement the last call began that was answered with what was before.
+/// How long after the acknowledgement the last call began that returned the previous value.
 async fn until_new(node: &Channel, user_id: i64, version: i64, acknowledged: Instant) -> Result<Duration> {
     let mut oldest = Duration::ZERO;
     loop {

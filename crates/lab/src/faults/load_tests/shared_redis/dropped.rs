@@ -1,5 +1,5 @@
-//! The database is dropped while no node runs, and Redis keeps what it held; then nodes over another database come to the
-//! same prefix.
+//! The database is dropped while no node runs, and Redis keeps its data; then nodes over another database
+//! start with the same prefix.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::faults::{
 
 const USERS: i64 = 20;
 const UPDATES: usize = 3;
-/// The bound of a cached read.
+/// The bound for a cached read.
 const OLDEST: Duration = Duration::from_secs(3);
 /// A node that is refused has ended by then.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Figures: what was served of a database that is gone, how old answers were, and what became of the other cluster.
+/// Figures: answers from a database that is gone, how old answers were, and the effect on the other cluster.
 pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: 2, ..plan.clone() };
     let mut site = Site::start(&plan).await?;
@@ -53,7 +53,7 @@ async fn create_users(site: &Site) -> Result<()> {
     fill_up_to(site.members[0].node.channel(), USERS).await
 }
 
-/// Updates each user, so that copies of all are in memory and in Redis. Returns the age of the oldest answer.
+/// Updates each user, so that all have copies in memory and in Redis. Returns the oldest answer's age.
 async fn update_all(site: &Site) -> Result<Duration> {
     let (readers, mut oldest) = (readers(site), Duration::ZERO);
     for id in 1..=USERS {
@@ -64,7 +64,7 @@ async fn update_all(site: &Site) -> Result<Duration> {
     Ok(oldest)
 }
 
-/// Returns how many answers are of the database that was dropped.
+/// Returns how many answers come from the dropped database.
 async fn restart_over_new_database(site: &mut Site) -> Result<u64> {
     for member in &mut site.members {
         member.node.end().await?;

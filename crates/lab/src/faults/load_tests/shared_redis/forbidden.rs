@@ -1,4 +1,4 @@
-//! The user of Redis loses its channels while nodes run, for a moment or for long, and gets them back.
+//! The Redis user loses its channels while nodes run, for a moment or for long, and gets them back.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use crate::{
 };
 
 const USER: i64 = 1;
-/// For a moment, so that some subscriptions are refused, and for long enough that each node reports it.
+/// How long the rights are lost: for a moment, so that some subscriptions are refused, and long enough that
+/// each node reports it.
 const MOMENT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(6);
-/// What is promised: of a cached read meanwhile and afterwards, and of the subscriptions.
+/// The bounds for a cached read meanwhile and afterwards, and for the subscriptions.
 const OLDEST: Duration = Duration::from_secs(3);
 const OLDEST_AFTER: Duration = Duration::from_secs(1);
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
-/// For so long they are waited for.
+/// How long the subscriptions are awaited.
 const LOOKED_FOR: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 /// Updates afterwards, through each node in turn.
 const UPDATES: usize = 6;
 
-/// What was seen.
+/// The measured effects.
 #[derive(Debug, Default)]
 struct ForbiddenSeen {
     oldest_during: Duration,
@@ -88,7 +89,7 @@ async fn allow(site: &Site, rights: &str) -> Result<()> {
     site.redis.ask(&["ACL", "SETUSER", "default", rights]).await.map(drop)
 }
 
-/// The channel of changes, to which all nodes are subscribed.
+/// The channel for changes, to which all nodes are subscribed.
 async fn channel(site: &Site) -> Result<String> {
     let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
     let found = all.into_iter().find(|name| name.ends_with(":wakes"));

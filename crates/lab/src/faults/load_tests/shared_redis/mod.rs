@@ -1,5 +1,5 @@
-//! What nodes share in Redis, where Redis is not as they need it: it holds what belongs to another database, or takes rights
-//! from them while they run. The age of answers is measured on every node.
+//! Nodes share a Redis that is not as they need it: it holds data from another database, or takes rights from
+//! them while they run. The age of answers is measured on every node.
 
 mod ages;
 mod dropped;

@@ -1,5 +1,5 @@
-//! A caller that sets a block or permissions on one node, and asks the other node for the decision as soon as the write is
-//! acknowledged.
+//! A caller that sets a block or permissions on one node, and asks the other node for the decision as soon as
+//! the write is acknowledged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,18 +23,18 @@ use crate::{
     history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings},
 };
 
-/// Pairs of each caller. All have the same first user.
+/// Pairs for each caller. All have the same first user.
 const PAIRS: i64 = 4;
-/// All permissions.
+/// All permissions together.
 const ALL: u8 = 63;
-/// One in this many reads is a batch of all pairs of the caller.
+/// One read in this many is a batch with all the caller's pairs.
 const BATCH_EVERY: u32 = 8;
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Attempts of a read of the store.
+/// How often a read from the store is attempted.
 const TRIES: usize = 100;
 
-/// One caller, with pairs of its own.
+/// A caller with its own pairs.
 #[derive(Debug)]
 pub(super) struct Caller {
     state: Arc<StrictState>,
@@ -45,7 +45,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// The caller of this user.
+    /// The caller for this user.
     pub(super) fn new(state: &Arc<StrictState>, user: i64, seed: u64) -> Self {
         let pairs = (1..=PAIRS).map(|step| RelationPair::new(Edge(user, (user + step - 1) % CALLERS + 1)));
         let random = SmallRng::seed_from_u64(seed.wrapping_add(user.cast_unsigned()));
@@ -62,7 +62,7 @@ impl Caller {
             let request_id = if has_id { format!("{}-{}", self.user, self.sent) } else { String::new() };
             let asked = PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) };
             if !self.write(at, 0, &asked).await? && has_id {
-                // As a client does without an answer: the same request again, on the other node.
+                // A client without an answer sends the same request again, on the other node.
                 self.write(at, 1, &asked).await?;
             }
         }
@@ -88,7 +88,7 @@ impl Caller {
         }
     }
 
-    /// A setting that differs from the known one, so that it has an effect.
+    /// A setting that differs from the known setting, so that it has an effect.
     fn setting(&mut self, at: usize) -> Setting {
         let Some(known) = self.pairs[at].known.value else {
             return Setting::Permissions(self.random.random_range(0..=ALL));
@@ -139,7 +139,7 @@ impl Caller {
         Ok(())
     }
 
-    /// The settings of each pair, in order, or the code of the error.
+    /// Each pair's settings, in order, or the error's code.
     async fn batch(&self, node: usize) -> Result<Vec<Result<SettingsAnswer, String>>, Status> {
         let target_ids = self.pairs.iter().map(|pair| pair.edge.1).collect();
         let asked = BatchGetRelationsRequest { user_id: self.user, target_ids, consistency: None };

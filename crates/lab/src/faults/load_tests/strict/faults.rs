@@ -1,4 +1,4 @@
-//! The faults of the two nodes, which are repeated while callers call.
+//! The two nodes' faults, which are repeated while callers call.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::time::sleep;
 use super::StrictState;
 use crate::faults::{Figure, Member, Node, Site};
 
-/// How the link of a node to Redis is cut, in turn.
+/// How a node's link to Redis is cut, in turn.
 const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::HoldAnswers];
-/// Duration of a cut: long enough that the node first trusts its memory and then does not.
+/// How long a cut lasts: long enough that the node first trusts its memory and then does not.
 const CUT_FOR: Duration = Duration::from_secs(2);
 /// Pause between two faults, from when both nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_millis(500);
@@ -22,21 +22,21 @@ const FEWER: u64 = 10;
 /// The writer dies at every 300th commit, before its broadcast.
 const DIES: &str = "after_commit=die@300";
 
-/// The fault of a row of this kind.
+/// The fault in a row of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::faults::load_tests) enum StrictFault {
-    /// No fault.
+    /// There is no fault.
     Nothing,
-    /// The link of the writer to Redis is cut.
+    /// The writer's link to Redis is cut.
     WriterCut,
-    /// The link of the reader to Redis is cut.
+    /// The reader's link to Redis is cut.
     ReaderCut,
     /// The writer dies between commit and broadcast, and is restarted.
     WriterDies,
 }
 
 impl StrictFault {
-    /// The goal of acknowledged writes. `whole`: the goal without a fault.
+    /// The goal for acknowledged writes. `whole`: the goal without a fault.
     pub(super) const fn writes(self, whole: u64) -> u64 {
         match self {
             Self::Nothing => whole,
@@ -44,8 +44,8 @@ impl StrictFault {
         }
     }
 
-    /// One in this many writes has a `request_id`, so that it can be sent again: every second one if many writes fail. Not
-    /// all, because storing a request costs as much as a block.
+    /// One write in this many has a `request_id`, so that it can be sent again: every second write if many
+    /// writes fail. Not all, because storing a request costs as much as a block.
     pub(super) const fn id_every(self) -> u32 {
         if matches!(self, Self::Nothing) { 8 } else { 2 }
     }

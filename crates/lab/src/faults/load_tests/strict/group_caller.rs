@@ -1,5 +1,5 @@
-//! A caller that adds users to its own group and removes them on one node, and asks the other node for the members as soon
-//! as a write is acknowledged.
+//! A caller that adds users to its own group and removes them on one node, and asks the other node for the
+//! members as soon as a write is acknowledged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::faults::{
 const USERS: i64 = 4;
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Attempts of a read of the store.
+/// How often a read from the store is attempted.
 const TRIES: usize = 100;
 
 /// A user that is added and removed.
@@ -37,7 +37,7 @@ struct TrackedUser {
     known: Known<bool>,
 }
 
-/// Whether each user of a group is a member, in order, or the code of the error.
+/// Whether each user is a group member, in order, or the error's code.
 type MembershipAnswers = Vec<Result<bool, String>>;
 
 /// One caller, with its own group.
@@ -51,7 +51,7 @@ pub(super) struct GroupCaller {
 }
 
 impl GroupCaller {
-    /// The caller with this number, which is also the id of its group.
+    /// The caller with this number, which is also its group's id.
     pub(super) fn new(state: &Arc<StrictState>, number: i64, seed: u64) -> Self {
         let user = |step| (number + step - 1) % CALLERS + 1;
         let tracked = |step| TrackedUser { user: user(step), known: Known::nothing() };
@@ -71,7 +71,7 @@ impl GroupCaller {
             let has_id = self.random.random_ratio(1, self.state.id_every);
             let request_id = if has_id { format!("{}-{}", self.group, self.sent) } else { String::new() };
             if !self.write(at, 0, adds, &request_id).await? && has_id {
-                // As a client does without an answer: the same request again, on the other node.
+                // A client without an answer sends the same request again, on the other node.
                 self.write(at, 1, adds, &request_id).await?;
             }
         }
@@ -109,7 +109,8 @@ impl GroupCaller {
         }
     }
 
-    /// Reads all users and judges the answers, except those about users whose last write was not acknowledged.
+    /// Reads all users and judges the answers, except those about users whose last write was not
+    /// acknowledged.
     async fn ask(&self, node: usize) {
         let answers = match self.are_members(node, None).await {
             Ok(answers) => answers,
@@ -127,8 +128,8 @@ impl GroupCaller {
         }
     }
 
-    /// An answer that looks stale may come from a write of unknown outcome that was applied later. The store then has the
-    /// same value.
+    /// An answer that looks stale may come from a write with an unknown outcome that was applied later. The
+    /// store then has the same value.
     async fn judge(&self, at: usize, node: usize, is_member: bool, known: bool) {
         let member = self.users[at];
         let decided = if is_member == known {

@@ -1,5 +1,5 @@
-//! Callers write blocks, permissions or memberships on one node, and read them from the other node as soon as a write is
-//! acknowledged. No answer may use the previous value.
+//! Callers write blocks, permissions or memberships on one node, and read them from the other node as soon as
+//! a write is acknowledged. No answer may use the previous value.
 
 mod caller;
 mod faults;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::faults::{Figure, Plan, Site};
 
-/// One node for the writes, one for the reads.
+/// A node for the writes, and a node for the reads.
 const NODES: u32 = 2;
 /// Each has its own pairs, or its own group.
 const CALLERS: i64 = 32;
@@ -30,11 +30,11 @@ const CALLERS: i64 = 32;
 /// The state that callers share.
 #[derive(Debug)]
 struct StrictState {
-    /// The channels of the writer and of the reader.
+    /// The writer's and the reader's channels.
     nodes: Vec<Channel>,
     /// Writes that are acknowledged.
     progress: Progress,
-    /// One in this many writes has a `request_id`.
+    /// One write in this many has a `request_id`.
     id_every: u32,
     tally: Mutex<StrictTally>,
 }
@@ -45,12 +45,12 @@ impl StrictState {
     }
 }
 
-/// What is written and read.
+/// The state that is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrictSubject {
     /// Blocks and permissions.
     Blocks,
-    /// Members of groups.
+    /// Group membership.
     Members,
 }
 

@@ -1,4 +1,4 @@
-//! What a caller knows of its own writes, and how it judges answers by them.
+//! Holds what a caller knows about its own writes, and judges answers by them.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use tokio::time::Instant;
 use super::tally::UsedValue;
 use crate::history::{Edge, Settings};
 
-/// How long a write of unknown outcome may still take effect. Longer than a node or the store tries.
+/// How long a write with an unknown outcome may still take effect. Longer than a node or the store tries.
 const LATE: Duration = Duration::from_secs(30);
 
 /// The value that a caller has written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<T> {
-    /// The last acknowledged value. `None`: no write was acknowledged, or a later one has an unknown outcome.
+    /// The last acknowledged value. `None`: no write was acknowledged, or a later write has an unknown
+    /// outcome.
     pub(super) value: Option<T>,
-    /// When the last write of unknown outcome failed.
+    /// When the last write with an unknown outcome failed.
     open: Option<Instant>,
 }
 
@@ -29,25 +30,25 @@ impl<T> Known<T> {
         *self = Self { value: None, open: Some(Instant::now()) };
     }
 
-    /// Whether a write of unknown outcome may still take effect.
+    /// Whether a write with an unknown outcome may still take effect.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some_and(|since| since.elapsed() < LATE)
     }
 }
 
-/// Two users, and what the first one has set about the second.
+/// Two users, and the first user's settings for the second.
 #[derive(Debug)]
 pub(super) struct RelationPair {
     pub(super) edge: Edge,
     pub(super) known: Known<Settings>,
 }
 
-/// What a node returned about the settings.
+/// A node's answer about the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettingsAnswer {
     /// The requested permissions, those that are denied, and whether everything is allowed.
     Denied(u8, u8, bool),
-    /// All settings.
+    /// All settings are known.
     Whole(Settings),
 }
 
@@ -56,8 +57,8 @@ impl RelationPair {
         Self { edge, known: Known::nothing() }
     }
 
-    /// Judges an answer. `None`: no value is known, or a write of unknown outcome may have taken effect later, which only the
-    /// store shows.
+    /// Judges an answer. `None`: no value is known, or a write with an unknown outcome may have taken effect
+    /// later, which only the store shows.
     pub(super) fn judge(&self, answer: SettingsAnswer) -> Option<UsedValue> {
         let known = self.known.value?;
         match answer {

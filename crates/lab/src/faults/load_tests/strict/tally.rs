@@ -1,4 +1,4 @@
-//! Counts of writes and of the decisions after them.
+//! Counts writes and the decisions after them.
 
 use super::Progress;
 use crate::faults::{
@@ -17,11 +17,11 @@ pub(super) enum UsedValue {
     Current,
     /// The previous value.
     Stale,
-    /// The value of a write of unknown outcome that was applied later.
+    /// The value from a write with an unknown outcome that was applied later.
     Later,
 }
 
-/// The counts of outcomes.
+/// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct StrictTally {
     /// Writes that were refused, or whose outcome is unknown.
@@ -84,7 +84,7 @@ impl StrictTally {
 mod tests {
     use super::*;
 
-    /// The figures with a goal of two writes, of which one was acknowledged for each decision.
+    /// The figures if the goal is two writes, and one was acknowledged for each decision.
     fn figures(tally: &StrictTally) -> Vec<Figure> {
         let progress = Progress::new("writes are acknowledged", 2);
         progress.add(tally.decisions);
