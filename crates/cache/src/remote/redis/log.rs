@@ -87,7 +87,7 @@ fn changed(value: Value) -> Result<ChangeAnswer, SharedError> {
     Ok(ChangeAnswer {
         number: values::unsigned(&number).ok_or(SharedError::Unexpected)?,
         epoch: values::read_number(&epoch).ok_or(SharedError::Unexpected)?,
-        peers: values::peers(peers)?,
+        peers: values::peer_positions(peers)?,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::testing::rules;
 
 use super::{
     Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
-    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, Retention, SharedError,
+    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, PeerPosition, ProbeAnswer, Registry, Retention, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -201,6 +201,15 @@ impl ServerState {
         let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
         nodes.map(peer).filter(|peer| peer.silent < silent).collect()
     }
+
+    fn positions(&self, epoch: u64, silent: Duration) -> Vec<PeerPosition> {
+        let position = |peer: Peer| PeerPosition {
+            node: peer.node,
+            applied: peer.applied,
+            silent: peer.silent,
+        };
+        self.peers(epoch, silent).into_iter().map(position).collect()
+    }
 }
 
 #[async_trait::async_trait]
@@ -269,7 +278,7 @@ impl Log for FakeServer {
             self.apply(&mut state, key, next);
         }
         let number = state.append(epoch, entry, self.retention.log_max);
-        let peers = if entry.strict { state.peers(epoch, self.retention.silent) } else { Vec::new() };
+        let peers = if entry.strict { state.positions(epoch, self.retention.silent) } else { Vec::new() };
         Ok(ChangeAnswer { number, epoch: state.epoch, peers })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::Version;
 
-use super::{Cell, Frame, Peer, SharedError};
+use super::{Cell, Frame, PeerPosition, SharedError};
 
 /// The log of changes, and the channel on which its entries are published as they are appended.
 #[async_trait::async_trait]
@@ -98,5 +98,5 @@ pub struct ChangeAnswer {
     /// log, and the change has to be published there.
     pub epoch: u64,
     /// The nodes registered in the epoch of the change when it was made; empty unless asked for.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerPosition>,
 }
