@@ -160,7 +160,7 @@ async fn forged_messages_are_skipped_and_counted() {
             assert_eq!(receivers, 1, "one subscriber of {channel}");
         }
     }
-    shared.confirm(1, 2, Confirmation { node: 3, number: 4 }).await.unwrap();
+    shared.confirm(1, &[2], Confirmation { node: 3, number: 4 }).await.unwrap();
     let news = timeout(PATIENCE, frames.next()).await.unwrap();
     assert_eq!(news, Some(News::Confirmed(Confirmation { node: 3, number: 4 })), "the first that is valid");
     assert_eq!(shared.garbled(), 10);
@@ -205,7 +205,7 @@ async fn two_prefixes_on_one_server_never_meet() {
     one.acquire(&keys, 2).await.unwrap();
     one.release(&keys, 1).await.unwrap();
     one.enter(9, &Heartbeat { node: 1, ..Heartbeat::default() }).await.unwrap();
-    one.confirm(1, 1, Confirmation { node: 2, number: 1 }).await.unwrap();
+    one.confirm(1, &[1], Confirmation { node: 2, number: 1 }).await.unwrap();
     assert_eq!(one.change(1, &[], entry(1, b"of one")).await.unwrap().epoch, 9);
     let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
     assert_eq!((changed.number, changed.epoch, changed.peers), (1, 0, Vec::new()));

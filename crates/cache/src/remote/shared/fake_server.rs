@@ -301,13 +301,15 @@ impl Log for FakeServer {
         Ok(Box::new(FakeSubscription { node, receiver, flooded }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
         let mut state = self.writable()?;
         let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
         if let Some((heartbeat, _)) = node {
             heartbeat.applied = confirmed.number.max(heartbeat.applied);
         }
-        state.publish(epoch, Some(to), News::Confirmed(confirmed));
+        for to in to {
+            state.publish(epoch, Some(*to), News::Confirmed(confirmed));
+        }
         Ok(())
     }
 }

@@ -35,11 +35,12 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     /// If the server does not answer.
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError>;
 
-    /// Confirms to the node `to` that this one has applied all entries up to a number, and writes it into the registry.
+    /// Confirms to the nodes `to` that this one has applied all entries up to a number, and writes it into the registry:
+    /// one step for all of them.
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError>;
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError>;
 }
 
 /// A subscription.
