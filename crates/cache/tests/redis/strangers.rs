@@ -155,8 +155,7 @@ async fn forged_messages_are_skipped_and_counted() {
     let signed_by_another = MessageMac::new(&[8; 32]).sign(9, &forged);
     for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, signed_by_another] {
         for channel in [&wakes, &mine] {
-            let receivers: i64 =
-                outsider.publish(channel, Bytes::from(message.clone())).await.unwrap();
+            let receivers: i64 = outsider.publish(channel, Bytes::from(message.clone())).await.unwrap();
             assert_eq!(receivers, 1, "one subscriber of {channel}");
         }
     }

@@ -361,7 +361,7 @@ impl<'a> Follower<'a> {
         let waiting: Vec<u64> = std::mem::take(&mut self.waiting).into_iter().collect();
         self.confirming = Some(Box::pin(async move {
             // A writer that receives no confirmation waits until this node can no longer trust its memory.
-            drop(shared.confirm(epoch, &waiting, confirmed).await);
+            let _sent = shared.confirm(epoch, &waiting, confirmed).await;
         }));
     }
 }

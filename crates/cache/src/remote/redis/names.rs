@@ -129,7 +129,13 @@ mod tests {
     fn two_databases_share_no_name() {
         let names = |id| {
             let names = Names::new("kith", id, None).unwrap();
-            let keys = [names.cell("1:user:7"), names.log(1), names.nodes(1), names.abouts(1), names.highest_epoch()];
+            let keys = [
+                names.cell("1:user:7"),
+                names.log(1),
+                names.nodes(1),
+                names.abouts(1),
+                names.highest_epoch(),
+            ];
             let keys = keys.map(|key| key.into_string().unwrap());
             let channels = [names.entries(1), names.confirmations(1, 2), names.self_test(1), names.wakes];
             [keys, channels].concat()

@@ -8,7 +8,9 @@ use fred::types::Value;
 use crate::{
     Version,
     api::clock::milliseconds,
-    remote::shared::{Acquired, Cell, CellWrite, FillResult, HEADER_BYTES, Header, Peer, PeerPosition, SharedError},
+    remote::shared::{
+        Acquired, Cell, CellWrite, FillResult, HEADER_BYTES, Header, Peer, PeerPosition, SharedError,
+    },
 };
 
 impl Cell {

@@ -19,7 +19,8 @@ use crate::testing::rules;
 
 use super::{
     Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
-    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, PeerPosition, ProbeAnswer, Registry, Retention, SharedError,
+    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, PeerPosition, ProbeAnswer, Registry, Retention,
+    SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -203,11 +204,8 @@ impl ServerState {
     }
 
     fn positions(&self, epoch: u64, silent: Duration) -> Vec<PeerPosition> {
-        let position = |peer: Peer| PeerPosition {
-            node: peer.node,
-            applied: peer.applied,
-            silent: peer.silent,
-        };
+        let position =
+            |peer: Peer| PeerPosition { node: peer.node, applied: peer.applied, silent: peer.silent };
         self.peers(epoch, silent).into_iter().map(position).collect()
     }
 }
