@@ -6,6 +6,11 @@ use fred::{types::Key, util::redis_keyslot};
 
 use super::RedisError;
 
+/// Slots of a cluster.
+const SLOTS: u16 = 16_384;
+/// Equal parts of the slots, see [`slot_tag`].
+pub const SLOT_PARTS: usize = 16;
+
 /// Longest prefix.
 const PREFIX_MAX: usize = 40;
 
@@ -91,6 +96,15 @@ pub(super) fn tag(prefix: &str, database_id: u64) -> String {
 #[must_use]
 pub fn key_slot(key: &str) -> u16 {
     redis_keyslot(key.as_bytes())
+}
+
+/// The first of the names `stem:0`, `stem:1`, ... whose slot is in this one of the [`SLOT_PARTS`] parts of the slots. Names by
+/// number alone would not be spread evenly over the servers of a cluster.
+#[must_use]
+pub fn slot_tag(stem: &str, part: usize) -> String {
+    let name = |number: u32| format!("{stem}:{number}");
+    let is_in_part = |name: &String| usize::from(key_slot(name)) / (usize::from(SLOTS) / SLOT_PARTS) == part;
+    (0..=u32::MAX).map(name).find(is_in_part).unwrap_or_default()
 }
 
 #[cfg(test)]
