@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn channel_of_a_user_is_in_its_slot() {
-        let (names, single) = (Names::new("kith:1".to_owned(), 0, true), Names::new("kith:1".to_owned(), 0, false));
+        let (names, single) =
+            (Names::new("kith:1".to_owned(), 0, true), Names::new("kith:1".to_owned(), 0, false));
         let mut used = BTreeSet::new();
         for user in (1..=100).map(|id| UserId::new(id).unwrap()) {
             assert_eq!(key_slot(&names.channel(user)), key_slot(&names.user(user)));

@@ -17,7 +17,12 @@ use tokio::{
     time::timeout,
 };
 
-use super::{RedisShared, link::Connection, refusal::Refusal, scripts::{publish_command, run_text}};
+use super::{
+    RedisShared,
+    link::Connection,
+    refusal::Refusal,
+    scripts::{publish_command, run_text},
+};
 use crate::api::clock::milliseconds;
 
 /// Every server without TLS answers it, even before authentication.

@@ -152,7 +152,7 @@ mod tests {
             ];
             let keys = keys.map(|key| key.into_string().unwrap());
             let channels = [names.entries(1), names.confirmations(1, 2), names.self_test(1), names.wakes];
-            [keys, channels].concat()
+            [keys.to_vec(), channels.to_vec()].concat()
         };
         let (one, other) = (names(1), names(0x10));
         assert!(one.iter().all(|name| !other.contains(name)));

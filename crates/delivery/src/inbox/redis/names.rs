@@ -68,7 +68,8 @@ impl InboxNames {
     /// The channels of a node: one for each bucket in a Redis Cluster, where wakes are larger than all else that is published, else
     /// one. Channels are one for all databases of a server.
     pub(super) fn wake_channels(&self, node: &NodeName) -> Vec<String> {
-        let tags = if self.has_sharded_channels { &self.buckets[..] } else { std::slice::from_ref(&self.tag) };
+        let tags =
+            if self.has_sharded_channels { &self.buckets[..] } else { std::slice::from_ref(&self.tag) };
         tags.iter().map(|tag| self.channel(tag, node)).collect()
     }
 
@@ -157,7 +158,8 @@ mod tests {
             assert_eq!(used, channels);
             assert_eq!(channels.len(), if has_sharded_channels { 16 } else { 1 });
         }
-        let slots: HashSet<u16> = names(true).wake_channels(&node).iter().map(|name| key_slot(name)).collect();
+        let slots: HashSet<u16> =
+            names(true).wake_channels(&node).iter().map(|name| key_slot(name)).collect();
         assert_eq!(slots.len(), 16);
     }
 
