@@ -16,14 +16,15 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// already; `false`: another holder has it. One atomic step: of concurrent calls for a free lease, one succeeds.
     ///
     /// The time runs by the store's clock, from a moment between the call and its answer: a holder must count from
-    /// before the call.
+    /// before the call. A store may answer `true` without a question while two thirds of the time are left, and `false` for a
+    /// second after another holder had the lease: a holder must not count on more than two thirds.
     ///
     /// # Errors
     /// If the store cannot answer; the lease may have been taken then.
     async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError>;
 
-    /// Those of these names whose leases are held now, by any holder. Names that are left out may be taken. Cheaper than to
-    /// try for each lease.
+    /// Those of these names whose leases are held now, by any holder. Names that are left out may be taken. The answer may be
+    /// a second old.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -16,7 +16,7 @@ pub use cluster::{
 pub use shared::{
     Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,
     FillResult, Frame, Frames, HEADER_BYTES, Header, Heartbeat, LeaseWaiters, Log, LogEntry, Message,
-    MessageMac, News, NextState, Peer, ProbeAnswer, PublishedChange, Registry, Retention, SharedBackend,
-    SharedError, Sharing, Snapshot, UnpublishedQueue, address,
+    MessageMac, News, NextState, Peer, PeerPosition, ProbeAnswer, PublishedChange, Registry, Retention,
+    SharedBackend, SharedError, Sharing, Snapshot, UnpublishedQueue, address,
 };
 pub(crate) use shared::{SharedSide, SharedTier};

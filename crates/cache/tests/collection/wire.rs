@@ -109,7 +109,7 @@ impl Log for Wire {
         self.server.subscribe(epoch, node).await
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
         self.server.confirm(epoch, to, confirmed).await
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     holds::{Call, Direction},
     phase::Phase,
-    truth::{ONE, RIGHT},
+    truth::{Kind, ONE, RIGHT},
     wire::Link,
     world::{World, sleep_ms},
 };
@@ -103,6 +103,55 @@ async fn strict_write_awaits_a_dead_node_for_its_trust() {
     let began = Instant::now();
     a.put(RIGHT).await.unwrap();
     assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
+}
+
+/// Nodes that begin to wait while a confirmation is on its way get the next one together.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_wait_share_a_confirmation() {
+    let (_world, [a, b, c]) = World::scripted().await;
+    sleep_ms(2_000).await;
+    let mut first = c.holds.hold(Call::Confirm, Direction::Request);
+    let writes = vec![a.puts((Kind::Right, 1))];
+    first.entered().await;
+    let writes = writes.into_iter().chain([a.puts((Kind::Right, 2)), b.puts((Kind::Right, 3))]);
+    let writes: Vec<_> = writes.collect();
+    sleep_ms(50).await;
+    first.open();
+    for write in writes {
+        assert_eq!(write.await.unwrap(), Some(1));
+    }
+    assert_eq!(c.wire.calls(Call::Confirm), 2);
+}
+
+/// 1,200 changes are three entries. A node that has confirmed the last one has applied them all, also one that it missed.
+#[tokio::test(start_paused = true)]
+async fn large_strict_write_awaits_one_confirmation() {
+    let (_world, [a, b]) = World::scripted().await;
+    let ids: Vec<_> = (0..1_200).map(|key| (Kind::Right, key)).collect();
+    a.write(&ids, true).await.unwrap();
+    sleep_ms(2_000).await;
+    for lost in [0, 1] {
+        let ends = [ids[0], ids[ids.len() - 1]];
+        for id in ends {
+            assert_eq!(b.read(id).await, Some(1 + lost));
+        }
+        let before = b.wire.calls(Call::Confirm);
+        b.wire.lose_entries(lost);
+        a.write(&ids, true).await.unwrap();
+        assert_eq!(b.wire.calls(Call::Confirm) - before, 1);
+        for id in ends {
+            assert_eq!(b.read(id).await, Some(2 + lost));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpublished_strict_write_is_queued_whole() {
+    let (world, [a]) = World::scripted().await;
+    world.server.refuse_writes(true);
+    let ids: Vec<_> = (0..600).map(|key| (Kind::Right, key)).collect();
+    assert_eq!(a.write(&ids, true).await, None);
+    assert_eq!(a.queue.len(), 600);
 }
 
 #[tokio::test(start_paused = true)]

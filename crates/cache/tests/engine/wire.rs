@@ -227,7 +227,7 @@ impl Log for Wire {
         Ok(Box::new(Subscription::new(self, subscribed.await?, cuts)))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
         self.checked(Call::Confirm, |server| async move { server.confirm(epoch, to, confirmed).await }).await
     }
 }

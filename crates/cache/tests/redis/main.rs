@@ -6,6 +6,7 @@ mod conformance;
 mod refused;
 mod runner;
 mod server;
+mod slots;
 mod stage;
 mod strangers;
 mod table;

@@ -9,7 +9,10 @@ use std::{
 };
 
 use fred::prelude::*;
+use futures::future::join_all;
 
+/// The slots of each server of a cluster at its start.
+const RANGES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 /// Longest time for a server to begin.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Below the ports that the kernel gives to connections: no connection takes one of a server that is down.
@@ -127,9 +130,8 @@ impl Cluster {
         for server in &servers {
             operators.push(server.operator().await);
         }
-        for (operator, range) in operators.iter().zip([("0", "5460"), ("5461", "10922"), ("10923", "16383")])
-        {
-            command(operator, "CLUSTER", &["ADDSLOTSRANGE", range.0, range.1]).await;
+        for (operator, (first, last)) in operators.iter().zip(RANGES) {
+            command(operator, "CLUSTER", &["ADDSLOTSRANGE", &first.to_string(), &last.to_string()]).await;
             command(operator, "CLUSTER", &["MEET", "127.0.0.1", &servers[0].port.to_string()]).await;
         }
         let give_up = Instant::now() + READY_WITHIN;
@@ -147,6 +149,37 @@ impl Cluster {
 
     pub(crate) fn url(&self) -> String {
         format!("redis-cluster://127.0.0.1:{}", self.0[0].port)
+    }
+
+    /// A client for each server.
+    pub(crate) async fn operators(&self) -> Vec<Client> {
+        join_all(self.0.iter().map(Server::operator)).await
+    }
+
+    /// Gives a slot, which no test has moved yet, to another server, with its keys.
+    pub(crate) async fn move_slot(&self, slot: u16) {
+        let operators = self.operators().await;
+        let from = RANGES.iter().position(|(_, last)| slot <= *last).unwrap();
+        let to = (from + 1) % operators.len();
+        let ids = join_all(operators.iter().map(|operator| command(operator, "CLUSTER", &["MYID"]))).await;
+        let id = |at: usize| ids[at].as_string().unwrap();
+        let slot = slot.to_string();
+        command(&operators[to], "CLUSTER", &["SETSLOT", &slot, "IMPORTING", &id(from)]).await;
+        command(&operators[from], "CLUSTER", &["SETSLOT", &slot, "MIGRATING", &id(to)]).await;
+        loop {
+            let keys = command(&operators[from], "CLUSTER", &["GETKEYSINSLOT", &slot, "100"]).await;
+            let keys: Vec<String> = keys.convert().unwrap();
+            if keys.is_empty() {
+                break;
+            }
+            let port = self.0[to].port.to_string();
+            let mut words = vec!["127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            words.extend(keys.iter().map(String::as_str));
+            command(&operators[from], "MIGRATE", &words).await;
+        }
+        for at in [to, from, 3 - to - from] {
+            command(&operators[at], "CLUSTER", &["SETSLOT", &slot, "NODE", &id(to)]).await;
+        }
     }
 }
 

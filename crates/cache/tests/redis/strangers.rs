@@ -1,14 +1,15 @@
 //! What others do to a server that is not theirs: values, keys and messages that are none.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use fred::{interfaces::PubsubInterface as _, prelude::*};
 use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
         Acquired, Cell, CellKind, CellWrite, Cells as _, Confirmation, FillResult, Frame, Header, Heartbeat,
-        Log as _, LogEntry, MessageMac, News, Registry as _,
+        Log as _, LogEntry, MessageMac, News, Registry as _, Retention,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::{
     server::{command, operator},
-    stage::{PATIENCE, accepted, address, eventually, options},
+    stage::{PATIENCE, SHORT, accepted, address, eventually, options},
 };
 
 /// Texts that were written to break out of what they are put into.
@@ -130,7 +131,8 @@ async fn whatever_a_key_or_a_message_says_it_is_data() {
         shared.enter(1, &about).await.unwrap();
         let writes = [(keys[at].clone(), CellWrite::Invalidate(Some(Version::new(5))))];
         let changed = shared.change(1, &writes, entry(u64::MAX - at as u64, text.as_bytes())).await.unwrap();
-        assert_eq!((changed.number, &*changed.peers[0].about), (at as u64 + 1, text));
+        assert_eq!((changed.number, changed.peers[0].node), (at as u64 + 1, 1));
+        assert_eq!(shared.peers(1).await.unwrap()[0].about, text);
         assert_eq!(shared.replay(1, changed.number, 1).await.unwrap()[0].message, text.as_bytes());
     }
     let tomb = Cell::bare(CellKind::Tomb, Version::new(5), 0);
@@ -153,12 +155,11 @@ async fn forged_messages_are_skipped_and_counted() {
     let signed_by_another = MessageMac::new(&[8; 32]).sign(9, &forged);
     for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, signed_by_another] {
         for channel in [&wakes, &mine] {
-            let receivers: i64 =
-                outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
+            let receivers: i64 = outsider.publish(channel, Bytes::from(message.clone())).await.unwrap();
             assert_eq!(receivers, 1, "one subscriber of {channel}");
         }
     }
-    shared.confirm(1, 2, Confirmation { node: 3, number: 4 }).await.unwrap();
+    shared.confirm(1, &[2], Confirmation { node: 3, number: 4 }).await.unwrap();
     let news = timeout(PATIENCE, frames.next()).await.unwrap();
     assert_eq!(news, Some(News::Confirmed(Confirmation { node: 3, number: 4 })), "the first that is valid");
     assert_eq!(shared.garbled(), 10);
@@ -203,7 +204,7 @@ async fn two_prefixes_on_one_server_never_meet() {
     one.acquire(&keys, 2).await.unwrap();
     one.release(&keys, 1).await.unwrap();
     one.enter(9, &Heartbeat { node: 1, ..Heartbeat::default() }).await.unwrap();
-    one.confirm(1, 1, Confirmation { node: 2, number: 1 }).await.unwrap();
+    one.confirm(1, &[1], Confirmation { node: 2, number: 1 }).await.unwrap();
     assert_eq!(one.change(1, &[], entry(1, b"of one")).await.unwrap().epoch, 9);
     let changed = two.change(1, &[], entry(2, b"of two")).await.unwrap();
     assert_eq!((changed.number, changed.epoch, changed.peers), (1, 0, Vec::new()));
@@ -224,7 +225,7 @@ async fn two_prefixes_on_one_server_never_meet() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn keys_of_a_left_epoch_expire() {
     let (shared, operator, prefix) = stage().await;
-    let keys = |epoch: u64| [format!("{{{prefix}}}:log:{epoch}"), format!("{{{prefix}}}:nodes:{epoch}")];
+    let keys = |epoch: u64| ["log", "nodes", "about"].map(|name| format!("{{{prefix}}}:{name}:{epoch}"));
     let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
     for epoch in [4, 5] {
         shared.enter(epoch, &Heartbeat::default()).await.unwrap();
@@ -281,4 +282,43 @@ async fn a_slow_listener_knows_that_it_has_lost_some() {
     })
     .await;
     assert_eq!(frames.next().await, None);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn strict_write_reads_no_text_of_a_node() {
+    let retention = Retention { silent: Duration::from_secs(1), ..SHORT };
+    let options = RedisOptions { retention, ..options(&address()) };
+    let (prefix, operator) = (options.tag(), operator(&address()).await);
+    let shared = accepted(options).await;
+    let (nodes, abouts) = (format!("{{{prefix}}}:nodes:1"), format!("{{{prefix}}}:about:1"));
+    let heartbeat = |node| Heartbeat { node, applied: 0, about: "x".repeat(1_000) };
+    for node in 1..=3 {
+        shared.enter(1, &heartbeat(node)).await.unwrap();
+    }
+    let entries: Vec<Bytes> = command(&operator, "HVALS", &[&nodes]).await.convert().unwrap();
+    assert_eq!(entries.iter().map(Bytes::len).collect::<Vec<_>>(), [21; 3], "a strict write returns these");
+    let texts = async || command(&operator, "HLEN", &[&abouts]).await.as_i64().unwrap();
+    assert_eq!(texts().await, 3);
+    shared.leave(1, 1).await.unwrap();
+    assert_eq!(texts().await, 2);
+    eventually("the text of a forgotten node goes", async || {
+        shared.probe(1, &heartbeat(2)).await.unwrap();
+        texts().await == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn text_of_an_earlier_version_is_in_its_entry() {
+    let (shared, operator, prefix) = stage().await;
+    shared.enter(1, &Heartbeat { node: 1, applied: 0, about: "new".to_owned() }).await.unwrap();
+    let nodes = format!("{{{prefix}}}:nodes:1");
+    let older = "local entry = redis.call('HVALS', KEYS[1])[1] \
+                 return redis.call('HSET', KEYS[1], '\\0\\0\\0\\0\\0\\0\\0\\2', entry .. 'old')";
+    command(&operator, "EVAL", &[older, "1", &nodes]).await;
+    let peers = shared.peers(1).await.unwrap();
+    let texts: Vec<_> = peers.iter().map(|peer| (peer.node, &*peer.about)).collect();
+    assert_eq!(texts, [(1, "new"), (2, "old")]);
 }

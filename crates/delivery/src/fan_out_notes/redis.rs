@@ -9,7 +9,7 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_store::{ConversationId, DueNote, FanOutNote};
+use kith_store::{DueNote, FanOutNote};
 
 use super::FanOutNotes;
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     redis::{
         arguments::{milliseconds, number as argument},
         fenced::FencedRunner,
+        names::number_of,
         values::{MALFORMED, list, number, text},
     },
 };
@@ -55,7 +56,7 @@ impl RedisFanOutNotes {
     fn calls<'a>(&self, script: &'a RedisScript, notes: &[FanOutNote]) -> Vec<ScriptCall<'a>> {
         let mut parts: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
         for note in notes {
-            parts.entry(part(note.conversation)).or_default().push(text_of(note));
+            parts.entry(number_of(note.conversation) % PARTS as u64).or_default().push(text_of(note));
         }
         let parts: Vec<_> = parts.into_iter().collect();
         let call = |parts: &[(u64, Vec<Bytes>)]| {
@@ -103,16 +104,6 @@ impl fmt::Debug for RedisFanOutNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisFanOutNotes").field("tag", &self.tag).finish_non_exhaustive()
     }
-}
-
-/// The part of a conversation: by its ids, so that all nodes agree.
-fn part(conversation: ConversationId) -> u64 {
-    let id = match conversation {
-        ConversationId::Group(group) => group.get(),
-        ConversationId::Direct(one, other) => one.get() ^ other.get(),
-        ConversationId::Offline(log) => i64::from(log),
-    };
-    id.unsigned_abs() % PARTS as u64
 }
 
 fn text_of(FanOutNote { conversation, node, step }: &FanOutNote) -> Bytes {

@@ -30,6 +30,16 @@ pub(crate) fn readers(tag: &str, conversation: ConversationId, epoch: u64) -> St
     format!("{{{tag}:log:{conversation}}}:{epoch}:n")
 }
 
+/// A number of a conversation, by its ids, so that all nodes agree.
+pub(crate) fn number_of(conversation: ConversationId) -> u64 {
+    let id = match conversation {
+        ConversationId::Group(group) => group.get(),
+        ConversationId::Direct(one, other) => one.get() ^ other.get(),
+        ConversationId::Offline(log) => i64::from(log),
+    };
+    id.unsigned_abs()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,7 +47,7 @@ impl RedisPresence {
     /// of the runner.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, limits: PresenceLimits) -> Self {
-        let names = Names::new(runner.tag(), runner.database());
+        let names = Names::new(runner.tag(), runner.database(), runner.has_sharded_channels());
         Self { runner, names, scripts: Scripts::new(), limits }
     }
 
@@ -99,7 +99,7 @@ impl Scripts {
 #[async_trait]
 impl PresenceFeed for RedisPresence {
     async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError> {
-        let published = self.runner.subscribe(vec![self.names.channel()]).await.map_err(presence_error)?;
+        let published = self.runner.subscribe(self.names.channels()).await.map_err(presence_error)?;
         Ok(Box::new(RedisSubscription(published)))
     }
 }
@@ -155,6 +155,6 @@ mod tests {
         let one = RedisPresence::over(Arc::clone(&runner), limits);
         let other = RedisPresence::over(Arc::clone(&runner), limits);
         assert!(Arc::ptr_eq(&one.runner, &runner) && Arc::ptr_eq(&other.runner, &runner));
-        assert_eq!(one.names.channel(), format!("{{{}}}:3:presence", runner.tag()));
+        assert_eq!(one.names.channels(), [format!("{{{}}}:3:presence", runner.tag())]);
     }
 }

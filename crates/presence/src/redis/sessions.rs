@@ -150,12 +150,13 @@ impl RedisPresence {
         let arguments = vec![
             op.to_owned(),
             user.to_string(),
-            self.names.channel(),
+            self.names.channel(*user),
             device.to_owned(),
             instance.to_string(),
             milliseconds(lasts),
             self.limits.sessions_max.to_string(),
             milliseconds(self.limits.kept),
+            self.runner.publish_command().to_owned(),
         ];
         ScriptCall::new(&self.scripts.change, vec![self.names.user(*user)], arguments)
     }

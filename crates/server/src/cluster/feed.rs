@@ -2,11 +2,7 @@
 //! in the store, where its position is also saved.
 
 use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -18,7 +14,6 @@ use kith_cache::{
 use kith_store::{
     ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
 };
-use tokio::{sync::Mutex, time::Instant};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
@@ -26,32 +21,6 @@ use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMappin
 const FIRST: Duration = Duration::from_millis(200);
 /// How long a node may take to begin a new feed.
 const BEGINS: Duration = Duration::from_secs(2);
-/// How long the answer which leases are held is used.
-const HELD_KNOWN: Duration = Duration::from_secs(1);
-
-/// Which leases of the feeds are held. Nodes that do not lead ask for all feeds at once, instead of trying for each lease.
-#[derive(Debug)]
-struct FeedLeases {
-    coordination: Arc<dyn Coordination>,
-    names: Vec<String>,
-    known: Mutex<Option<(Instant, HashSet<String>)>>,
-}
-
-impl FeedLeases {
-    async fn is_held(&self, name: &str) -> Result<bool, FeedError> {
-        let mut known = self.known.lock().await;
-        if let Some((asked, held)) = &*known
-            && asked.elapsed() < HELD_KNOWN
-        {
-            return Ok(held.contains(name));
-        }
-        let asked = Instant::now();
-        let held = self.coordination.held(&self.names).await.map_err(|_| FeedError::Unavailable)?;
-        let is_held = held.contains(name);
-        *known = Some((asked, held));
-        Ok(is_held)
-    }
-}
 
 /// The change feed of the store, in the types of the tiers.
 #[derive(Clone, Debug)]
@@ -63,20 +32,11 @@ pub(super) struct StoreFeed {
     migrations: Arc<dyn Migrations>,
     mappings: Arc<[Arc<dyn FeedMapping>]>,
     holder: String,
-    leases: Arc<FeedLeases>,
-    /// Whether this node leads, as far as it knows.
-    leads: Arc<AtomicBool>,
 }
 
 impl StoreFeed {
     /// Every feed of the store; none for a store that only this process can change. `holder` names this node.
     pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
-        let names = stores.feeds.iter().flat_map(|named| [named.name.clone(), end_lease(&named.name)]);
-        let leases = Arc::new(FeedLeases {
-            coordination: Arc::clone(&stores.coordination),
-            names: names.collect(),
-            known: Mutex::default(),
-        });
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
@@ -84,8 +44,6 @@ impl StoreFeed {
             migrations: Arc::clone(&stores.migrations),
             mappings: Arc::clone(mappings),
             holder: holder.to_owned(),
-            leases: Arc::clone(&leases),
-            leads: Arc::default(),
         };
         stores.feeds.iter().map(of).collect()
     }
@@ -140,16 +98,10 @@ impl Feed for StoreFeed {
     }
 
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError> {
-        if !self.leads.load(Ordering::Relaxed) && self.leases.is_held(&self.name).await? {
-            return Ok(false);
-        }
-        let leads = self.lease(&self.name, lasts).await?;
-        self.leads.store(leads, Ordering::Relaxed);
-        Ok(leads)
+        self.lease(&self.name, lasts).await
     }
 
     async fn yield_lead(&self) {
-        self.leads.store(false, Ordering::Relaxed);
         // It expires by itself.
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
@@ -186,7 +138,9 @@ impl Feed for StoreFeed {
     }
 
     async fn is_end_noted(&self) -> Result<bool, FeedError> {
-        self.leases.is_held(&end_lease(&self.name)).await
+        let end = [end_lease(&self.name)];
+        let held = self.coordination.held(&end).await.map_err(|_| FeedError::Unavailable)?;
+        Ok(!held.is_empty())
     }
 
     /// Lists and windows do not contain changes that no node published.

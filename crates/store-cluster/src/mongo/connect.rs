@@ -13,9 +13,13 @@ use mongodb::{
     error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Mutex, Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 use super::{
+    coordination::Leases,
     error::no_ping_answer,
     feed::DocumentFeed,
     message::{Hints, MESSAGES},
@@ -155,6 +159,7 @@ pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptio
 #[derive(Debug)]
 pub struct ClusterHandle {
     pub(super) mongo: Arc<Mongo>,
+    leases: Arc<Leases>,
     cql: Option<Arc<Cql>>,
     probe: Probe,
 }
@@ -163,7 +168,8 @@ impl ClusterHandle {
     pub(super) fn over(driver: ClientOptions, options: MongoOptions) -> Result<Self, OpenError> {
         let probe = Probe::new(&driver, &options.database, options.connect);
         let client = Client::with_options(driver).map_err(|_| OpenError::Address)?;
-        Ok(Self { mongo: Arc::new(Mongo::new(client, options)), cql: None, probe })
+        let mongo = Arc::new(Mongo::new(client, options));
+        Ok(Self { leases: Arc::new(Leases::new(&mongo)), mongo, cql: None, probe })
     }
 
     /// Creates it with a store of relations, or without one, which makes relations unavailable. Begins to connect, and
@@ -174,7 +180,7 @@ impl ClusterHandle {
     pub fn with_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
         let cql = Cql::open(options).ok_or(OpenError::Relations)?;
         self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
-        let coordination: Weak<dyn Coordination> = Arc::<Mongo>::downgrade(&self.mongo);
+        let coordination: Weak<dyn Coordination> = Arc::<Leases>::downgrade(&self.leases);
         cql.set_log_ends(Arc::<Mongo>::downgrade(&self.mongo));
         cql.sweep(&coordination);
         self.cql = Some(cql);
@@ -233,7 +239,7 @@ impl ClusterHandle {
             secrets: Arc::<Mongo>::clone(&self.mongo),
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
-            coordination: Arc::<Mongo>::clone(&self.mongo),
+            coordination: Arc::<Leases>::clone(&self.leases),
             fan_out_notes: Some(Arc::<Mongo>::clone(&self.mongo)),
             feeds,
         }
@@ -303,6 +309,8 @@ pub(super) struct Mongo {
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
     pub(super) reachability: Reachability,
+    /// When the epoch was asked for that was read last.
+    pub(super) epoch_read: parking_lot::Mutex<Option<Instant>>,
     permits: Semaphore,
 }
 
@@ -334,6 +342,7 @@ impl Mongo {
             notice_lock: Mutex::default(),
             relations: OnceLock::new(),
             reachability: Reachability::default(),
+            epoch_read: parking_lot::Mutex::default(),
             permits: Semaphore::new(calls),
             client,
             database,

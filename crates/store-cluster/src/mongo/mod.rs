@@ -16,6 +16,7 @@ mod error;
 mod fan_out_note;
 mod feed;
 mod group;
+mod known_leases;
 mod message;
 mod migrate;
 mod node;

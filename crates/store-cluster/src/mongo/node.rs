@@ -10,6 +10,7 @@ use mongodb::{
     bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, spec::BinarySubtype},
     options::{ReturnDocument, UpdateModifications},
 };
+use tokio::time::Instant;
 
 use super::{
     command::run_read,
@@ -19,6 +20,8 @@ use super::{
 };
 
 const EPOCH: &str = "epoch";
+/// How long after a read of the epoch no ping is sent.
+const EPOCH_IS_PING: Duration = Duration::from_millis(500);
 /// Two first writers of one document collide at most once.
 const UPSERTS_MAX: usize = 8;
 
@@ -29,6 +32,10 @@ impl NodeStore for Mongo {
     }
 
     async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
+        // Nodes that share Redis read the same document each second for the epoch.
+        if self.epoch_read.lock().is_some_and(|at| at.elapsed() < EPOCH_IS_PING) {
+            return Ok(());
+        }
         // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so it can also be
         // written, as far as that is known without a write.
         let node: Collection<RawDocumentBuf> = self.node.clone();
@@ -66,10 +73,10 @@ impl NodeStore for Mongo {
 
     async fn epoch(&self) -> Result<Epoch, StoreError> {
         let _permit = self.admit()?;
-        match self.find_one(&self.node, doc! { "_id": EPOCH }).await? {
-            Some(document) => epoch_in(&document),
-            None => Ok(Epoch::default()),
-        }
+        let asked = Instant::now();
+        let found = self.find_one(&self.node, doc! { "_id": EPOCH }).await?;
+        *self.epoch_read.lock() = Some(asked);
+        found.map_or_else(|| Ok(Epoch::default()), |document| epoch_in(&document))
     }
 
     async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError> {

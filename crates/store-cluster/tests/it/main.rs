@@ -5,6 +5,7 @@
 mod change_feed;
 mod conformance;
 mod faults;
+mod leases;
 mod messages;
 mod migrations;
 mod notices_at_once;

@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     Node,
     api::wait_until::until,
-    remote::shared::{ChangeAnswer, Confirmation, Peer},
+    remote::shared::{ChangeAnswer, Confirmation, PeerPosition},
     testing::rules,
 };
 
@@ -95,7 +95,7 @@ impl PeerConfirmations {
         }
     }
 
-    async fn confirmed_by(&self, peer: &Peer, number: u64, answered: Instant) {
+    async fn confirmed_by(&self, peer: &PeerPosition, number: u64, answered: Instant) {
         if peer.applied >= number {
             return;
         }
@@ -120,11 +120,11 @@ mod tests {
 
     const TRUST: Duration = Duration::from_millis(1_500);
 
-    fn peer(node: u64, applied: u64, silent: u64) -> Peer {
-        Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
+    fn peer(node: u64, applied: u64, silent: u64) -> PeerPosition {
+        PeerPosition { node, applied, silent: Duration::from_millis(silent) }
     }
 
-    async fn wait_time(confirmations: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
+    async fn wait_time(confirmations: &PeerConfirmations, peers: Vec<PeerPosition>) -> Duration {
         let began = Instant::now();
         confirmations.confirmed_by_all(1, 5, &ChangeAnswer { number: 10, epoch: 5, peers }).await;
         began.elapsed()

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
@@ -26,8 +25,8 @@ type PendingProbe =
     Pin<Box<dyn Future<Output = (Instant, SentProbe, Result<ProbeAnswer, SharedError>)> + Send>>;
 /// A read of the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
 type PendingEpochCheck = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
-/// Confirmations in progress.
-type PendingConfirmations = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A confirmation in progress.
+type PendingConfirmation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The state of a node when it sent a probe.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +48,7 @@ pub(in crate::remote) struct Follower<'a> {
     unapplied: Option<(u64, Moment)>,
     /// Strict writers that wait for a confirmation of this node.
     waiting: BTreeSet<u64>,
-    confirming: Option<PendingConfirmations>,
+    confirming: Option<PendingConfirmation>,
     /// When memory is trusted again after trust was lost.
     trust_again_at: Option<Moment>,
 }
@@ -351,25 +350,24 @@ impl<'a> Follower<'a> {
         self.member.node.trust_until(from.after(self.member.config.trust));
     }
 
-    /// Begins to confirm to the nodes that wait, unless confirmations are in progress. Nodes that begin to wait meanwhile get
-    /// the next confirmations.
+    /// Begins to confirm to the nodes that wait, in one call, unless one is in progress. Nodes that begin to wait meanwhile
+    /// get the next confirmation.
     fn confirm(&mut self) {
         if self.confirming.is_some() || self.waiting.is_empty() {
             return;
         }
         let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
         let confirmed = Confirmation { node: self.member.bus.id, number: self.position.number() };
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting: Vec<u64> = std::mem::take(&mut self.waiting).into_iter().collect();
         self.confirming = Some(Box::pin(async move {
-            let confirmations = waiting.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
             // A writer that receives no confirmation waits until this node can no longer trust its memory.
-            drop(join_all(confirmations).await);
+            let _sent = shared.confirm(epoch, &waiting, confirmed).await;
         }));
     }
 }
 
-/// Waits for the end of the confirmations in progress. Never returns if there are none.
-async fn confirmed(confirming: &mut Option<PendingConfirmations>) {
+/// Waits for the end of the confirmation in progress. Never returns if there is none.
+async fn confirmed(confirming: &mut Option<PendingConfirmation>) {
     match confirming {
         Some(confirming) => confirming.await,
         None => std::future::pending().await,

@@ -161,7 +161,11 @@ impl Bus for SharedBus {
         acknowledge: Acknowledge,
     ) -> Result<Position, BusError> {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
-        for step in changes.chunks(STEP) {
+        let (mut steps, mut failure) = (changes.chunks(STEP), None);
+        while let Some(step) = steps.next() {
+            // Who has applied the last entry has applied those before it.
+            let is_awaited = steps.len() == 0 && failure.is_none();
+            let acknowledge = if is_awaited { acknowledge } else { Acknowledge::Published };
             match self.publish_in_present_log(node, step, acknowledge).await {
                 // A part that waits has no number yet: no later position covers it.
                 Ok(_) if last.number == UNPUBLISHED => {}
@@ -169,12 +173,15 @@ impl Bus for SharedBus {
                 Err(error) => {
                     self.enqueue(step).await?;
                     last.number = UNPUBLISHED;
-                    if acknowledge == Acknowledge::Confirmed && rules::strict_published() {
-                        return Err(BusError::new(error));
-                    }
+                    failure = Some(error);
                 }
             }
         }
-        Ok(last)
+        match failure {
+            Some(error) if acknowledge == Acknowledge::Confirmed && rules::strict_published() => {
+                Err(BusError::new(error))
+            }
+            Some(_) | None => Ok(last),
+        }
     }
 }

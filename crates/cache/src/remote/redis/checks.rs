@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use fred::{interfaces::PubsubInterface, types::Value};
+use fred::{
+    interfaces::{ClientLike, PubsubInterface},
+    types::Value,
+};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -71,12 +74,17 @@ impl RedisShared {
         // It receives one message, and needs no larger buffer.
         let client = self.options.one_connection(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        let Ok(mut subscription) = Subscription::begin_on(client, bound, vec![channel.clone()]).await else {
+        let Ok(mut subscription) = Subscription::begin(client, bound, vec![channel.clone()]).await else {
             return BroadcastTest::Unavailable;
         };
         let sent = Instant::now();
-        let publish = self.control.client.publish::<Value, _, _>(channel, values::number(token));
-        if publish.await.is_err() {
+        let (client, message) = (&self.control.client, values::number(token));
+        let published: Result<Value, _> = if client.is_clustered() {
+            client.spublish(channel, message).await
+        } else {
+            client.publish(channel, message).await
+        };
+        if published.is_err() {
             return BroadcastTest::Unavailable;
         }
         let receive = async {

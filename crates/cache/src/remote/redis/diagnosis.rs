@@ -17,7 +17,12 @@ use tokio::{
     time::timeout,
 };
 
-use super::{RedisShared, link::Connection, refusal::Refusal, scripts::run_text};
+use super::{
+    RedisShared,
+    link::Connection,
+    refusal::Refusal,
+    scripts::{publish_command, run_text},
+};
 use crate::api::clock::milliseconds;
 
 /// Every server without TLS answers it, even before authentication.
@@ -122,7 +127,10 @@ impl RedisShared {
         needed.push(format!("HSET {{{}:presence}}:x x x", self.options.tag()));
         needed.push(format!("SET {owner} x"));
         needed.extend([format!("EVAL x 1 {key}"), format!("EVALSHA x 1 {key}")]);
-        needed.extend([format!("PUBLISH {channel} x"), format!("SUBSCRIBE {channel}")]);
+        let is_cluster = self.config.server.is_clustered();
+        let (publish, subscribe) =
+            (publish_command(is_cluster), if is_cluster { "SSUBSCRIBE" } else { "SUBSCRIBE" });
+        needed.extend([format!("{publish} {channel} x"), format!("{subscribe} {channel}")]);
         needed.extend(["TIME", "INFO", "PING", "CLIENT INFO"].map(str::to_owned));
         if self.options.replicas_min > 0 {
             needed.push("WAIT 1 1".to_owned());
@@ -194,7 +202,7 @@ mod tests {
                 for call in text.split("call('").skip(1) {
                     let name = call.split('\'').next().unwrap();
                     let known = ON_KEYS.iter().any(|(known, _)| *known == name);
-                    assert!(known || ["PUBLISH", "TIME", "INFO"].contains(&name), "{name}");
+                    assert!(known || ["TIME", "INFO"].contains(&name), "{name}");
                     found += 1;
                 }
             }

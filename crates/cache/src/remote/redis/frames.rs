@@ -4,20 +4,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use fred::{
-    clients::Client,
-    error::{Error, ErrorKind},
-    interfaces::{ClientLike, ClusterInterface, EventInterface, PubsubInterface},
-    types::{ClusterHash, CustomCommand, Message},
-    util::redis_keyslot,
-};
+use fred::{clients::Client, interfaces::EventInterface, types::Message};
 use tokio::{
     sync::broadcast::Receiver,
     task::JoinHandle,
     time::{sleep, timeout},
 };
 
-use super::{RedisShared, failures::meaning, link::Connection, names::Names};
+use super::{RedisShared, channels::Channels, failures::meaning, link::Connection, names::Names};
 use crate::{
     metrics::counters::Counter,
     remote::shared::{Confirmation, Frames, MessageMac, News, SharedError},
@@ -26,9 +20,6 @@ use crate::{
 /// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
 /// dead.
 const PING_EVERY: Duration = Duration::from_millis(500);
-
-/// Names that are tried to find one that leads to the right server of a cluster. Any name works, but more slowly.
-const NAMES_TRIED: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -51,23 +42,18 @@ pub(super) struct EpochSubscription {
 }
 
 impl Subscription {
-    /// When it returns, whatever is published on the channels from then on is received.
-    pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
-        let bound = shared.options.connect_timeout + shared.options.unresponsive;
-        Self::begin_on(near_publisher(shared), bound, channels).await
-    }
-
-    /// The same on this client, which is not connected yet; within this time.
-    pub(super) async fn begin_on(
+    /// On this client, which is not connected yet; within this time. When it returns, whatever is published on the channels from
+    /// then on is received.
+    pub(super) async fn begin(
         client: Client,
         bound: Duration,
         channels: Vec<String>,
     ) -> Result<Self, SharedError> {
-        let (messages, wanted) = (client.message_rx(), channels.len());
+        let (messages, channels) = (client.message_rx(), Channels::of(&client, channels));
         let mut connection = Connection::begin(&client);
         let subscribe = async {
-            client.subscribe(channels).await?;
-            is_subscribed(&client, wanted).await
+            channels.subscribe(&client).await?;
+            channels.check(&client).await
         };
         tokio::select! {
             done = timeout(bound, subscribe) => {
@@ -75,7 +61,7 @@ impl Subscription {
             }
             why = connection.ended() => return Err(why.map_or(SharedError::Unavailable, |error| meaning(&error))),
         }
-        let alive = tokio::spawn(hold(client, connection, wanted));
+        let alive = tokio::spawn(hold(client, connection, channels));
         Ok(Self { messages, alive, ended: false })
     }
 
@@ -101,23 +87,13 @@ impl Drop for Subscription {
     }
 }
 
-/// A client whose subscription will be at the server that publishes. In a cluster, the client picks the server by a
-/// name of its own, which is random; a subscription at another server depends on the bus of the cluster.
-fn near_publisher(shared: &RedisShared) -> Client {
-    let client = || shared.options.subscriber(shared.config.clone());
-    let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
-    let publisher = routing.get_server(shared.names.highest_epoch().cluster_hash());
-    let is_near = |client: &Client| routing.get_server(redis_keyslot(client.id().as_bytes())) == publisher;
-    (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
-}
-
 /// Returns when the connection has ended, its other end does not answer, or it has lost a subscription; then it is
 /// closed.
-async fn hold(client: Client, mut connection: Connection, wanted: usize) {
+async fn hold(client: Client, mut connection: Connection, channels: Channels) {
     let answers = async {
         loop {
             sleep(PING_EVERY).await;
-            if is_subscribed(&client, wanted).await.is_err() {
+            if channels.check(&client).await.is_err() {
                 return;
             }
         }
@@ -128,32 +104,14 @@ async fn hold(client: Client, mut connection: Connection, wanted: usize) {
     }
 }
 
-/// Whether the connection has so many subscriptions, as the server reports it. The client returns from SUBSCRIBE when
-/// it is sent, and drops an error answer that arrives before the next command is sent: only the server knows. In a
-/// cluster, the client picks the connection by its own name.
-async fn is_subscribed(client: &Client, wanted: usize) -> Result<(), Error> {
-    let slot = ClusterHash::Custom(redis_keyslot(client.id().as_bytes()));
-    let command = CustomCommand::new_static("CLIENT", slot, false);
-    let info: Option<String> = client.custom(command, vec!["INFO"]).await?;
-    let info = info.ok_or_else(|| Error::new(ErrorKind::IO, "closed"))?;
-    if subscriptions(&info) == Some(wanted) {
-        Ok(())
-    } else {
-        Err(Error::new(ErrorKind::Unknown, "NOPERM a subscription was refused"))
-    }
-}
-
-/// How many channels a line of CLIENT INFO names.
-fn subscriptions(info: &str) -> Option<usize> {
-    info.split_whitespace().find_map(|word| word.strip_prefix("sub="))?.parse().ok()
-}
-
 impl EpochSubscription {
     pub(super) async fn begin(shared: &RedisShared, epoch: u64, node: u64) -> Result<Self, SharedError> {
         let names = Arc::clone(&shared.names);
         let (entries, mine) = (names.entries(epoch), names.confirmations(epoch, node));
-        let subscription =
-            Subscription::begin(shared, vec![entries.clone(), names.wakes.clone(), mine]).await?;
+        let client = shared.options.subscriber(shared.config.clone());
+        let bound = shared.options.connect_timeout + shared.options.unresponsive;
+        let channels = vec![entries.clone(), names.wakes.clone(), mine];
+        let subscription = Subscription::begin(client, bound, channels).await?;
         let (mac, garbled) = (shared.options.mac.clone(), Arc::clone(&shared.garbled));
         Ok(Self { subscription, names, entries, to: (epoch, node), mac, garbled })
     }

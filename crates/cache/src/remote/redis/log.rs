@@ -65,16 +65,13 @@ impl Log for RedisShared {
         Ok(Box::new(EpochSubscription::begin(self, epoch, node).await?))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
-        let channel = self.names.confirmations(epoch, to);
-        let message = frames::confirmation(self.options.mac.as_ref(), (epoch, to), confirmed);
-        let arguments = vec![
-            self.wakes(),
-            Value::from(channel),
-            values::number(confirmed.node),
-            values::number(confirmed.number),
-            values::bytes(message),
-        ];
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
+        let mut arguments =
+            vec![self.wakes(), values::number(confirmed.node), values::number(confirmed.number)];
+        for to in to {
+            let message = frames::confirmation(self.options.mac.as_ref(), (epoch, *to), confirmed);
+            arguments.extend([Value::from(self.names.confirmations(epoch, *to)), values::bytes(message)]);
+        }
         let nodes = vec![self.names.nodes(epoch)];
         let done = run(&self.control.client, &self.scripts.confirm, nodes, arguments).await;
         done.map(drop).map_err(|error| meaning(&error))
@@ -87,7 +84,7 @@ fn changed(value: Value) -> Result<ChangeAnswer, SharedError> {
     Ok(ChangeAnswer {
         number: values::unsigned(&number).ok_or(SharedError::Unexpected)?,
         epoch: values::read_number(&epoch).ok_or(SharedError::Unexpected)?,
-        peers: values::peers(peers)?,
+        peers: values::peer_positions(peers)?,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod cells;
+mod channels;
 mod checks;
 mod diagnosis;
 mod failures;
@@ -20,7 +21,7 @@ mod values;
 
 pub use breaker::BreakerState;
 pub use checks::{BroadcastTest, Fitness};
-pub use names::key_slot;
+pub use names::{SLOT_PARTS, key_slot, slot_tag};
 pub use options::{RedisError, RedisOptions};
 pub use refusal::Refusal;
 pub use runner::{ChannelSubscription, Reply, ScriptCall, ScriptRunner};

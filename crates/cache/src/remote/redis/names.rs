@@ -6,6 +6,11 @@ use fred::{types::Key, util::redis_keyslot};
 
 use super::RedisError;
 
+/// Slots of a cluster.
+const SLOTS: u16 = 16_384;
+/// Equal parts of the slots, see [`slot_tag`].
+pub const SLOT_PARTS: usize = 16;
+
 /// Longest prefix.
 const PREFIX_MAX: usize = 40;
 
@@ -52,6 +57,11 @@ impl Names {
         format!("{}nodes:{epoch}", self.keys).into()
     }
 
+    /// What the nodes say of themselves.
+    pub(super) fn abouts(&self, epoch: u64) -> Key {
+        format!("{}about:{epoch}", self.keys).into()
+    }
+
     pub(super) fn highest_epoch(&self) -> Key {
         format!("{}epoch", self.keys).into()
     }
@@ -86,6 +96,15 @@ pub(super) fn tag(prefix: &str, database_id: u64) -> String {
 #[must_use]
 pub fn key_slot(key: &str) -> u16 {
     redis_keyslot(key.as_bytes())
+}
+
+/// The first of the names `stem:0`, `stem:1`, ... whose slot is in this one of the [`SLOT_PARTS`] parts of the slots. Names by
+/// number alone would not be spread evenly over the servers of a cluster.
+#[must_use]
+pub fn slot_tag(stem: &str, part: usize) -> String {
+    let name = |number: u32| format!("{stem}:{number}");
+    let is_in_part = |name: &String| usize::from(key_slot(name)) / (usize::from(SLOTS) / SLOT_PARTS) == part;
+    (0..=u32::MAX).map(name).find(is_in_part).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -124,10 +143,16 @@ mod tests {
     fn two_databases_share_no_name() {
         let names = |id| {
             let names = Names::new("kith", id, None).unwrap();
-            let keys = [names.cell("1:user:7"), names.log(1), names.nodes(1), names.highest_epoch()];
+            let keys = [
+                names.cell("1:user:7"),
+                names.log(1),
+                names.nodes(1),
+                names.abouts(1),
+                names.highest_epoch(),
+            ];
             let keys = keys.map(|key| key.into_string().unwrap());
             let channels = [names.entries(1), names.confirmations(1, 2), names.self_test(1), names.wakes];
-            [keys, channels].concat()
+            [keys.to_vec(), channels.to_vec()].concat()
         };
         let (one, other) = (names(1), names(0x10));
         assert!(one.iter().all(|name| !other.contains(name)));

@@ -29,17 +29,15 @@ impl Registry for RedisShared {
 
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
         let arguments = vec![self.wakes(), values::duration(self.options.retention.silent)];
-        let nodes = vec![self.names.nodes(epoch)];
-        let peers = run(&self.control.client, &self.scripts.peers, nodes, arguments).await;
+        let peers = run(&self.control.client, &self.scripts.peers, self.node_keys(epoch), arguments).await;
         let mut peers = values::peers(peers.map_err(|error| meaning(&error))?)?;
         peers.sort_unstable_by_key(|peer| peer.node);
         Ok(peers)
     }
 
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
-        let nodes = vec![self.names.nodes(epoch)];
         let arguments = vec![self.wakes(), values::number(node)];
-        let left = run(&self.control.client, &self.scripts.leave, nodes, arguments).await;
+        let left = run(&self.control.client, &self.scripts.leave, self.node_keys(epoch), arguments).await;
         left.map(drop).map_err(|error| meaning(&error))
     }
 
@@ -53,6 +51,10 @@ impl RedisShared {
         [self.names.log(epoch), self.names.nodes(epoch), self.names.highest_epoch()]
     }
 
+    fn node_keys(&self, epoch: u64) -> Vec<Key> {
+        vec![self.names.nodes(epoch), self.names.abouts(epoch)]
+    }
+
     async fn probe_for(
         &self,
         epoch: u64,
@@ -62,7 +64,8 @@ impl RedisShared {
         let client = &self.control.client;
         let mut arguments = self.probe_arguments(epoch, heartbeat);
         arguments.push(Value::from(enters));
-        let probe = run(client, &self.scripts.probe, self.epoch_keys(epoch).into(), arguments);
+        let keys = self.epoch_keys(epoch).into_iter().chain([self.names.abouts(epoch)]).collect();
+        let probe = run(client, &self.scripts.probe, keys, arguments);
         let (answer, name) = if client.is_clustered() {
             let both = try_join(probe, server_name(client)).await;
             both.map(|(answer, name)| (answer, Some(name)))

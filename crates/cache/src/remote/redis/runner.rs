@@ -24,7 +24,7 @@ use super::{
     frames::Subscription,
     link::Link,
     names::Names,
-    scripts::{self, RedisScript},
+    scripts::{self, RedisScript, publish_command},
     server::hold,
 };
 use crate::remote::shared::SharedError;
@@ -135,6 +135,19 @@ impl ScriptRunner {
         self.links.iter().any(|link| link.has_slots())
     }
 
+    /// Whether channels have slots, too: a script publishes on one that is in the slot of its keys, and a message reaches the
+    /// servers of that slot alone.
+    #[must_use]
+    pub fn has_sharded_channels(&self) -> bool {
+        self.config.server.is_clustered()
+    }
+
+    /// The command by which scripts publish on channels that [`Self::subscribe`] receives.
+    #[must_use]
+    pub fn publish_command(&self) -> &'static str {
+        publish_command(self.has_sharded_channels())
+    }
+
     /// Runs each, and returns the results in their order; one round trip for 250 of them. They are not atomic together:
     /// other calls may run between two of them, and one may fail while others do not. A call that failed with another
     /// error than [`SharedError::Refused`] may have been run. The answers are those of whichever server answers.
@@ -161,7 +174,7 @@ impl ScriptRunner {
     pub async fn subscribe(&self, channels: Vec<String>) -> Result<ChannelSubscription, SharedError> {
         let client = self.options.subscriber(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
-        Subscription::begin_on(client, bound, channels).await.map(ChannelSubscription)
+        Subscription::begin(client, bound, channels).await.map(ChannelSubscription)
     }
 
     async fn run_on(

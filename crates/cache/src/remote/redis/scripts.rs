@@ -40,14 +40,15 @@ pub(super) struct Scripts {
     pub(super) rights: Script,
 }
 
-macro_rules! script {
-    ($($name:literal),+) => {
-        marked(concat!($(include_str!(concat!("lua/", $name, ".lua"))),+))
-    };
-}
-
 impl Scripts {
-    pub(super) fn new() -> Self {
+    /// `publish`: the command that publishes.
+    pub(super) fn new(publish: &str) -> Self {
+        let marked = |text: &str| marked(text, publish);
+        macro_rules! script {
+            ($($name:literal),+) => {
+                marked(concat!($(include_str!(concat!("lua/", $name, ".lua"))),+))
+            };
+        }
         Self {
             acquire: script!("cell", "acquire"),
             fill: script!("cell", "fill"),
@@ -179,10 +180,15 @@ async fn send(
     Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
 }
 
-/// A script with this text, which recognises cells of this version.
-fn marked(text: &str) -> Script {
+/// The command that publishes. In a Redis Cluster it reaches the servers of the channel's slot, and not all of them.
+pub(super) const fn publish_command(is_cluster: bool) -> &'static str {
+    if is_cluster { "SPUBLISH" } else { "PUBLISH" }
+}
+
+/// A script with this text, which recognises cells of this version, and publishes by this command.
+fn marked(text: &str, publish: &str) -> Script {
     let [magic, format] = Header::mark();
-    Script::from_lua(format!("local MARK = '\\{magic}\\{format}'\n{text}"))
+    Script::from_lua(format!("local MARK, PUBLISH = '\\{magic}\\{format}', '{publish}'\n{text}"))
 }
 
 fn text(script: &Script) -> &str {

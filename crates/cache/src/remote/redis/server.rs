@@ -28,7 +28,7 @@ use super::{
     failures::{is_replica, meaning},
     link::{Connection, Link},
     names::Names,
-    scripts::Scripts,
+    scripts::{Scripts, publish_command},
     values,
 };
 use crate::{metrics::counters::Counter, remote::shared::SharedError};
@@ -74,6 +74,7 @@ impl RedisShared {
     pub async fn connect(options: RedisOptions) -> Result<Arc<Self>, RedisError> {
         let config = options.config()?;
         let names = Arc::new(Names::new(&options.prefix, options.database_id, config.database)?);
+        let scripts = Scripts::new(publish_command(config.server.is_clustered()));
         let link = || Arc::new(Link::new(&options, config.clone()));
         let data: Vec<Arc<Link>> = (0..options.pool.max(1)).map(|_| link()).collect();
         let (control, breaker) = (link(), Arc::new(Breaker::default()));
@@ -87,7 +88,7 @@ impl RedisShared {
         Ok(Arc::new(Self {
             names,
             config,
-            scripts: Scripts::new(),
+            scripts,
             data,
             control,
             next: AtomicUsize::new(0),

@@ -8,7 +8,9 @@ use fred::types::Value;
 use crate::{
     Version,
     api::clock::milliseconds,
-    remote::shared::{Acquired, Cell, CellWrite, FillResult, HEADER_BYTES, Header, Peer, SharedError},
+    remote::shared::{
+        Acquired, Cell, CellWrite, FillResult, HEADER_BYTES, Header, Peer, PeerPosition, SharedError,
+    },
 };
 
 impl Cell {
@@ -81,19 +83,30 @@ pub(super) fn filled(value: &Value) -> Result<FillResult, SharedError> {
     }
 }
 
-/// The nodes of a registry: four values each.
+/// The nodes of a registry, and in the same order what each says of itself.
 pub(super) fn peers(value: Value) -> Result<Vec<Peer>, SharedError> {
-    let values = array(value)?;
-    values.chunks(4).map(peer).collect::<Option<_>>().ok_or(SharedError::Unexpected)
+    let [found, texts] = <[Value; 2]>::try_from(array(value)?).map_err(|_| SharedError::Unexpected)?;
+    let (positions, texts) = (peer_positions(found)?, array(texts)?);
+    let about = |text: &Value| Some(String::from_utf8_lossy(text.as_bytes()?).into_owned());
+    let peers = positions.into_iter().zip(&texts).map(|(position, text)| {
+        let PeerPosition { node, applied, silent } = position;
+        Some(Peer { node, applied, silent, about: about(text)? })
+    });
+    peers.collect::<Option<_>>().ok_or(SharedError::Unexpected)
 }
 
-fn peer(values: &[Value]) -> Option<Peer> {
-    let [node, applied, silent, about] = values else { return None };
-    Some(Peer {
+/// The nodes of a registry: three values each.
+pub(super) fn peer_positions(value: Value) -> Result<Vec<PeerPosition>, SharedError> {
+    let values = array(value)?;
+    values.chunks(3).map(peer_position).collect::<Option<_>>().ok_or(SharedError::Unexpected)
+}
+
+fn peer_position(values: &[Value]) -> Option<PeerPosition> {
+    let [node, applied, silent] = values else { return None };
+    Some(PeerPosition {
         node: read_number(node)?,
         applied: read_number(applied)?,
         silent: Duration::from_millis(unsigned(silent)?),
-        about: String::from_utf8_lossy(about.as_bytes()?).into_owned(),
     })
 }
 

@@ -19,7 +19,8 @@ use crate::testing::rules;
 
 use super::{
     Acquired, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Confirmation, FillResult, Frame, Frames,
-    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, ProbeAnswer, Registry, Retention, SharedError,
+    Header, Heartbeat, Log, LogEntry, News, NextState, Peer, PeerPosition, ProbeAnswer, Registry, Retention,
+    SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -201,6 +202,12 @@ impl ServerState {
         let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
         nodes.map(peer).filter(|peer| peer.silent < silent).collect()
     }
+
+    fn positions(&self, epoch: u64, silent: Duration) -> Vec<PeerPosition> {
+        let position =
+            |peer: Peer| PeerPosition { node: peer.node, applied: peer.applied, silent: peer.silent };
+        self.peers(epoch, silent).into_iter().map(position).collect()
+    }
 }
 
 #[async_trait::async_trait]
@@ -269,7 +276,7 @@ impl Log for FakeServer {
             self.apply(&mut state, key, next);
         }
         let number = state.append(epoch, entry, self.retention.log_max);
-        let peers = if entry.strict { state.peers(epoch, self.retention.silent) } else { Vec::new() };
+        let peers = if entry.strict { state.positions(epoch, self.retention.silent) } else { Vec::new() };
         Ok(ChangeAnswer { number, epoch: state.epoch, peers })
     }
 
@@ -292,13 +299,15 @@ impl Log for FakeServer {
         Ok(Box::new(FakeSubscription { node, receiver, flooded }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
         let mut state = self.writable()?;
         let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
         if let Some((heartbeat, _)) = node {
             heartbeat.applied = confirmed.number.max(heartbeat.applied);
         }
-        state.publish(epoch, Some(to), News::Confirmed(confirmed));
+        for to in to {
+            state.publish(epoch, Some(*to), News::Confirmed(confirmed));
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::Version;
 
-use super::{Cell, Frame, Peer, SharedError};
+use super::{Cell, Frame, PeerPosition, SharedError};
 
 /// The log of changes, and the channel on which its entries are published as they are appended.
 #[async_trait::async_trait]
@@ -35,11 +35,12 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     /// If the server does not answer.
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError>;
 
-    /// Confirms to the node `to` that this one has applied all entries up to a number, and writes it into the registry.
+    /// Confirms to the nodes `to` that this one has applied all entries up to a number, and writes it into the registry:
+    /// one step for all of them.
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError>;
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError>;
 }
 
 /// A subscription.
@@ -98,5 +99,5 @@ pub struct ChangeAnswer {
     /// log, and the change has to be published there.
     pub epoch: u64,
     /// The nodes registered in the epoch of the change when it was made; empty unless asked for.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerPosition>,
 }

@@ -24,7 +24,7 @@ pub use lease_waiters::LeaseWaiters;
 pub use log::{CellWrite, ChangeAnswer, Confirmation, Frames, Log, LogEntry, News};
 pub use message::{CHANGES_MAX, Frame, Message, PublishedChange};
 pub use message_mac::MessageMac;
-pub use registry::{Heartbeat, Peer, ProbeAnswer, Registry};
+pub use registry::{Heartbeat, Peer, PeerPosition, ProbeAnswer, Registry};
 pub use tier::{Codec, address};
 pub(crate) use tier::{SharedSide, SharedTier};
 pub use unpublished::UnpublishedQueue;

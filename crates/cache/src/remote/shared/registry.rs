@@ -48,7 +48,18 @@ pub struct Heartbeat {
     pub about: String,
 }
 
-/// A node in the registry.
+/// How far a node in the registry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerPosition {
+    /// Its number.
+    pub node: u64,
+    /// The last entry that it reported as applied.
+    pub applied: u64,
+    /// Time since its last probe ran, by the clock of the server.
+    pub silent: Duration,
+}
+
+/// A node in the registry, with what it publishes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// Its number.

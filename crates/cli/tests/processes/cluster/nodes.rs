@@ -138,10 +138,12 @@ async fn three_nodes_are_inspected_through_each() {
 async fn forge(redis: &str, address: std::net::SocketAddr) {
     let script = format!(
         "for _, key in ipairs(redis.call('KEYS', '*:nodes:*')) do \
-           local found = redis.call('HGETALL', key) \
+           local found, abouts = redis.call('HGETALL', key), string.gsub(key, ':nodes:', ':about:') \
            for at = 1, #found, 2 do \
-             local forged = string.gsub(found[at + 1], 'http://127.0.0.1:%d+', 'http://{address}') \
-             redis.call('HSET', key, 'forged' .. (at + 10), forged) \
+             local about, forged = redis.call('HGET', abouts, found[at]), 'forged' .. (at + 10) \
+             about = string.gsub(about, 'http://127.0.0.1:%d+', 'http://{address}') \
+             redis.call('HSET', key, forged, found[at + 1]) \
+             redis.call('HSET', abouts, forged, about) \
            end \
          end return 'done'"
     );

@@ -67,7 +67,7 @@ impl RedisInboxes {
     /// has one of its own.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
-        let names = InboxNames::new(runner.tag(), runner.database());
+        let names = InboxNames::new(runner.tag(), runner.database(), runner.has_sharded_channels());
         let (scripts, settled_epoch, counts) = (InboxScripts::new(), AtomicU64::new(0), InboxCounts::new());
         Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled_epoch, counts }
     }
@@ -199,8 +199,9 @@ impl RedisInboxes {
     }
 
     fn publish_call(&self, wake: &NodeWake) -> Option<ScriptCall<'_>> {
-        let channel = vec![self.names.wake_channel(&wake.node)];
-        Some(ScriptCall::new(&self.scripts.publish, channel, [wake_form::encode(&wake.wake)?]))
+        let channel = vec![self.names.wake_channel(&wake.node, &wake.wake)];
+        let publish = Bytes::from_static(self.runner.runner().publish_command().as_bytes());
+        Some(ScriptCall::new(&self.scripts.publish, channel, [wake_form::encode(&wake.wake)?, publish]))
     }
 }
 
@@ -310,7 +311,7 @@ impl InboxKeeper for RedisInboxes {
     }
 
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription> {
-        Box::new(RedisSubscription::new(Arc::clone(self.runner.runner()), self.names.wake_channel(node)))
+        Box::new(RedisSubscription::new(Arc::clone(self.runner.runner()), self.names.wake_channels(node)))
     }
 
     async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError> {

@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use kith_cache::remote::redis::key_slot;
+use kith_cache::remote::redis::{SLOT_PARTS, slot_tag};
 use kith_store::{ConversationId, NodeName, UserId};
 
-use crate::redis::names::readers;
-
-/// Groups of users whose inboxes are in one slot.
-const BUCKETS: usize = 16;
-/// Slots of a cluster.
-const SLOTS: u16 = 16_384;
+use crate::{
+    inbox::Wake,
+    redis::names::{number_of, readers},
+};
 
 /// Names of keys and channels. All keys of a bucket are in one slot of a cluster; the slots of the buckets are spread evenly over it.
 /// Keys of different epochs are different keys.
@@ -20,14 +18,17 @@ pub(super) struct InboxNames {
     /// Prefix and id of the database, without braces.
     tag: String,
     database: u8,
-    /// What decides the slot of each bucket, without braces.
-    buckets: [String; BUCKETS],
+    /// What decides the slot of each bucket of users, without braces.
+    buckets: [String; SLOT_PARTS],
+    /// Whether channels have slots.
+    has_sharded_channels: bool,
 }
 
 impl InboxNames {
-    pub(super) fn new(tag: String, database: u8) -> Self {
-        let buckets = std::array::from_fn(|bucket| bucket_tag(&tag, bucket));
-        Self { tag, database, buckets }
+    pub(super) fn new(tag: String, database: u8, has_sharded_channels: bool) -> Self {
+        let stem = format!("{tag}:in");
+        let buckets = std::array::from_fn(|bucket| slot_tag(&stem, bucket));
+        Self { tag, database, buckets, has_sharded_channels }
     }
 
     /// The hash and the stream of an inbox.
@@ -64,30 +65,43 @@ impl InboxNames {
         format!("{{{}:receivers}}", self.tag)
     }
 
-    /// Channels are one for all databases of a server.
-    pub(super) fn wake_channel(&self, node: &NodeName) -> String {
-        format!("{{{}}}:{}:wake:{node}", self.tag, self.database)
+    /// The channels of a node: one for each bucket in a Redis Cluster, where wakes are larger than all else that is published, else
+    /// one. Channels are one for all databases of a server.
+    pub(super) fn wake_channels(&self, node: &NodeName) -> Vec<String> {
+        let tags =
+            if self.has_sharded_channels { &self.buckets[..] } else { std::slice::from_ref(&self.tag) };
+        tags.iter().map(|tag| self.channel(tag, node)).collect()
+    }
+
+    /// The channel of a wake for a node. Wakes of one conversation, or of one user, have the same.
+    pub(super) fn wake_channel(&self, node: &NodeName, wake: &Wake) -> String {
+        let tag = if self.has_sharded_channels { &self.buckets[bucket_of_wake(wake)] } else { &self.tag };
+        self.channel(tag, node)
+    }
+
+    fn channel(&self, tag: &str, node: &NodeName) -> String {
+        format!("{{{tag}}}:{}:wake:{node}", self.database)
+    }
+}
+
+fn bucket_of_wake(wake: &Wake) -> usize {
+    match wake {
+        Wake::Messages { sent, .. } | Wake::Conversation(sent) => {
+            usize::try_from(number_of(sent.conversation)).unwrap_or_default() % SLOT_PARTS
+        }
+        Wake::Entries { user, .. } | Wake::Lost { user } | Wake::Signal { user, .. } => bucket_of(*user),
     }
 }
 
 fn bucket_of(user: UserId) -> usize {
-    usize::try_from(user.get()).unwrap_or_default() % BUCKETS
-}
-
-/// The first name whose slot is in the part of the cluster that belongs to the bucket.
-fn bucket_tag(tag: &str, bucket: usize) -> String {
-    let part = usize::from(SLOTS) / BUCKETS;
-    let name = |number: u32| format!("{tag}:in:{number}");
-    (0..=u32::MAX).map(name).find(|name| slot(name) / part == bucket).unwrap_or_default()
-}
-
-fn slot(name: &str) -> usize {
-    usize::from(key_slot(name))
+    usize::try_from(user.get()).unwrap_or_default() % SLOT_PARTS
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use kith_cache::remote::redis::key_slot;
 
     use super::*;
 
@@ -99,15 +113,20 @@ mod tests {
         key.strip_prefix('{').unwrap().split_once('}').unwrap().0
     }
 
+    fn names(has_sharded_channels: bool) -> InboxNames {
+        InboxNames::new("kith:1".to_owned(), 0, has_sharded_channels)
+    }
+
     #[test]
     fn slot_is_that_of_the_documentation() {
-        assert_eq!(slot("123456789"), 0x31C3);
+        assert_eq!(key_slot("123456789"), 0x31C3);
     }
 
     #[test]
     fn buckets_are_spread_over_every_cluster() {
-        let names = InboxNames::new("kith:1".to_owned(), 0);
-        let slots: Vec<usize> = (1..=16).map(|id| slot(tag_of(&names.inbox(user(id), 5)[0]))).collect();
+        let names = names(false);
+        let slot = |key: &str| usize::from(key_slot(tag_of(key)));
+        let slots: Vec<usize> = (1..=16).map(|id| slot(&names.inbox(user(id), 5)[0])).collect();
         for masters in [2, 3, 4, 6, 8, 12, 16] {
             let owners: HashSet<usize> = slots.iter().map(|slot| slot * masters / 16_384).collect();
             assert_eq!(owners.len(), masters, "a master of {masters} has none of {slots:?}");
@@ -116,7 +135,7 @@ mod tests {
 
     #[test]
     fn keys_of_an_inbox_are_in_one_slot() {
-        let names = InboxNames::new("kith:1".to_owned(), 0);
+        let names = names(false);
         let [hash, stream] = &names.inbox(user(7), 5)[..] else { panic!() };
         assert_eq!(tag_of(hash), tag_of(stream));
         assert_ne!(hash, stream);
@@ -125,7 +144,23 @@ mod tests {
         assert_eq!(names.readers("g9".parse().unwrap(), 5), ["{kith:1:log:g9}:5:n"]);
         let confirmed = names.confirmed(&"n1".parse().unwrap());
         assert_eq!(confirmed, ["{kith:1:receivers}", "{kith:1:receivers}:n1"]);
-        assert_eq!(names.wake_channel(&"n1".parse().unwrap()), "{kith:1}:0:wake:n1");
+        assert_eq!(names.wake_channels(&"n1".parse().unwrap()), ["{kith:1}:0:wake:n1"]);
+    }
+
+    #[test]
+    fn wake_is_on_a_channel_of_its_node() {
+        let node = "n1".parse().unwrap();
+        for has_sharded_channels in [false, true] {
+            let names = names(has_sharded_channels);
+            let channels: HashSet<String> = names.wake_channels(&node).into_iter().collect();
+            let used: HashSet<String> =
+                (1..=100).map(|id| names.wake_channel(&node, &Wake::Lost { user: user(id) })).collect();
+            assert_eq!(used, channels);
+            assert_eq!(channels.len(), if has_sharded_channels { 16 } else { 1 });
+        }
+        let slots: HashSet<u16> =
+            names(true).wake_channels(&node).iter().map(|name| key_slot(name)).collect();
+        assert_eq!(slots.len(), 16);
     }
 
     #[test]

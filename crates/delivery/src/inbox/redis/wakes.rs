@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The wakes of a node, over a connection of their own.
 pub(super) struct RedisSubscription {
     runner: Arc<ScriptRunner>,
-    channel: String,
+    channels: Vec<String>,
     state: SubscriptionState,
 }
 
@@ -27,11 +27,11 @@ enum SubscriptionState {
 }
 
 impl RedisSubscription {
-    pub(super) fn new(runner: Arc<ScriptRunner>, channel: String) -> Self {
+    pub(super) fn new(runner: Arc<ScriptRunner>, channels: Vec<String>) -> Self {
         let state = SubscriptionState::Subscribing(
-            subscribe_with_retries(Arc::clone(&runner), channel.clone()).boxed(),
+            subscribe_with_retries(Arc::clone(&runner), channels.clone()).boxed(),
         );
-        Self { runner, channel, state }
+        Self { runner, channels, state }
     }
 }
 
@@ -52,7 +52,7 @@ impl WakeSubscription for RedisSubscription {
                         }
                     }
                     None => {
-                        let again = subscribe_with_retries(Arc::clone(&self.runner), self.channel.clone());
+                        let again = subscribe_with_retries(Arc::clone(&self.runner), self.channels.clone());
                         self.state = SubscriptionState::Subscribing(again.boxed());
                     }
                 },
@@ -63,15 +63,15 @@ impl WakeSubscription for RedisSubscription {
 
 impl fmt::Debug for RedisSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisSubscription").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("RedisSubscription").field("channels", &self.channels).finish_non_exhaustive()
     }
 }
 
 /// Subscribes, with retries.
-async fn subscribe_with_retries(runner: Arc<ScriptRunner>, channel: String) -> ChannelSubscription {
+async fn subscribe_with_retries(runner: Arc<ScriptRunner>, channels: Vec<String>) -> ChannelSubscription {
     let mut pause = PAUSE;
     loop {
-        if let Ok(published) = runner.subscribe(vec![channel.clone()]).await {
+        if let Ok(published) = runner.subscribe(channels.clone()).await {
             return published;
         }
         // Random, so that not all nodes subscribe at the same time.

@@ -1,7 +1,7 @@
 -- Changes the sessions of a user, and publishes an event if that changes where it is online. A session is a field
 -- 'device|gateway~incarnation' with the time of its end; no other field has '|' in its name.
 -- KEYS: the user. ARGV: operation, user, channel, device, instance, how long the session lasts, maximum of sessions, how
--- long the user is kept after that. Returns -1 for too many sessions, or: whether one was known, version, version of which
+-- long the user is kept after that, the command that publishes. Returns -1 for too many sessions, or: whether one was known, version, version of which
 -- the groups were notified, gateways, time left of the last session at the instance (-1: none), whether it was published.
 local what, device, instance = ARGV[1], ARGV[4], ARGV[5]
 local field, lasts, kept = device .. '|' .. instance, tonumber(ARGV[6]), tonumber(ARGV[8])
@@ -66,7 +66,7 @@ if now ~= published then
     changed = 1
     version = math.max(version + 1, us)
     redis.call('HSET', KEYS[1], 'version', string.format('%.0f', version), 'gateways', now)
-    redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' ' .. string.format('%.0f', version) .. ' ' .. now)
+    redis.call(ARGV[9], ARGV[3], ARGV[2] .. ' ' .. string.format('%.0f', version) .. ' ' .. now)
 end
 redis.call('PEXPIRE', KEYS[1], latest + kept)
 return { known, version, fanned, now, left, changed }

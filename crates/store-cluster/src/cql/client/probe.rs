@@ -30,8 +30,8 @@ impl CqlProbe {
         Self { client: Arc::downgrade(client) }
     }
 
-    /// Returns why the store cannot serve calls, or `None` if it can. Makes two small reads, each within `limit`. While no
-    /// server answers them, calls are refused at once.
+    /// Returns why the store cannot serve calls, or `None` if it can. Makes one small read, within `limit`. While no
+    /// server answers it, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Unreachable) };
         let unfit = unfit(&client, limit).await;
@@ -47,11 +47,6 @@ async fn unfit(client: &Client, limit: Duration) -> Option<CqlUnfit> {
         return Some(CqlUnfit::Credentials);
     }
     let Ok(session) = client.session() else { return Some(CqlUnfit::Unreachable) };
-    let server = session.query_unpaged("SELECT key FROM system.local", ());
-    match tokio::time::timeout(limit, server).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Unreachable),
-    }
     let table = client.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
     match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
         Ok(Ok(_)) => None,

@@ -1,6 +1,6 @@
 -- Rules of one key; the same as in cell.rs. Versions are compared as two halves: Lua's numbers are doubles,
 -- and its strings are compared by locale. ARGV[1] of every script is the channel of the wakes; MARK, before this
--- text, is what every cell of this version begins with.
+-- text, is what every cell of this version begins with, and PUBLISH the command that publishes.
 local VALUE, NULL, TOMB, LEASE = 1, 2, 3, 4
 local ZERO = '\0\0\0\0\0\0\0\0'
 
@@ -38,7 +38,7 @@ end
 -- Stores these bytes for this long, or deletes the key (nil). Wakes a reader that waits for it.
 local function become(key, waited, bytes, ms)
   if bytes then redis.call('SET', key, bytes, 'PX', ms) else redis.call('DEL', key) end
-  if waited then redis.call('PUBLISH', ARGV[1], key) end
+  if waited then redis.call(PUBLISH, ARGV[1], key) end
 end
 
 local function invalidate(key, version, tomb_ms)

@@ -21,7 +21,7 @@ local entry = ARGV[3] .. before .. ARGV[4]
 if again then id = last[1] else id = redis.call('XADD', log, 'MAXLEN', '~', ARGV[5], '1-*', 'e', entry) end
 local number = tonumber(string.sub(id, 3)) + 1
 if not again then
-  redis.call('PUBLISH', ARGV[2], struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296) .. entry)
+  redis.call(PUBLISH, ARGV[2], struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296) .. entry)
 end
 local epoch = highest(KEYS[keys + 3])
 if compare(epoch, ARGV[7]) > 0 then left(log, nodes) end

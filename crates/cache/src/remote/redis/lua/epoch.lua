@@ -8,7 +8,6 @@ local function highest(key)
 end
 
 -- The keys of an epoch that was left expire. Nodes that still follow it learn the higher epoch from the answer.
-local function left(log, nodes)
-  redis.call('PEXPIRE', log, KEPT_MS)
-  redis.call('PEXPIRE', nodes, KEPT_MS)
+local function left(...)
+  for _, key in ipairs({...}) do redis.call('PEXPIRE', key, KEPT_MS) end
 end

@@ -1,19 +1,21 @@
--- KEYS: log, nodes, highest epoch. ARGV: wakes, node, applied, about, the epoch as 8 bytes and as text,
+-- KEYS: log, nodes, highest epoch, abouts. ARGV: wakes, node, applied, about, the epoch as 8 bytes and as text,
 -- milliseconds after which a node is forgotten ('': none is now), whether the node enters the epoch ('': not).
 -- {number of the last entry, its nonce, highest epoch, who this server is}.
-local log, nodes, node = KEYS[1], KEYS[2], ARGV[2]
+local log, nodes, abouts, node = KEYS[1], KEYS[2], KEYS[4], ARGV[2]
 local known, text = highest(KEYS[3])
 local order = compare(ARGV[5], known)
 if order > 0 and ARGV[8] ~= '' then
   redis.call('SET', KEYS[3], ARGV[5] .. ARGV[6])
   if text then
-    left(string.sub(log, 1, -#ARGV[6] - 1) .. text, string.sub(nodes, 1, -#ARGV[6] - 1) .. text)
+    local function before(key) return string.sub(key, 1, -#ARGV[6] - 1) .. text end
+    left(before(log), before(nodes), before(abouts))
   end
   known = ARGV[5]
 end
-redis.call('HSET', nodes, node, ARGV[3] .. clock() .. ARGV[4])
-if order < 0 then left(log, nodes) end
-if ARGV[7] ~= '' then forget(nodes, ARGV[7]) end
+redis.call('HSET', nodes, node, ARGV[3] .. clock())
+redis.call('HSET', abouts, node, ARGV[4])
+if order < 0 then left(log, nodes, abouts) end
+if ARGV[7] ~= '' then forget(nodes, abouts, ARGV[7]) end
 local number, nonce = 0, ZERO
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
 if last then

@@ -1,6 +1,7 @@
 -- Which nodes there are. Each is a field of a hash: its number (8 bytes), and of it the last entry applied
--- (8 bytes), the moment of its last probe by the clock of this server (13 digits, milliseconds since 1970)
--- and what it says of itself.
+-- (8 bytes) and the moment of its last probe by the clock of this server (13 digits, milliseconds since 1970).
+-- What it says of itself is a field of another hash, because each strict write reads this one. A node of an
+-- earlier version has that text behind the moment.
 local function clock()
   local time = redis.call('TIME')
   return string.format('%013.0f', time[1] * 1000 + math.floor(time[2] / 1000))
@@ -12,7 +13,7 @@ local function silence(entry, now)
   return at and math.max(0, tonumber(now) - at)
 end
 
--- Number, applied, silence in milliseconds and what it reports about itself, of each node that was active recently.
+-- Number, applied and silence in milliseconds of each node that was active recently.
 local function registered(key, silent_ms)
   local fields, found, now = redis.call('HGETALL', key), {}, clock()
   for at = 1, #fields, 2 do
@@ -22,16 +23,18 @@ local function registered(key, silent_ms)
       found[#found + 1] = node
       found[#found + 1] = string.sub(entry, 1, 8)
       found[#found + 1] = silent
-      found[#found + 1] = string.sub(entry, 22)
     end
   end
   return found
 end
 
-local function forget(key, silent_ms)
+local function forget(key, abouts, silent_ms)
   local fields, now = redis.call('HGETALL', key), clock()
   for at = 1, #fields, 2 do
     local silent = silence(fields[at + 1], now)
-    if not silent or silent >= tonumber(silent_ms) then redis.call('HDEL', key, fields[at]) end
+    if not silent or silent >= tonumber(silent_ms) then
+      redis.call('HDEL', key, fields[at])
+      redis.call('HDEL', abouts, fields[at])
+    end
   end
 end

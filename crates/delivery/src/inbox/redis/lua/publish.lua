@@ -1,3 +1,3 @@
--- Publishes a wake. KEYS: the channel. ARGV: the wake. Returns 0.
-redis.call('PUBLISH', KEYS[1], ARGV[1])
+-- Publishes a wake. KEYS: the channel. ARGV: the wake, the command that publishes. Returns 0.
+redis.call(ARGV[2], KEYS[1], ARGV[1])
 return 0
