@@ -70,7 +70,7 @@ impl Log for TrackedShared {
         Ok(Box::new(TrackedFrames { frames, given: false, applied: Arc::clone(&self.applied) }))
     }
 
-    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmation) -> Result<(), SharedError> {
+    async fn confirm(&self, epoch: u64, to: &[u64], confirmed: Confirmation) -> Result<(), SharedError> {
         self.shared.confirm(epoch, to, confirmed).await
     }
 }
