@@ -1,4 +1,4 @@
-//! Whether a user has blocked another one: checked before each write that a block forbids.
+//! Whether a user has blocked another user: checked before each write that a block forbids.
 
 use kith_store::Edge;
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! Migrations of the data file. The texts are part of the program.
+//! The data file's migrations. The texts are part of the program.
 
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, StoreError, Timestamp};
@@ -52,7 +52,7 @@ pub(crate) fn newest_known() -> u32 {
     KNOWN.last().map_or(0, |(number, ..)| *number)
 }
 
-/// Number and name of the newest migration that the file has seen.
+/// The number and name of the newest migration in the file.
 pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option<(u32, String)>> {
     if !has_table(connection)? {
         return Ok(None);

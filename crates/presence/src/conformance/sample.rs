@@ -13,7 +13,7 @@ use crate::{
     PresenceLimits, PresenceSubscription, Presences, SessionOp, UserState,
 };
 
-/// What presence that is opened for the suite has to be bounded by.
+/// The limits that presence must have when it is opened for the suite.
 pub const LIMITS: PresenceLimits = PresenceLimits {
     sessions_max: 4,
     gateways_max: 8,
@@ -99,7 +99,8 @@ pub(super) async fn next_event(subscription: &mut dyn PresenceSubscription) -> E
     timeout(PATIENCE, subscription.next()).await.expect("an event comes").expect("none is lost")
 }
 
-/// The events that were published before this call: it publishes one more, which is received after them.
+/// The events that were published before this call. The call publishes another event, which arrives after
+/// them.
 pub(super) async fn events_until_now(
     presences: &Presences,
     subscription: &mut dyn PresenceSubscription,

@@ -1,13 +1,13 @@
-//! Names of keys and channels in Redis.
+//! Names for keys and channels in Redis.
 
 use kith_store::{GroupId, UserId};
 
 use crate::Instance;
 
-/// Names of keys and of the channel. The text in the first braces selects the slot of a cluster.
+/// Names the keys and the channel. The text in the first braces selects the slot in a cluster.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// Prefix and id of the database, without braces.
+    /// The database's prefix and id, without braces.
     tag: String,
     database: u8,
 }
@@ -17,7 +17,7 @@ impl Names {
         Self { tag, database }
     }
 
-    /// Channels are one for all databases of a server.
+    /// All databases on a server share their channels.
     pub(super) fn channel(&self) -> String {
         format!("{{{}}}:{}:presence", self.tag, self.database)
     }
@@ -26,7 +26,7 @@ impl Names {
         format!("{{{}:presence:user:{user}}}", self.tag)
     }
 
-    /// Users of a gateway.
+    /// A gateway's users.
     pub(super) fn gateway_users(&self, instance: &Instance) -> String {
         format!("{{{}:presence:gateway:{instance}}}", self.tag)
     }
@@ -37,14 +37,14 @@ impl Names {
         ["claims", "deadlines", "epoch"].map(name).to_vec()
     }
 
-    /// Users, those of them who are online, gateways, and users who went.
+    /// Users, online users, gateways, and users who went.
     pub(super) fn group(&self, group: GroupId) -> Vec<String> {
         let name = |what| format!("{{{}:presence:group:{group}}}:{what}", self.tag);
         ["users", "online", "gateways", "gone"].map(name).to_vec()
     }
 }
 
-/// An id in a form of fixed length, so that the order of texts is that of the numbers.
+/// An id with a fixed length, so that texts sort like numbers.
 pub(super) fn padded(user: UserId) -> String {
     format!("{:019}", user.get())
 }
