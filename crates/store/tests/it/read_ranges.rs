@@ -1,18 +1,18 @@
-//! Read marks against one bit for each message, over joins, leaves and marks of every kind.
+//! Tests read marks against one bit for each message, over joins, leaves and marks of every kind.
 
 use std::collections::BTreeSet;
 
 use kith_store::{MarkKind, ReadMark, ReadRanges, Seq, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
 use proptest::prelude::*;
 
-/// What happens to a member and its conversation.
+/// Happens to a member and its conversation.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many messages are sent.
+    /// Sends this many messages.
     Send(Seq),
     /// The member leaves, and joins again after so many messages.
     Rejoin(Seq),
-    /// A mark of numbers that are there, by their share of the end in thousandths.
+    /// Marks numbers that are there, by their share of the end in thousandths.
     Mark { kind: u8, shares: Vec<(Seq, Seq)>, names_stays: bool },
 }
 

@@ -1,4 +1,4 @@
-//! Cases of leases and marks.
+//! Cases for leases and marks.
 
 use std::{collections::HashSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Cases of the user store: one record at a time, and many.
+//! User store cases: one record at a time, and many.
 
 use std::collections::BTreeSet;
 

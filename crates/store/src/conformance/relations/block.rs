@@ -1,4 +1,4 @@
-//! Cases of the block store: single records of what a user has set about another one.
+//! Block store cases: single records with a user's settings for another user.
 
 use std::collections::BTreeSet;
 
