@@ -20,15 +20,15 @@ pub struct Permissions(u8);
 impl Permissions {
     /// May see the posts.
     pub const VIEW_POST: Self = Self(1);
-    /// See the location.
+    /// May see the location.
     pub const LOCATION: Self = Self(2);
     /// May like posts.
     pub const LIKE: Self = Self(4);
-    /// Comment on posts.
+    /// May comment on posts.
     pub const COMMENT: Self = Self(8);
     /// May share posts.
     pub const SHARE: Self = Self(16);
-    /// Send friend requests.
+    /// May send friend requests.
     pub const ADD_FRIEND: Self = Self(32);
     /// Gives no permission.
     pub const NONE: Self = Self(0);
