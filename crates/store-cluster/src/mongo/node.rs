@@ -1,5 +1,5 @@
-//! Data of nodes for themselves and for each other: small documents of one collection, each changed by one conditional
-//! command.
+//! Data that nodes keep for themselves and for each other: small documents in one collection, each changed by
+//! one conditional command.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::{
 };
 
 const EPOCH: &str = "epoch";
-/// Two first writers of one document collide at most once.
+/// Two first writers to one document collide at most once.
 const UPSERTS_MAX: usize = 8;
 
 #[async_trait]
@@ -29,8 +29,8 @@ impl NodeStore for Mongo {
     }
 
     async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
-        // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so it can also be
-        // written, as far as that is known without a write.
+        // In a separate task: a driver's future is not to be dropped half-way. A primary answers, so it can
+        // also be written, as far as that is known without a write.
         let node: Collection<RawDocumentBuf> = self.node.clone();
         let read = tokio::spawn(async move { node.find_one(doc! { "_id": EPOCH }).max_time(limit).await });
         let answered = match tokio::time::timeout(limit, read).await {
@@ -42,7 +42,7 @@ impl NodeStore for Mongo {
     }
 
     async fn clock(&self, limit: Duration) -> Result<Option<Timestamp>, StoreError> {
-        // As in `ping`: a task of its own. The clock is that of the primary, by which leases run.
+        // As in `ping`: a separate task. The clock is the primary's, by which leases run.
         let database = self.database.clone();
         let hello = doc! { "hello": 1 };
         let asked = tokio::spawn(async move { run_read(&database, hello).await });
@@ -106,7 +106,7 @@ impl NodeStore for Mongo {
 }
 
 impl Mongo {
-    /// Updates or creates a document of this collection, and returns the result.
+    /// Updates or creates a document in this collection, and returns the result.
     pub(super) async fn upsert(
         &self,
         collection: &Collection<RawDocumentBuf>,

@@ -1,4 +1,4 @@
-//! The application store of the cluster.
+//! The cluster's application store.
 
 use async_trait::async_trait;
 use kith_store::{

@@ -1,4 +1,4 @@
-//! Assignment of versions to records that were changed by hand.
+//! Assigns versions to records that were changed by hand.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,9 @@ impl HandEdits {
 }
 
 impl Mongo {
-    /// Assigns each record a version above all versions that this program assigned, and returns it; none for a removed
-    /// record. A repetition assigns another version. Sets `u` as every write does, so that the feed does not take the
-    /// change for one by hand.
+    /// Assigns each record a version above all versions that this program assigned, and returns it; none for
+    /// a removed record. A repetition assigns another version. Sets `u` as every write does, so that the feed
+    /// does not take the change for a change by hand.
     pub(super) async fn assign_versions(
         &self,
         watched: &WatchedCollection,
@@ -108,7 +108,7 @@ impl Mongo {
         collection.update_many(filter, change).await.map(drop).map_err(write_failed)
     }
 
-    /// The versions of existing ones; `None`: it cannot be decoded.
+    /// The versions of existing records; `None`: it cannot be decoded.
     async fn versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -128,13 +128,13 @@ impl Mongo {
     }
 }
 
-/// Damaged documents are left out here, so they are published with an unknown version; another change by hand that
-/// damages one is published, too.
+/// Damaged documents are left out here, so they are published with an unknown version; another change by hand
+/// that damages a document is published, too.
 fn with_readable_version(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
     found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }
 
-/// Whether the version, and the next one, is a valid number of any type.
+/// Whether the version, and the next version, is a valid number of any type.
 fn is_number() -> Document {
     doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END - 1] }] }
 }

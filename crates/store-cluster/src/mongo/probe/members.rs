@@ -1,5 +1,5 @@
-//! The members of a replica set, under the names that the set gives them. The driver connects to these, and not to the
-//! names of the connection string.
+//! A replica set's members, under the names that the set gives them. The driver connects to these, and not to
+//! the names in the connection string.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Imports of follows.
+//! Tests follow imports.
 
 use std::{collections::BTreeMap, time::Duration};
 
