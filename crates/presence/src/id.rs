@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroI64, str::FromStr, sync::Arc};
 use kith_store::Invalid;
 use serde::{Deserialize, Serialize};
 
-/// Longest id that a caller chooses.
+/// The longest id that a caller chooses.
 const LENGTH_MAX: usize = 64;
 
 macro_rules! chosen {

@@ -240,7 +240,7 @@ pub struct UserState {
     pub version: i64,
     /// The version up to which the user's groups were notified.
     pub fanned_version: i64,
-    /// By rising id, each once; empty: offline.
+    /// Sorted by id, each once; empty: offline.
     pub gateways: Vec<GatewayId>,
 }
 

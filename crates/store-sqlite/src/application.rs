@@ -44,17 +44,17 @@ pub(crate) const EXPIRING: &str =
 /// Index `applications_forgotten`. Outstanding ones are not deleted.
 pub(crate) const FORGOTTEN: &str = "SELECT body FROM applications INDEXED BY applications_forgotten
     WHERE state > 1 AND forget_ms <= ?1 AND effect <> 1 ORDER BY forget_ms LIMIT ?2";
-/// On conflict: what was pending before.
+/// On conflict, it replaces the former pending counts.
 const PUT_PENDING: &str = "INSERT OR REPLACE INTO dockets (side, receiver, version, requests, invites)
     VALUES (?1, ?2, ?3, ?4, ?5)";
-/// On conflict: the same application as it was.
+/// On conflict, it changes the same application.
 const PUT: &str = "INSERT INTO applications
         (side, receiver, id, kind, origin, state, effect, expires_ms, decided_ms, forget_ms, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
     ON CONFLICT (side, receiver, id) DO UPDATE SET
         state = excluded.state, effect = excluded.effect, decided_ms = excluded.decided_ms,
         forget_ms = excluded.forget_ms, body = excluded.body";
-/// On conflict: the entry exists already.
+/// On conflict, the entry exists already and stays.
 const PUT_LISTED: &str = "INSERT OR IGNORE INTO application_lists (list, owner, id, side, receiver)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 const MARK: &str = "UPDATE application_lists

@@ -30,7 +30,7 @@ pub(crate) const GROUPS: &str =
 pub(crate) const COUNT: &str = "SELECT count(*) FROM bans WHERE group_id = ?1";
 /// Primary key, its first column.
 pub(crate) const EXPIRE: &str = "DELETE FROM bans WHERE group_id = ?1 AND until_ms <= ?2";
-/// On conflict: a ban with another end.
+/// On conflict, it replaces a ban with another end.
 const PUT: &str = "INSERT OR REPLACE INTO bans (group_id, user_id, banned_by, since_ms, until_ms)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 /// Uses the primary key.

@@ -15,17 +15,17 @@ const SIZES: [usize; 5] = [8, 32, 100, 250, 500];
 pub(crate) struct BatchQuery([String; SIZES.len()]);
 
 impl BatchQuery {
-    /// By `id`. `select` ends before its `WHERE`.
+    /// Reads by `id`. `select` ends before its `WHERE`.
     pub(crate) fn new(select: &str) -> Self {
         Self(SIZES.map(|size| format!("{select} WHERE id IN ({}?)", "?,".repeat(size - 1))))
     }
 
-    /// By `from_id` and `to_id`. `select` ends before its `WHERE`.
+    /// Reads by `from_id` and `to_id`. `select` ends before its `WHERE`.
     pub(crate) fn by_edge(select: &str) -> Self {
         Self::by_pair(select, "from_id, to_id")
     }
 
-    /// By two columns. `select` ends before its `WHERE`.
+    /// Reads by two columns. `select` ends before its `WHERE`.
     pub(crate) fn by_pair(select: &str, columns: &str) -> Self {
         let pairs = |size| "(?,?),".repeat(size - 1);
         Self(SIZES.map(|size| format!("{select} WHERE ({columns}) IN (VALUES {}(?,?))", pairs(size))))

@@ -42,7 +42,7 @@ pub(crate) const DO_NOT_DISTURB: &str = concat!(
     " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
     ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
 );
-/// On conflict: a record or a stub, which the new state replaces.
+/// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO blocks
         (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
     VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8)";

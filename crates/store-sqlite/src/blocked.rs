@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::error::Failure;
 
-/// By the primary key.
+/// Uses the primary key.
 pub(crate) const IS_BLOCKED: &str =
     "SELECT 1 FROM blocks WHERE from_id = ?1 AND to_id = ?2 AND +blocked_ms IS NOT NULL";
 

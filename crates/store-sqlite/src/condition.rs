@@ -18,7 +18,7 @@ use crate::{data_files::DataFiles, error::unavailable, room};
 /// Why no write can begin until something outside the process changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteObstacle {
-    /// This file was removed, moved or replaced: what is written to the open one would be lost.
+    /// This file was removed, moved or replaced: writes to the open file would be lost.
     Replaced(PathBuf),
     /// Another process holds the data file's write lock.
     Locked,
@@ -38,12 +38,12 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// For the data file at `path`, after it was opened.
+    /// Makes the condition for the data file at `path`, after it was opened.
     pub(crate) fn of_file(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), files: DataFiles::at(path), ..Self::in_memory() }
     }
 
-    /// For a store in memory, which has no files.
+    /// Makes the condition for a store in memory, which has no files.
     pub(crate) fn in_memory() -> Self {
         Self {
             path: None,

@@ -41,7 +41,7 @@ pub(crate) fn counts(connection: &Connection, users: &[UserId]) -> Result<Vec<Fo
 pub(crate) struct Tally(BTreeMap<UserId, [i64; 2]>);
 
 impl Tally {
-    /// For one follow that begins or ends: 1 or -1.
+    /// Counts one follow that begins or ends: 1 or -1.
     pub(crate) fn of(edge: Edge, by: i64) -> Self {
         let mut tally = Self::default();
         tally.add(edge, by);

@@ -17,7 +17,7 @@ use crate::{
     statement::run,
 };
 
-/// Most entries that one step checks or ends.
+/// The most entries that one step checks or ends.
 const STEP_MAX: usize = 1000;
 
 /// Primary key; each follow in both lists.

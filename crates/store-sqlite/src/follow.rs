@@ -44,7 +44,7 @@ pub(crate) const FANS: &str = concat!(
     " WHERE live = 1 AND to_id = ?1 AND (placed_ms, from_id) < (?2, ?3)
     ORDER BY placed_ms DESC, from_id DESC LIMIT ?4"
 );
-/// On conflict: a stub, which the follow continues.
+/// On conflict, the follow continues a stub.
 const PUT: &str = "INSERT OR REPLACE INTO follows
         (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
     VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)";

@@ -46,7 +46,7 @@ pub(crate) const SEARCH: &str = concat!(
 pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
 /// Uses the primary key.
 pub(crate) const STATE: &str = "SELECT version, deleted FROM groups WHERE id = ?1";
-/// On conflict: a record or a stub, which the new state replaces.
+/// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO groups (id, version, deleted, name, tags, kind, visibility,
         join_policy, history, params, creator, created_ms, updated_ms, receipts)
     VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";

@@ -63,7 +63,7 @@ const PUT: &str = "INSERT OR REPLACE INTO members
         (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms, from_seq, joined_seq,
          left_seq, first_seq, earlier)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-/// On conflict: the previous roster.
+/// On conflict, it replaces the previous roster.
 const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, ordinals, owner, muted_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 

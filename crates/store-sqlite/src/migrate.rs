@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{Sqlite, error::Failure, identity};
 
-/// Number, name and text, without gaps.
+/// Each migration's number, name and text, without gaps.
 const KNOWN: [(u32, &str, &str); 18] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
@@ -60,7 +60,7 @@ pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option
     connection.query_row(NEWEST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
-/// All known migrations, as pending.
+/// Returns all known migrations, as pending.
 pub(crate) fn none_applied() -> Vec<Migration> {
     let pending = |(number, name, _): &(u32, &str, &str)| Migration {
         number: *number,

@@ -47,7 +47,7 @@ pub struct SqliteOptions {
     /// Most writes that wait, and most reads that wait; above it calls are
     /// [`Overloaded`](kith_store::StoreError::Overloaded).
     pub queue: usize,
-    /// Most writes in one commit.
+    /// The most writes in one commit.
     pub group_commit_max: usize,
     /// Whether an acknowledged write also survives a power loss; otherwise it survives only the end of the
     /// process.
@@ -136,7 +136,7 @@ fn check_pages(path: &Path, begun: oneshot::Sender<InterruptHandle>) -> Result<V
     };
     match faults() {
         Ok(faults) => Ok(faults.into_iter().filter(|line| line != "ok").collect()),
-        // So damaged that the check itself ends.
+        // The file is so damaged that the check itself ends.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
             Ok(vec![error.to_string()])
         }
@@ -252,7 +252,7 @@ fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Res
     let readers: Result<Vec<_>, _> = (0..options.readers.clamp(1, 16)).map(|_| reader(options)).collect();
     let readers = readers.map_err(|error| sqlite_error(path, error))?;
     let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
-    // After the readers are open: the log and its index exist by now.
+    // Made after the readers are open: the log and its index exist by now.
     let condition = if lock.is_some() { Condition::of_file(path) } else { Condition::in_memory() };
     let writer = Writer::start(writer, options.queue, options.group_commit_max, condition, Box::new(lock))
         .map_err(|error| io_error(path, error))?;

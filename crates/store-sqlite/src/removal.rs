@@ -16,7 +16,7 @@ use crate::{
 const NOTE: &str = "INSERT INTO edge_removals (id, noted_ms) SELECT ?1, ?2
     WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND deleted = 1)
     ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
-/// On conflict: the latest note stays.
+/// On conflict, the latest note stays.
 const HOLD: &str = "INSERT INTO edge_removals (id, noted_ms) VALUES (?1, ?2)
     ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
 /// Uses the primary key.

@@ -10,7 +10,7 @@ use crate::{
     writer::Writer,
 };
 
-/// Most requests that one call deletes.
+/// The most requests that one call deletes.
 const FORGET_MAX: i64 = 1000;
 
 /// Primary key. A request counts until it is forgotten: a clock that jumps must not make a repeat take

@@ -13,7 +13,7 @@ use rustix::{
 
 /// Below this many bytes, a node with some users soon has no room left.
 pub const ROOM_LEAST: u64 = 256 << 20;
-/// By how much a file must be able to grow.
+/// A file must be able to grow by this many bytes.
 const GROWTH: usize = 64 << 10;
 
 /// By how many bytes the data file at `path` can grow; `None` if the system does not say. Knows no quotas.

@@ -39,7 +39,7 @@ pub struct UserAccess {
 pub struct Suspension {
     /// When it ends by itself; `None`: it does not.
     pub until: Option<Timestamp>,
-    /// For services: never shown to users.
+    /// Services may read it; it is never shown to users.
     pub reason: Text,
 }
 

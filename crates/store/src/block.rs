@@ -163,7 +163,7 @@ pub struct BlockPatch {
     pub permissions: Option<Option<Permissions>>,
     /// Whether the user is not notified.
     pub do_not_disturb: Option<bool>,
-    /// From [`Block::remark`].
+    /// The remark, as [`Block::remark`] checks it.
     pub remark: Option<Text>,
 }
 

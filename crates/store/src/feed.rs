@@ -9,7 +9,7 @@ use crate::{
     Timestamp, UserId, Version,
 };
 
-/// Most changes in one [`FeedBatch`].
+/// The most changes in one [`FeedBatch`].
 pub const FEED_BATCH_MAX: usize = 256;
 
 /// The changes to records in a store, whether made by this program or by hand.

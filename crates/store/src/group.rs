@@ -28,7 +28,7 @@ pub struct Group {
     pub name: Text,
     /// The tags as given, without repetitions.
     pub tags: Vec<Text>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: GroupType,
     /// Whether searches find it.
     pub visibility: Visibility,
@@ -36,7 +36,7 @@ pub struct Group {
     pub join_policy: JoinPolicy,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
-    /// Which users may see who has read a message; `None`: as the node is configured.
+    /// Says which users may see who has read a message; `None`: as the node is configured.
     #[serde(default)]
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
@@ -58,7 +58,7 @@ impl Group {
     }
 }
 
-/// Which members may send. The numbers are stored.
+/// Says which members may send. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
@@ -113,7 +113,7 @@ pub enum JoinPolicy {
     Open = 1,
     /// Users whom the owner or an admin accepts.
     Approval = 2,
-    /// Every user who has the invite code.
+    /// Every user who has the invite code may join.
     Code = 3,
     /// Users whom a member invites.
     Invite = 4,
@@ -265,11 +265,11 @@ pub fn group_search_keys(name: &str, tags: &[impl AsRef<str>], visibility: Visib
 pub struct NewGroup {
     /// Chosen by the caller or allocated.
     pub id: GroupId,
-    /// From [`GroupWords::name`].
+    /// The name, as [`GroupWords::name`] checks it.
     pub name: Text,
-    /// From [`GroupWords::tags`].
+    /// The tags, as [`GroupWords::tags`] checks them.
     pub tags: Vec<Text>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: GroupType,
     /// Whether searches find it.
     pub visibility: Visibility,
@@ -277,24 +277,24 @@ pub struct NewGroup {
     pub join_policy: JoinPolicy,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
-    /// Which users may see who has read a message; `None`: as the node is configured.
+    /// Says which users may see who has read a message; `None`: as the node is configured.
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
     /// The user who creates it; `None`: a service.
     pub creator: Option<UserId>,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
 /// A partial change: `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupPatch {
-    /// From [`GroupWords::name`].
+    /// The name, as [`GroupWords::name`] checks it.
     pub name: Option<Text>,
-    /// From [`GroupWords::tags`].
+    /// The tags, as [`GroupWords::tags`] checks them.
     pub tags: Option<Vec<Text>>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: Option<GroupType>,
     /// Whether searches find it.
     pub visibility: Option<Visibility>,
@@ -302,11 +302,11 @@ pub struct GroupPatch {
     pub join_policy: Option<JoinPolicy>,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: Option<bool>,
-    /// Which users may see who has read a message; `Some(None)`: as the node is configured.
+    /// Says which users may see who has read a message; `Some(None)`: as the node is configured.
     pub receipts: Option<Option<ReceiptVisibility>>,
     /// The changed parameters.
     pub params: ParamsPatch,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 

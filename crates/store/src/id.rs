@@ -123,7 +123,7 @@ impl IdKind {
     /// The first allocated id. Lower ones are for ids that callers choose.
     pub const FIRST_ALLOCATED: i64 = 10_000_000_000;
 
-    /// Name under which a backend keeps the counter.
+    /// Returns the name under which a backend keeps the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

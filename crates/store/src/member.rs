@@ -11,7 +11,7 @@ use crate::{
 };
 
 const REMARK_CHARS_MAX: usize = 64;
-/// Most users in one change.
+/// The most users in one change.
 pub const MEMBERS_AT_ONCE: usize = 100;
 
 /// A user in a group. Written as `7,8`, the group first.
@@ -266,7 +266,7 @@ pub struct ChangeContext {
     pub by: Option<UserId>,
     /// The most members that the group may have.
     pub members_max: u32,
-    /// Most users banned from the group at the same time.
+    /// The most users banned from the group at the same time.
     pub bans_max: u32,
     /// Whether new members may read earlier messages.
     pub history: bool,

@@ -359,7 +359,7 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct ModelStay {
         messages: Vec<Seq>,
-        /// Those before it, in a group that shows them.
+        /// Earlier messages, in a group that shows them.
         before: Vec<Seq>,
         is_over: bool,
     }

@@ -21,13 +21,13 @@ pub struct User {
     pub user_name: Text,
     /// Empty: none. This also applies to the texts below.
     pub nick_name: Text,
-    /// For the user, services and admins only.
+    /// Only the user, services and admins may see it.
     pub email: Text,
-    /// For the user, services and admins only. E.164.
+    /// Only the user, services and admins may see it. E.164.
     pub phone: Text,
     /// The gender that the user stated.
     pub gender: Gender,
-    /// In years; 0: not stated.
+    /// The age in years; 0: not stated.
     pub age: u8,
     /// The region, as free text.
     pub region: Text,
@@ -101,9 +101,9 @@ pub struct NewUser {
     pub region: Text,
     /// A picture's address.
     pub icon: Text,
-    /// Without secrets.
+    /// The parameters, without secrets.
     pub params: Params,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
@@ -120,7 +120,7 @@ pub struct UserPatch {
     pub phone: Option<Option<Phone>>,
     /// The gender that the user stated.
     pub gender: Option<Gender>,
-    /// In years; 0: not stated.
+    /// The age in years; 0: not stated.
     pub age: Option<u8>,
     /// Empty: removes the region.
     pub region: Option<Text>,
@@ -128,7 +128,7 @@ pub struct UserPatch {
     pub icon: Option<Text>,
     /// The changed parameters.
     pub params: ParamsPatch,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 

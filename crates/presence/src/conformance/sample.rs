@@ -21,9 +21,9 @@ pub const LIMITS: PresenceLimits = PresenceLimits {
     recheck_after: Duration::from_millis(20),
 };
 
-/// Longer than any case takes.
+/// Lasts longer than any case takes.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// Over before a case gives up.
+/// Is over before a case gives up.
 pub(super) const SHORT: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -54,7 +54,7 @@ struct State {
 }
 
 impl MemoryPresence {
-    /// No user is online yet.
+    /// Makes a memory in which no user is online yet.
     #[must_use]
     pub fn new(limits: PresenceLimits) -> Self {
         let state = State {

@@ -30,7 +30,7 @@ const READ_MAX: usize = 458_752;
 /// The longest times between reads of a window, whatever its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadIntervals {
-    /// All open minutes.
+    /// The longest time between reads of all open minutes.
     full_read_max: Duration,
     /// The longest time between reads of new notes.
     next_read_max: Duration,

@@ -34,7 +34,7 @@ impl RelationLog for Cql {
         rows.iter().map(event).collect()
     }
 
-    /// Each entry has a time to live.
+    /// The server forgets: each entry has a time to live.
     async fn forget_relation_log(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
         Ok(0)
     }

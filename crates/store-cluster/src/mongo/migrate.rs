@@ -20,7 +20,7 @@ use super::{
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
 
-/// Number, name and commands, by number.
+/// Each migration's number, name and commands, by number.
 const KNOWN: [(u32, &str, &str); 18] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),

@@ -50,7 +50,7 @@ pub enum BackupError {
     #[error("{} is missing; a backup is two files: copy both, and name the one without .manifest.json",
         .path.display())]
     NoManifest {
-        /// Where it should be.
+        /// The path where it should be.
         path: PathBuf,
     },
     /// The manifest, or the file next to it, is something else.

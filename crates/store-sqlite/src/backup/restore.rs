@@ -207,7 +207,7 @@ fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     }
     let kept = free_name(file);
     if file.exists() && fs::hard_link(file, &kept).is_err() {
-        // Not every file system has links.
+        // Some file systems have no links.
         fs::rename(file, &kept)?;
     }
     let log = files::with_suffix(file, "-wal");

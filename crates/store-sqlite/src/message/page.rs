@@ -58,7 +58,7 @@ pub(super) fn document(connection: &Connection, key: DocumentKey) -> Result<Opti
     Ok(Some(LogDocument { key, version, messages: read(&reads, &log, first, last)? }))
 }
 
-/// Like `page`, but returns the headers.
+/// Like `read`, but returns the headers.
 pub(super) fn headers(
     connection: &Connection,
     log: &str,

@@ -147,7 +147,7 @@ pub struct ApplicationSlot {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationState {
-    /// Not decided yet.
+    /// The receiver has not decided yet.
     Pending = 1,
     /// Accepted by its receiver.
     Accepted = 2,
@@ -181,7 +181,7 @@ impl ApplicationState {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationEffect {
-    /// None: it was not accepted.
+    /// There is no effect: it was not accepted.
     #[default]
     None = 0,
     /// Outstanding: it was accepted, and its effect is in progress.

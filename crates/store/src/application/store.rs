@@ -9,7 +9,7 @@ use crate::{
     Receiver, StoreError, Timestamp, UserId, Write, at_most,
 };
 
-/// Most applications in one call that marks.
+/// The most applications in one call that marks.
 pub const APPLICATIONS_AT_ONCE: usize = 100;
 /// For this long after a change, its completion is left to the node that made it.
 pub const COMPLETION_GRACE: Duration = Duration::from_secs(3);

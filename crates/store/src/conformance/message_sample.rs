@@ -123,7 +123,7 @@ pub(super) async fn page(
     stores.messages.messages(conversation, first, last).await.unwrap()
 }
 
-/// All messages up to the end that is read first. Their numbers are contiguous from 1.
+/// Reads all messages up to the end that is read first. Their numbers are contiguous from 1.
 pub(super) async fn log(stores: &Stores, conversation: ConversationId) -> Vec<Message> {
     let (end, mut first, mut found) = (end(stores, conversation).await, 1, Vec::new());
     while first <= end {

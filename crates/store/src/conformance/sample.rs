@@ -188,7 +188,7 @@ pub(super) fn assert_mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) 
     assert!(matches!(error, StoreError::RequestMismatch), "{error:?}");
 }
 
-/// One answer took effect, and all are equal.
+/// Asserts that one answer took effect, and that all are equal.
 pub(super) fn one_effect<T: PartialEq + Debug>(results: Vec<Result<Applied<T>, StoreError>>) -> T {
     let answers: Vec<_> = results.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);

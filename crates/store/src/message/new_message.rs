@@ -11,7 +11,7 @@ use crate::{Invalid, Text, Timestamp, UserId};
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// The most characters in a content type.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 128;
-/// Most users that one message mentions.
+/// The most users that one message mentions.
 pub const MENTIONS_MAX: usize = 50;
 /// The most characters in the id that a client gives a message.
 pub const CLIENT_MESSAGE_ID_CHARS_MAX: usize = 64;

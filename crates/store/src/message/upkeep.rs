@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{ConversationId, DocumentKey, Seq, document_of};
 use crate::{StoreError, Timestamp, UserId};
 
-/// Most documents that one [`MessageUpkeep::trim`] removes.
+/// The most documents that one [`MessageUpkeep::trim`] removes.
 pub const TRIMMED_AT_ONCE: usize = 20;
 
 /// How many of a log's oldest documents a backend examines for [`removable_documents`].
@@ -17,7 +17,7 @@ pub const DOCUMENTS_READ: usize = TRIMMED_AT_ONCE + 2;
 /// next document for a minute, by a clock that may be wrong: it must not make it where others were removed.
 pub const SUCCESSOR_AGE: Duration = Duration::from_secs(3_600);
 
-/// Most documents that one [`MessageUpkeep::documents_sent_by`] examines.
+/// The most documents that one [`MessageUpkeep::documents_sent_by`] examines.
 pub const SEARCHED_AT_ONCE: usize = 20;
 
 /// The result of a [`MessageUpkeep::trim`] call.

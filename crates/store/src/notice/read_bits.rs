@@ -1,4 +1,4 @@
-//! Which of an audience's notices a reader has read.
+//! The notices that a reader has read in an audience.
 
 use serde::{Deserialize, Serialize};
 

@@ -69,7 +69,7 @@ impl Notice {
 pub struct NoticeTerms {
     /// When it becomes visible.
     pub publish: Timestamp,
-    /// Until when; `None`: until it is deleted.
+    /// When it stops being visible; `None`: it is visible until it is deleted.
     pub expire: Option<Timestamp>,
     /// Whether it is listed before notices that are not pinned.
     pub pinned: bool,
@@ -88,7 +88,7 @@ pub struct NewNotice {
     pub body: Text,
     /// See [`Notice::params`].
     pub params: Params,
-    /// At most [`NOTICE_AUDIENCES_MAX`], each once.
+    /// The audiences, at most [`NOTICE_AUDIENCES_MAX`], each once.
     pub audiences: Vec<AudienceId>,
     /// See [`Notice::terms`].
     pub terms: NoticeTerms,

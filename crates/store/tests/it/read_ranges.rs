@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kith_store::{MarkKind, ReadMark, ReadRanges, Seq, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
 use proptest::prelude::*;
 
-/// Happens to a member and its conversation.
+/// A step in a random history of a member and its conversation.
 #[derive(Clone, Debug)]
 enum Step {
     /// Sends this many messages.
@@ -28,7 +28,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// One bit for each message, and the highest number that a mark has reached.
+/// Keeps one bit for each message, and the highest number that a mark has reached.
 #[derive(Debug)]
 struct Model {
     end: Seq,
@@ -178,7 +178,7 @@ proptest! {
     }
 }
 
-/// Every second number, from 2.
+/// Marks every second number, from 2.
 fn alternating(count: i64) -> ReadRanges {
     let gaps = (1..=count).map(|at| SeqRange { first: 2 * at - 1, last: 2 * at - 1 }).collect();
     ReadRanges::new(2 * count, gaps).unwrap()

@@ -265,12 +265,12 @@ fn million_ordinals_are_sent_as_lists() {
     assert_eq!(receipt.packed().len(), 250_004);
 }
 
-/// Happens to a group.
+/// A step in a random history of a group.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join(i64),
     Leave(i64),
-    /// By this user if it is a member, else by a service.
+    /// Sent by this user if it is a member, else by a service.
     Send(i64),
     /// Marks numbers that exist, by their share of the end in thousandths.
     Mark {
@@ -302,7 +302,7 @@ struct MessageRow {
     members: Vec<Option<(usize, bool)>>,
 }
 
-/// One bit for each message and member.
+/// Keeps one bit for each message and member.
 #[derive(Debug, Default)]
 struct Matrix {
     rows: Vec<MessageRow>,

@@ -117,7 +117,7 @@ impl Cql {
         let note = NoteKey { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
-            // Its write may be in progress.
+            // The note's write may be in progress.
             return if has_ended { self.end_note(key, note).await.map(|()| None) } else { Ok(None) };
         };
         let application = seen.application;

@@ -47,7 +47,7 @@ impl ApplicationStore for NoRelations {
         absent()
     }
 
-    /// No change can have begun.
+    /// Nothing is due: no change can have begun.
     async fn due_applications(
         &self,
         _: Option<&[u8]>,

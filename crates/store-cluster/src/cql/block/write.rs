@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
-/// For test builds without the condition: it is always true.
+/// For test builds without the condition, which is always true here.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
@@ -158,7 +158,7 @@ impl Cql {
             if let Some(event) = &event {
                 self.write_event(event).await?;
             }
-            // Only now: the note records that both logs have it.
+            // Written only now: the note records that both logs have it.
             self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
         let unfollow = async {

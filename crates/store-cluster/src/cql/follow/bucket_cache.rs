@@ -30,9 +30,9 @@ pub(in crate::cql) type ListKey = (i64, i32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) enum BucketChoice {
     In(i32),
-    /// None yet: the caller has to count this bucket first.
+    /// There is no place yet: the caller has to count this bucket first.
     Count(i32),
-    /// None yet: another caller is counting.
+    /// There is no place yet: another caller is counting.
     Counting,
     /// The list's head is not known, or was read too long ago.
     Unknown,

@@ -33,7 +33,7 @@ const INSERT_ROW: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Only the columns that show whether the row is as the import wrote it.
+/// Reads only the columns that show whether the row is as the import wrote it.
 const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );

@@ -19,7 +19,7 @@ pub(in crate::cql) const ENTRY: Statement = Statement::plain(
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
-/// With its own timestamp, so that one batch may contain several versions.
+/// Has its own timestamp, so that one batch may contain several versions.
 const IMPORTED_ENTRY: Statement = Statement::plain(
     "UPDATE %k.follow_lists USING TIMESTAMP ? SET live = ?, version = ?, since = ? \
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
@@ -92,7 +92,7 @@ impl FollowRow {
         self.state.is_some_and(|state| state.live)
     }
 
-    /// Its version, which the next one must exceed; 0: none.
+    /// Returns its version, which the next version must exceed; 0: none.
     pub(in crate::cql) fn version(&self) -> i64 {
         self.state.map_or(0, |state| state.version)
     }
@@ -128,12 +128,12 @@ pub(in crate::cql) fn state_part(edge: Edge, state: State) -> Bound {
     Bound(&STATE, row)
 }
 
-/// Its entries in both lists.
+/// Writes its entries in both lists.
 pub(in crate::cql) fn entry_parts(edge: Edge, slot: ListSlot, state: State) -> [Bound; 2] {
     LISTS.map(|list| entry_part(edge, list, slot, state))
 }
 
-/// Its entry in one list.
+/// Writes its entry in one list.
 pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, slot: ListSlot, state: State) -> Bound {
     let (owner, bucket, other) = entry_key(edge, list, slot);
     Bound(&ENTRY, entry(state, owner, number(list), bucket, slot.at, other))

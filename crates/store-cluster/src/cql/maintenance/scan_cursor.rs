@@ -9,15 +9,15 @@ const BEGINNING: &[u8] = b"kith-edges-1";
 /// Where a table scan is: after a row, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) enum ScanCursor {
-    /// At the beginning of the follows, or of another scan.
+    /// Starts at the beginning of the follows, or of another scan.
     Beginning,
-    /// After this follow.
+    /// Continues after this follow.
     Follow(Edge),
-    /// At the beginning of the list entries.
+    /// Starts at the beginning of the list entries.
     Entries,
-    /// After this entry: owner, list, bucket, placed, other.
+    /// Continues after this entry: owner, list, bucket, placed, other.
     Entry([i64; 5]),
-    /// After this list part: owner, list, bucket.
+    /// Continues after this list part: owner, list, bucket.
     Part([i64; 3]),
 }
 

@@ -20,7 +20,7 @@ use crate::cql::{
 };
 
 const TICK: Duration = Duration::from_millis(250);
-/// After a failure.
+/// The sweep pauses this long after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(8);
 /// The time between two requests for the lease, from the node that has it and from the others.

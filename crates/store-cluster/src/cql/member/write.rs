@@ -77,7 +77,7 @@ impl Cql {
         let this = self.this.upgrade().ok_or_else(not_connected)?;
         let (pending, answered) = PendingChange::new(change, terms, write, begun);
         if self.change_queue.push(group, pending)? {
-            // In a separate task: other callers' changes must not end with this call.
+            // Runs in a separate task: other callers' changes must not end with this call.
             tokio::spawn(async move {
                 let (mut consumer, mut ending) = (this.change_queue.consumer(group), None::<JoinHandle<()>>);
                 let mut known = None;

@@ -95,7 +95,7 @@ pub(super) static WATCHED: [WatchedCollection; 7] = [
         filter: Some(|| {
             doc! { "$or": [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
-                // By hand.
+                // Matches changes by hand within messages.
                 { "operationType": "update", "$expr": is_within_messages() },
                 { "operationType": "replace" },
             ] }

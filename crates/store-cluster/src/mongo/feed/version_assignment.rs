@@ -62,7 +62,7 @@ impl Mongo {
         self.versions(collection, watched, &ids).await.map(with_readable_version)
     }
 
-    /// One above the present version, if it is a number.
+    /// Raises each version by 1, if it is a number.
     async fn raise_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -72,7 +72,7 @@ impl Mongo {
         self.update_documents(collection, ids, is_number(), raise.into()).await
     }
 
-    /// Above all versions that it can have had, regardless of the present value.
+    /// Raises each version above all that it can have had, regardless of its present value.
     pub(in crate::mongo) async fn renew_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,

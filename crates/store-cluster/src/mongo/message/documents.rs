@@ -173,7 +173,7 @@ impl Documents for Mongo {
         let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
         let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
         let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
-        // In one reply: a second one would not be linearizable.
+        // Read in one reply: a second reply would not be linearizable.
         let find = find.hint(Hint::Name("sent".to_owned())).batch_size(reply_size(keys.len()));
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;

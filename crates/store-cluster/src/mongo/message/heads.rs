@@ -126,7 +126,7 @@ impl Mongo {
         let read = [before, here, next].into_iter().flatten().flat_map(|part| &part.headers);
         let headers: Vec<StoredHeader> = read.filter(|header| header.seq >= first).cloned().collect();
         let is_whole = end.end() < first || headers.first().is_some_and(|header| header.seq == first);
-        // Others arrived in between, or the first ones were removed.
+        // Others arrived in between, or the first messages were removed.
         let headers = if is_whole { headers } else { self.headers_over(log, first, end.end()).await? };
         Ok(LogHead { last, headers })
     }

@@ -15,7 +15,7 @@ const KEPT: usize = 50_000;
 #[derive(Debug, Default)]
 pub(in crate::mongo) struct Hints(Mutex<Generations>);
 
-/// Those used since `recent` was last full, and those before.
+/// Conversations used since `recent` was last full, and those before.
 #[derive(Debug, Default)]
 struct Generations {
     recent: HashMap<ConversationId, i64>,

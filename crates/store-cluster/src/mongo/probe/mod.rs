@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::host::{Host, HostAnswer};
 
-/// Most hosts that are probed.
+/// The most hosts that are probed.
 const HOSTS_MAX: usize = 3;
 
 /// Why a MongoDB cannot be the store. Host names are those in the connection string and the replica set.

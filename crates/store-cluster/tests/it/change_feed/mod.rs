@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::server::{self, DatabaseGuard};
 
-/// No change takes so long.
+/// No change takes this long.
 const BOUND: Duration = Duration::from_secs(30);
 /// How long the tests wait where nothing is expected.
 const QUIET: Duration = Duration::from_millis(1500);

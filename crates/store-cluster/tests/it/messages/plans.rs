@@ -232,7 +232,7 @@ async fn head_of_full_document_reads_one_message_more() {
 async fn upkeep_looks_at_the_documents_of_one_log() {
     let search = noted("find", ID, 3, 3);
     assert_examined(&[noted("find", ID, 4, 4), search], async |stores| {
-        // So early that nothing is removed.
+        // This time is so early that nothing is removed.
         stores.message_upkeep.trim(log(), i64::MAX, Timestamp(0)).await.unwrap();
         let user = kith_store::UserId::new(7).unwrap();
         stores.message_upkeep.documents_sent_by(log(), user, 101).await.unwrap();

@@ -54,7 +54,7 @@ pub(super) async fn assert_delivered_within(
     let give_up = Instant::now() + bound;
     while !expected.is_empty() {
         assert!(Instant::now() < give_up, "not delivered: {expected:?}");
-        // All at once and with patience: a reading that is cut short begins again.
+        // Reads all at once and with patience: a reading that is cut short begins again.
         for batch in join_all(feeds.iter_mut().map(|feed| feed.next(Duration::from_secs(1)))).await {
             for change in batch.unwrap().changes {
                 let version = change.version.unwrap();

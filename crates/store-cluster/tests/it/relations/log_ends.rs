@@ -47,7 +47,7 @@ async fn former(stores: &Stores, id: i64) -> Option<FormerMember> {
     stores.members.former(&[MemberKey { group: group(), user: user(id) }]).await.unwrap()[0]
 }
 
-/// Happens between a read of an end, the first of which is 0, and its answer.
+/// Runs between a read of an end, given its index from 0, and its answer.
 type DuringRead = Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Ends that a test sets.

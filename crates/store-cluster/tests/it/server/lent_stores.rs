@@ -38,7 +38,7 @@ impl LentStores {
         }
     }
 
-    /// For another case.
+    /// Returns the stores for another case.
     pub(crate) fn give_back(self) {
         FREE[usize::from(self.keyspace.is_some())].lock().unwrap().push_back(self);
     }

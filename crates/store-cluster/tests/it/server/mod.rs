@@ -33,7 +33,7 @@ pub(crate) fn cql_options() -> CqlOptions {
     CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql_address()], new_name()) }
 }
 
-/// Another node over the same stores.
+/// Starts another node over the same stores.
 #[allow(dead_code, reason = "not every test file has relations")]
 pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandle {
     connect(mongo.clone()).await.unwrap().with_relations(cql.clone()).unwrap()

@@ -132,7 +132,7 @@ pub async fn update_of_missing_group_is_not_found(stores: Stores) {
 /// Changes a record, as a patch does.
 type Change = fn(&mut Group);
 
-/// One patch a field, with a value that [`full_group`] does not have.
+/// Makes one patch for each field, with a value that [`full_group`] does not have.
 fn single_field_patches() -> Vec<(GroupPatch, Change)> {
     let none = GroupPatch::default;
     vec![

@@ -288,7 +288,7 @@ pub async fn repeated_removal_outlives_first_note(stores: Stores) {
     stores.edges.note_removal(user_id(1), moment(5)).await.unwrap();
     stores.edges.end_removal(user_id(1), moment(1)).await.unwrap();
     assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);
-    // By a clock that is behind: the latest counts.
+    // Noted by a clock that is behind: the latest note counts.
     stores.edges.note_removal(user_id(1), moment(2)).await.unwrap();
     stores.edges.end_removal(user_id(1), moment(2)).await.unwrap();
     assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);

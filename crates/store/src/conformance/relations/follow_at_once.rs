@@ -70,7 +70,7 @@ pub async fn changes_at_once_have_versions_of_their_own(stores: Stores) {
         answers.iter().partition(|answer| matches!(answer, Stored::Live(_)));
     let ended: Vec<Version> = ended.into_iter().map(version_of).collect();
     assert_eq!(ended.iter().collect::<BTreeSet<_>>().len(), ended.len(), "{ended:?}");
-    // Those who found it alive were answered with one record.
+    // Calls that found it alive in the same state were answered with the same record.
     for answer in &begun {
         assert!(!ended.contains(&version_of(answer)), "{answer:?} {ended:?}");
         let same = begun.iter().filter(|other| version_of(other) == version_of(answer));
