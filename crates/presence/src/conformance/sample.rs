@@ -116,7 +116,7 @@ pub(super) async fn events_until_now(
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(super) async fn until(mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is().await {
@@ -125,7 +125,7 @@ pub(super) async fn until(mut is: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Runs so many at once.
+/// Runs this many calls at once.
 pub(super) async fn together<F: Future<Output = ()> + Send + 'static>(count: i64, run: impl Fn(i64) -> F) {
     let mut all = JoinSet::new();
     for number in 0..count {

@@ -130,7 +130,7 @@ const fn presence_error(error: SharedError) -> PresenceError {
     }
 }
 
-/// Whole milliseconds, for scripts.
+/// Converts to whole milliseconds, for scripts.
 fn milliseconds(time: Duration) -> String {
     time.as_millis().to_string()
 }
