@@ -210,7 +210,8 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if `write.expected` is not the version ([`Version::NONE`]: no record),
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see
+    /// [`StoreError::outcome`].
     async fn set_block(
         &self,
         edge: Edge,

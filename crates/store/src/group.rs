@@ -357,7 +357,8 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`],
-    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see
+    /// [`StoreError::outcome`].
     async fn update_group(
         &self,
         id: GroupId,

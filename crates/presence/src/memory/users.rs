@@ -126,7 +126,7 @@ impl State {
 }
 
 impl User {
-    /// Whether it is offline by the last event.
+    /// Whether it is offline, its last event says so, and its groups were notified.
     fn is_idle(&self) -> bool {
         self.sessions.is_empty() && self.published_gateways.is_empty() && self.fanned_version >= self.version
     }

@@ -98,8 +98,8 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not
-    /// exist,
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
+    /// exist, [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see
+    /// [`StoreError::outcome`].
     async fn change_application(
         &self,
         receiver: Receiver,
