@@ -192,8 +192,8 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::NameTaken`],
-    /// [`StoreError::ParamsTooLarge`], [`StoreError::RequestMismatch`]: the record is unchanged then. For other
-    /// errors see [`StoreError::outcome`].
+    /// [`StoreError::ParamsTooLarge`], [`StoreError::RequestMismatch`]: the record is unchanged then. For
+    /// other errors see [`StoreError::outcome`].
     async fn update_user(
         &self,
         id: UserId,
