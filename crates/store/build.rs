@@ -1,4 +1,4 @@
-//! Generates the macros of the conformance suite from its source files, so that no list of cases is needed.
+//! Generates the conformance suite's macros from its source files, so that no list of cases is needed.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the build")]
 
@@ -13,7 +13,7 @@ fn main() {
     fs::write(target, macros).unwrap();
 }
 
-/// Generates the macro that makes a test of every case in a folder.
+/// Generates the macro that makes a test from every case in a folder.
 fn macro_of_folder(folder: &str) -> String {
     let modules: String =
         sources(folder).iter().map(|(file, source)| tests_of_file(folder, file, source)).collect();
@@ -28,7 +28,7 @@ macro_rules! {folder}_conformance {{
     )
 }
 
-/// Generates the module with the tests of a file. Each public asynchronous function is a case.
+/// Generates the module with a file's tests. Each public asynchronous function is a case.
 fn tests_of_file(folder: &str, file: &str, source: &str) -> String {
     let cases = source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
     let tests: Vec<_> = cases
@@ -38,7 +38,7 @@ fn tests_of_file(folder: &str, file: &str, source: &str) -> String {
     format!("        mod {file} {{ {} }}\n", tests.join(" "))
 }
 
-/// Reads the files of a folder except `mod.rs`, by name without extension.
+/// Reads the files in a folder except `mod.rs`, by name without extension.
 fn sources(folder: &str) -> BTreeMap<String, String> {
     let paths = fs::read_dir(Path::new(SUITE).join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let files = paths.map(|path| {

@@ -1,11 +1,11 @@
-//! Ids of gateways, their incarnations, and devices.
+//! Gateway ids, gateway incarnations, and device ids.
 
 use std::{fmt, num::NonZeroI64, str::FromStr, sync::Arc};
 
 use kith_store::Invalid;
 use serde::{Deserialize, Serialize};
 
-/// Longest id that a caller chooses.
+/// The longest id that a caller chooses.
 const LENGTH_MAX: usize = 64;
 
 macro_rules! chosen {
@@ -16,7 +16,7 @@ macro_rules! chosen {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -58,11 +58,11 @@ macro_rules! chosen {
 }
 
 chosen! {
-    /// The id of a connection server of the caller. 1 to 64 of `[A-Za-z0-9._-]`.
+    /// Identifies one of the caller's connection servers. 1 to 64 of `[A-Za-z0-9._-]`.
     GatewayId
 }
 chosen! {
-    /// The id of a device of a user. 1 to 64 of `[A-Za-z0-9._-]`.
+    /// Identifies a user's device. 1 to 64 of `[A-Za-z0-9._-]`.
     DeviceId
 }
 
@@ -77,24 +77,24 @@ impl Incarnation {
         NonZeroI64::new(number).filter(|number| number.get() > 0).map(Self)
     }
 
-    /// A new one.
+    /// Makes a new incarnation.
     #[must_use]
     pub fn random() -> Self {
         let number = rand::random::<i64>() & i64::MAX;
         Self(NonZeroI64::new(number).unwrap_or(NonZeroI64::MIN.saturating_abs()))
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0.get()
     }
 }
 
-/// One run of a gateway; a later run with the same id is distinct. Sessions belong to it.
+/// One run of a gateway; a later run with the same id is distinct. Sessions belong to the run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance {
-    /// Its id.
+    /// The gateway's id.
     pub gateway: GatewayId,
     /// The incarnation.
     pub incarnation: Incarnation,

@@ -1,8 +1,8 @@
-//! Presence: sessions of users, the gateways that hold them, and the online members of groups.
+//! Presence: user sessions, the gateways that hold them, and the online members of groups.
 //!
 //! Presence is not durable, and a change is acknowledged by the storage alone: in single-node mode memory
-//! ([`MemoryPresence`]), otherwise Redis (`RedisPresence`). Both follow the same rules, and one suite tests both
-//! (`conformance!`).
+//! ([`MemoryPresence`]), otherwise Redis (`RedisPresence`). Both follow the same rules, and one suite tests
+//! both (`conformance!`).
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

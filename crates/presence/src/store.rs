@@ -1,4 +1,4 @@
-//! The contract of presence.
+//! The presence contract.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, GatewayId, Incarnation, Instance, PresenceError};
 
-/// The parts of presence.
+/// The stores and the feed that make up presence.
 #[derive(Clone, Debug)]
 pub struct Presences {
-    /// Sessions of users, and gateways.
+    /// User sessions and gateways.
     pub sessions: Arc<dyn PresenceStore>,
-    /// Online members of groups.
+    /// Online group members.
     pub active: Arc<dyn ActiveStore>,
-    /// Events of changes.
+    /// The feed with presence events.
     pub feed: Arc<dyn PresenceFeed>,
 }
 
-/// The limits of presence.
+/// The limits that presence enforces.
 #[derive(Clone, Copy, Debug)]
 pub struct PresenceLimits {
-    /// Most sessions of one user.
+    /// The most sessions a user may have.
     pub sessions_max: u32,
-    /// Most gateways, including dead ones that are not forgotten yet.
+    /// The most gateways, including dead gateways that are not forgotten yet.
     pub gateways_max: u32,
-    /// How long versions of offline users are kept, and after which time unused data expires. Longer than a write of an
-    /// earlier read may take.
+    /// How long offline users' versions are kept, and after which time unused data expires. Longer than a
+    /// write that follows an earlier read may take.
     pub kept: Duration,
     /// The time after which a user who closed a session is checked again.
     pub recheck_after: Duration,
 }
 
-/// Sessions of users, and the gateways that hold them. Time is that of the storage: moments are passed and returned as
-/// the remaining time. Each change of one user, and of one gateway, is one step.
+/// User sessions, and the gateways that hold them. Time is the storage's time: moments are passed and
+/// returned as the remaining time. Each change to one user, and to one gateway, is one step.
 #[async_trait]
 pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
-    /// Verifies the identity of a gateway, and extends its life by this time from now. A caller without an incarnation
-    /// gets the id if it is free, that is, never used or of a dead gateway. A caller with an incarnation that was given
-    /// once continues if nothing is known of the id.
+    /// Verifies a gateway's identity, and extends its life by this time from now. A caller without an
+    /// incarnation gets the id if it is free, that is, never used or owned by a dead gateway. A caller with
+    /// an incarnation from an earlier claim continues if nothing is known about the id.
     ///
     /// # Errors
     /// [`PresenceError::TooManyGateways`], or if the storage does not answer.
@@ -51,33 +51,34 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// If the storage does not answer.
     async fn gateways(&self) -> Result<Gateways, PresenceError>;
 
-    /// Forgets a dead gateway; does nothing to a live one.
+    /// Forgets a dead gateway; does nothing to a live gateway.
     ///
     /// # Errors
     /// If the storage does not answer.
     async fn forget(&self, instance: &Instance) -> Result<(), PresenceError>;
 
-    /// Applies changes of sessions, and returns the result of each in their order. They are not atomic together: if the
-    /// storage fails, some may be made without those before them. Expired sessions of the named users end with it. If a
-    /// change alters the gateways of a user, its version rises and an event is published to all subscribers, in the
-    /// same step.
+    /// Applies session changes, and returns each result in their order. They are not atomic together: if the
+    /// storage fails, some may be made without those before them. The named users' expired sessions end with
+    /// it. If a change alters a user's gateways, the user's version rises and an event is published to all
+    /// subscribers, in the same step.
     async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>>;
 
-    /// The unexpired sessions of users, in the order of the users, with an error for each user that cannot be read.
+    /// Returns the users' unexpired sessions, in the order of the users, with an error for each user that
+    /// cannot be read.
     ///
     /// # Errors
-    /// If the storage does not answer for any of them.
+    /// Fails if the storage answers for none of them.
     async fn sessions(&self, users: &[UserId]) -> Result<SessionLookup, PresenceError>;
 
-    /// Records that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
-    /// user.
+    /// Records that the user's groups were notified up to this version, and returns the user's version; 0:
+    /// unknown user.
     ///
     /// # Errors
     /// If the storage does not answer.
     async fn record_fan_out(&self, user: UserId, version: i64) -> Result<i64, PresenceError>;
 
-    /// Users of a gateway that must be checked, at most this many: users whose session there should have ended, or who
-    /// closed one. `all`: all users, for a dead gateway.
+    /// Returns a gateway's users that must be checked, at most this many: users whose session there should
+    /// have ended, or who closed a session. `all`: all users, for a dead gateway.
     ///
     /// # Errors
     /// If the storage does not answer.
@@ -88,8 +89,9 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
         all: bool,
     ) -> Result<Vec<UserId>, PresenceError>;
 
-    /// Records that users of [`users_to_check`](Self::users_to_check), called with the same `all`, were checked, with the
-    /// time of the next check, if one is needed. Unless `all` is set, changes nothing for users who returned in between.
+    /// Records that users from [`users_to_check`](Self::users_to_check), called with the same `all`, were
+    /// checked, with the time for the next check, if a check is needed. Unless `all` is set, changes nothing
+    /// for users who returned in between.
     ///
     /// # Errors
     /// If the storage does not answer; they must then be checked again.
@@ -101,12 +103,12 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<(), PresenceError>;
 }
 
-/// The online members of groups, updated by notifications whenever the state of a user changes. Repeated or late
-/// notifications change nothing.
+/// Keeps the online members of groups, updated by notifications whenever a user's state changes. Repeated or
+/// late notifications change nothing.
 #[async_trait]
 pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
-    /// Sets the gateways of a user in each group, unless the group has a later version. Returns for each group whether
-    /// it was changed.
+    /// Sets a user's gateways in each group, unless the group has a later version. Returns for each group
+    /// whether it was changed.
     async fn apply(
         &self,
         user: UserId,
@@ -114,14 +116,15 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
         groups: &[GroupId],
     ) -> Vec<Result<bool, PresenceError>>;
 
-    /// Removes users from the online members of the group, until a version of theirs is applied that is not older than
-    /// the known one. Returns for each user whether it was changed.
+    /// Removes users from the group's online members, until a version of theirs is applied that is not older
+    /// than the known version. Returns for each user whether it was changed.
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Vec<Result<bool, PresenceError>>;
 
-    /// The numbers of online members by gateway, in the order of the groups.
+    /// Counts online members by gateway. Returns the counts in the order of the groups.
     async fn distributions(&self, groups: &[GroupId]) -> Vec<Result<Distribution, PresenceError>>;
 
-    /// The online members of a group, by rising id, after this one: at most this many. Costs the same at any depth.
+    /// Returns a group's online members, by rising id, after this id: at most this many. Costs the same at
+    /// any depth.
     ///
     /// # Errors
     /// If the storage does not answer.
@@ -143,17 +146,17 @@ pub trait PresenceFeed: Send + Sync + fmt::Debug + 'static {
     async fn subscribe(&self) -> Result<Box<dyn PresenceSubscription>, PresenceError>;
 }
 
-/// A subscription to the events of presence.
+/// A subscription to presence events.
 #[async_trait]
 pub trait PresenceSubscription: Send + fmt::Debug {
     /// The next event; `None`: some may be lost, and the subscription has ended.
     async fn next(&mut self) -> Option<Event>;
 }
 
-/// The claim of a gateway.
+/// Claims an id for a gateway.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The numbers.
+    /// The gateway's id.
     pub gateway: GatewayId,
     /// The incarnation from its first claim.
     pub offered: Option<Incarnation>,
@@ -161,7 +164,7 @@ pub struct Claim {
     pub lasts: Duration,
 }
 
-/// The result of a claim.
+/// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimOutcome {
     /// Accepted, with this incarnation.
@@ -170,16 +173,16 @@ pub enum ClaimOutcome {
     Denied,
 }
 
-/// A gateway.
+/// A gateway and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayState {
-    /// The numbers.
+    /// The gateway's id and incarnation.
     pub instance: Instance,
     /// How long it stays alive without another claim; zero: it is dead.
     pub left: Duration,
 }
 
-/// All gateways.
+/// All known gateways.
 #[derive(Clone, Debug)]
 pub struct Gateways {
     /// The epoch; a new one means that everything was lost in between.
@@ -190,54 +193,54 @@ pub struct Gateways {
     pub all: Vec<GatewayState>,
 }
 
-/// A change of sessions of a user.
+/// A change to a user's sessions.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The user.
+    /// The user whose sessions change.
     pub user: UserId,
     /// The gateway that holds them.
     pub instance: Instance,
-    /// The change.
+    /// The change that is made.
     pub op: SessionOp,
 }
 
-/// The kinds of changes.
+/// The kinds of changes to a user's sessions at a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOp {
-    /// Opens the session of this device, for this time.
+    /// Opens this device's session, for this time.
     Open(DeviceId, Duration),
-    /// Renews the session of this device for this time, if it exists.
+    /// Renews this device's session for this time, if it exists.
     Renew(DeviceId, Duration),
-    /// Ends the session of this device, if it exists.
+    /// Ends this device's session, if it exists.
     Close(DeviceId),
-    /// Ends all sessions of the gateway.
+    /// Ends all the gateway's sessions.
     End,
     /// Ends only expired sessions.
     Expire,
 }
 
-/// The result of a change.
+/// How a change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeOutcome {
     /// Whether the session to be renewed, closed or ended existed; false for [`SessionOp::Open`] and
     /// [`SessionOp::Expire`].
     pub known: bool,
-    /// The present gateways of the user.
+    /// The user's present gateways.
     pub state: UserState,
-    /// Remaining time of its last session at the gateway; `None`: it has none there.
+    /// The remaining time of the user's last session at the gateway; `None`: no session there.
     pub left: Option<Duration>,
     /// Whether its gateways changed, so that an event was published.
     pub published: bool,
 }
 
-/// The gateways of a user.
+/// A user's gateways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserState {
     /// Rises whenever the gateways change, and never falls, also after a loss; 0: unknown.
     pub version: i64,
-    /// The version up to which the groups of the user were notified.
+    /// The version up to which the user's groups were notified.
     pub fanned_version: i64,
-    /// By rising id, each once; empty: offline.
+    /// Sorted by id, each once; empty: offline.
     pub gateways: Vec<GatewayId>,
 }
 
@@ -249,7 +252,7 @@ impl UserState {
     }
 }
 
-/// The sessions of some users.
+/// Several users' sessions.
 #[derive(Clone, Debug)]
 pub struct SessionLookup {
     /// How long ago the epoch began: while it is young, users who are not seen may be online.
@@ -258,55 +261,55 @@ pub struct SessionLookup {
     pub users: Vec<Result<UserSessions, PresenceError>>,
 }
 
-/// The sessions of a user.
+/// A user's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserSessions {
-    /// As in [`UserState`].
+    /// Equals [`UserState::version`].
     pub version: i64,
-    /// As there.
+    /// Equals [`UserState::fanned_version`].
     pub fanned_version: i64,
-    /// In no order.
+    /// The sessions, in no order.
     pub sessions: Vec<Session>,
 }
 
-/// A session.
+/// A session at a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The device.
+    /// The session's device.
     pub device: DeviceId,
-    /// The gateway.
+    /// The session's gateway.
     pub instance: Instance,
     /// Remaining time without a renewal.
     pub left: Duration,
 }
 
-/// The gateways of a user changed.
+/// Says that a user's gateways changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The user.
+    /// The user whose gateways changed.
     pub user: UserId,
-    /// As in [`UserState`].
+    /// Equals [`UserState::version`].
     pub version: i64,
-    /// As there.
+    /// Equals [`UserState::gateways`].
     pub gateways: Vec<GatewayId>,
 }
 
-/// The numbers of online members of a group.
+/// How many members of a group are online.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Rises with every change.
     pub version: i64,
-    /// Number of online users, each counted once.
+    /// How many users are online, each counted once.
     pub total: u32,
     /// Numbers by gateway, by rising id; a user counts once at each.
     pub gateways: Vec<(GatewayId, u32)>,
 }
 
-/// An online member of a group.
+/// An online group member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveMember {
-    /// The user.
+    /// The member's id.
     pub user: UserId,
-    /// As in [`UserState`].
+    /// Equals [`UserState::gateways`].
     pub gateways: Vec<GatewayId>,
 }

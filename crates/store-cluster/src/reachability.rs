@@ -1,17 +1,17 @@
-//! Whether a server answers, as the pings of the node have shown.
+//! Whether a server answers, as the node's pings have shown.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Pings in a row that fail before calls are refused at once: a single one may only have been slow.
+/// Pings in a row that fail before calls are refused at once: a single ping may only have been slow.
 const FAILED_MIN: u32 = 2;
 /// How long a failed ping counts. A node that no longer pings would refuse calls for ever.
 const COUNTS_FOR: Duration = Duration::from_secs(5);
 
-/// Shared by the calls of a store. While the server does not answer, a call is refused at once instead of waiting for its
-/// own timeout.
+/// A store's calls share it. While the server does not answer, a call is refused at once instead of waiting
+/// for its own timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Reachability(Mutex<Option<FailedPings>>);
 
@@ -22,7 +22,7 @@ struct FailedPings {
 }
 
 impl Reachability {
-    /// Records the result of a ping.
+    /// Records a ping's result.
     pub(crate) fn record_ping(&self, answered: bool) {
         let mut failed = self.0.lock();
         let pings = failed.map_or(0, |before| before.pings);

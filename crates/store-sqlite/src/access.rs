@@ -1,4 +1,4 @@
-//! Whether users are let in: columns of the users.
+//! Whether users are let in: columns in the table of users.
 
 use std::sync::LazyLock;
 
@@ -25,15 +25,15 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
-/// Primary key. A reason of NULL ends the suspension.
+/// Uses the primary key. A NULL reason ends the suspension.
 pub(crate) const SUSPEND: &str =
     "UPDATE users SET version = version + 1, access_version = access_version + 1,
     suspended_until_ms = ?2, suspension_reason = ?3 WHERE id = ?1";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const REFUSE_TOKENS: &str = "UPDATE users SET version = version + 1,
     access_version = access_version + 1, tokens_from_ms = MAX(tokens_from_ms, ?2) WHERE id = ?1";
 

@@ -1,4 +1,5 @@
-//! Friend requests, and applications to groups. A change is decided and written in one transaction, with the lists.
+//! Friend requests, and applications to groups. A change is decided and written in one transaction, with the
+//! lists.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -16,19 +17,19 @@ use crate::{
     statement::{all, first, run},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const PENDING: &str =
     "SELECT version, requests, invites FROM dockets WHERE side = ?1 AND receiver = ?2";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_ID: &str = "SELECT body FROM applications WHERE side = ?1 AND receiver = ?2 AND id = ?3";
 /// Index `applications_slot`.
 pub(crate) const BY_SLOT: &str = "SELECT body FROM applications
     WHERE state = 1 AND side = ?1 AND receiver = ?2 AND kind = ?3 AND origin = ?4";
-/// Primary key of the lists, then that of the applications.
+/// Uses the primary key of the lists, then the primary key of the applications.
 pub(crate) const LIST: &str = "SELECT a.body, l.received_ms, l.read_ms
     FROM application_lists AS l CROSS JOIN applications AS a USING (side, receiver, id)
     WHERE l.list = ?1 AND l.owner = ?2 AND l.id > ?3 ORDER BY l.id LIMIT ?4";
-/// Primary key of the lists, then that of the applications.
+/// Uses the primary key of the lists, then the primary key of the applications.
 pub(crate) const LISTED: &str = "SELECT a.body, l.received_ms, l.read_ms
     FROM application_lists AS l CROSS JOIN applications AS a USING (side, receiver, id)
     WHERE l.list = ?1 AND l.owner = ?2 AND l.id = ?3";
@@ -43,17 +44,17 @@ pub(crate) const EXPIRING: &str =
 /// Index `applications_forgotten`. Outstanding ones are not deleted.
 pub(crate) const FORGOTTEN: &str = "SELECT body FROM applications INDEXED BY applications_forgotten
     WHERE state > 1 AND forget_ms <= ?1 AND effect <> 1 ORDER BY forget_ms LIMIT ?2";
-/// On conflict: what was pending before.
+/// On conflict, it replaces the former pending counts.
 const PUT_PENDING: &str = "INSERT OR REPLACE INTO dockets (side, receiver, version, requests, invites)
     VALUES (?1, ?2, ?3, ?4, ?5)";
-/// On conflict: the same application as it was.
+/// On conflict, it changes the same application.
 const PUT: &str = "INSERT INTO applications
         (side, receiver, id, kind, origin, state, effect, expires_ms, decided_ms, forget_ms, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
     ON CONFLICT (side, receiver, id) DO UPDATE SET
         state = excluded.state, effect = excluded.effect, decided_ms = excluded.decided_ms,
         forget_ms = excluded.forget_ms, body = excluded.body";
-/// On conflict: the entry exists already.
+/// On conflict, the entry exists already and stays.
 const PUT_LISTED: &str = "INSERT OR IGNORE INTO application_lists (list, owner, id, side, receiver)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 const MARK: &str = "UPDATE application_lists
@@ -248,7 +249,7 @@ fn due_of(row: &Row<'_>) -> Result<DueApplication, Failure> {
     Ok(DueApplication { key: ApplicationKey { receiver, id }, noted: (0, 0) })
 }
 
-/// Of a row whose first column is the body.
+/// Reads a row whose first column is the body.
 fn application_of(row: &Row<'_>) -> Result<Application, Failure> {
     json(row, 0, "applications.body")
 }

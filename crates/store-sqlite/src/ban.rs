@@ -1,4 +1,4 @@
-//! Bans of users from groups. Bans are written by the changes of members, in their transaction.
+//! Users banned from groups. Member changes write the bans, in their transaction.
 
 use kith_store::{Ban, BanRow, Bans, GroupId, MemberKey, Timestamp, UserId};
 use rusqlite::{Connection, Row, params};
@@ -15,7 +15,7 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_KEY: &str =
     concat!(select!(), " WHERE group_id = ?1 AND user_id = ?2 AND (until_ms IS NULL OR until_ms > ?3)");
 /// Primary key, in order.
@@ -30,18 +30,18 @@ pub(crate) const GROUPS: &str =
 pub(crate) const COUNT: &str = "SELECT count(*) FROM bans WHERE group_id = ?1";
 /// Primary key, its first column.
 pub(crate) const EXPIRE: &str = "DELETE FROM bans WHERE group_id = ?1 AND until_ms <= ?2";
-/// On conflict: a ban with another end.
+/// On conflict, it replaces a ban with another end.
 const PUT: &str = "INSERT OR REPLACE INTO bans (group_id, user_id, banned_by, since_ms, until_ms)
     VALUES (?1, ?2, ?3, ?4, ?5)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const REMOVE: &str = "DELETE FROM bans WHERE group_id = ?1 AND user_id = ?2";
 
-/// The ban of a user that is in force.
+/// Finds a user's ban that is in force.
 pub(crate) fn find(connection: &Connection, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, Failure> {
     first(connection, BY_KEY, [key.group.get(), key.user.get(), now.0], ban_of)
 }
 
-/// Some of the bans of a group that are in force, by rising user id.
+/// Lists some of a group's bans that are in force, by rising user id.
 pub(crate) fn list(
     connection: &Connection,
     group: GroupId,
@@ -53,7 +53,7 @@ pub(crate) fn list(
     all(connection, LIST, [group.get(), after, now.0, size(limit)], ban_of)
 }
 
-/// The bans of these users that are in force. They are not counted.
+/// These users' bans that are in force. They are not counted.
 pub(crate) fn of_users(
     connection: &Connection,
     group: GroupId,
@@ -67,7 +67,7 @@ pub(crate) fn of_users(
     Ok(Bans { named, count: 0 })
 }
 
-/// The same, with the number of bans of the group. Removes expired ones first, so that they do not accumulate.
+/// Adds the number of the group's bans to `bans`. Removes expired bans first, so that they do not accumulate.
 pub(crate) fn with_count(
     connection: &Connection,
     group: GroupId,

@@ -1,11 +1,13 @@
-//! Batch reads by id or by a pair of columns as one statement of a fixed form, so that it is prepared once.
+//! Batch reads by id or by a pair of columns. Each is one statement with a fixed form, so that it is prepared
+//! once.
 
 use kith_store::{Edge, GroupId, MemberKey, UserId};
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::error::Failure;
 
-/// Places for keys in the prepared forms; the last holds [`kith_store::BATCH_MAX`]. Callers like round numbers.
+/// Places for keys in the prepared forms; the last holds [`kith_store::BATCH_MAX`]. Callers like round
+/// numbers.
 const SIZES: [usize; 5] = [8, 32, 100, 250, 500];
 
 /// One SQL text for each size.
@@ -13,17 +15,17 @@ const SIZES: [usize; 5] = [8, 32, 100, 250, 500];
 pub(crate) struct BatchQuery([String; SIZES.len()]);
 
 impl BatchQuery {
-    /// By `id`. `select` ends before its `WHERE`.
+    /// Reads by `id`. `select` ends before its `WHERE`.
     pub(crate) fn new(select: &str) -> Self {
         Self(SIZES.map(|size| format!("{select} WHERE id IN ({}?)", "?,".repeat(size - 1))))
     }
 
-    /// By `from_id` and `to_id`. `select` ends before its `WHERE`.
+    /// Reads by `from_id` and `to_id`. `select` ends before its `WHERE`.
     pub(crate) fn by_edge(select: &str) -> Self {
         Self::by_pair(select, "from_id, to_id")
     }
 
-    /// By two columns. `select` ends before its `WHERE`.
+    /// Reads by two columns. `select` ends before its `WHERE`.
     pub(crate) fn by_pair(select: &str, columns: &str) -> Self {
         let pairs = |size| "(?,?),".repeat(size - 1);
         Self(SIZES.map(|size| format!("{select} WHERE ({columns}) IN (VALUES {}(?,?))", pairs(size))))
@@ -35,7 +37,7 @@ impl BatchQuery {
         &self.0[fitting.unwrap_or(SIZES.len() - 1)]
     }
 
-    /// Passes each row of these keys to `each`, once. There may be up to [`kith_store::BATCH_MAX`] keys.
+    /// Passes each row with these keys to `each`, once. There may be up to [`kith_store::BATCH_MAX`] keys.
     pub(crate) fn run<K: Key>(
         &self,
         connection: &Connection,
@@ -56,9 +58,9 @@ impl BatchQuery {
     }
 }
 
-/// The key of a row.
+/// The key that selects a row.
 pub(crate) trait Key: Copy + Send + 'static {
-    /// Its columns.
+    /// The key's columns.
     fn numbers(self) -> impl IntoIterator<Item = i64>;
 }
 

@@ -1,4 +1,4 @@
-//! Settings of users for others.
+//! Settings that users make for others.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,9 +26,9 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_EDGE: &str = concat!(select!(), " WHERE from_id = ?1 AND to_id = ?2");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_EDGES: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::by_edge(select!()));
 /// Index `blocks_blocked`, then the primary key.
 pub(crate) const BLOCKED: &str = concat!(
@@ -42,11 +42,11 @@ pub(crate) const DO_NOT_DISTURB: &str = concat!(
     " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
     ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
 );
-/// On conflict: a record or a stub, which the new state replaces.
+/// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO blocks
         (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
     VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const REMOVE: &str = "UPDATE blocks SET version = version + 1, deleted = 1, blocked_ms = NULL,
     permissions = NULL, dnd_ms = NULL, remark = '', updated_ms = ?3 WHERE from_id = ?1 AND to_id = ?2";
 /// Index `blocks_from` alone.

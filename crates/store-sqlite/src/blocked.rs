@@ -1,11 +1,11 @@
-//! Whether a user has blocked another one: checked before each write that a block forbids.
+//! Whether a user has blocked another user: checked before each write that a block forbids.
 
 use kith_store::Edge;
 use rusqlite::Connection;
 
 use crate::error::Failure;
 
-/// By the primary key.
+/// Uses the primary key.
 pub(crate) const IS_BLOCKED: &str =
     "SELECT 1 FROM blocks WHERE from_id = ?1 AND to_id = ?2 AND +blocked_ms IS NOT NULL";
 

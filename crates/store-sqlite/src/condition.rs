@@ -1,5 +1,6 @@
-//! What the writer finds out about its files before each transaction: whether they are still those that it has open, whether
-//! another process keeps the lock, and how much room is left. A node reads it through a [`Probe`].
+//! The state of the writer's files before each transaction: whether they are still the files that it has
+//! open, whether another process keeps the lock, and how much room is left. A node reads it through a
+//! [`Probe`].
 
 use std::{
     path::{Path, PathBuf},
@@ -14,16 +15,16 @@ use parking_lot::Mutex;
 
 use crate::{data_files::DataFiles, error::unavailable, room};
 
-/// Why no write can begin until something outside of the process changes.
+/// Why no write can begin until something outside the process changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteObstacle {
-    /// This file was removed, moved or replaced: what is written to the open one would be lost.
+    /// This file was removed, moved or replaced: writes to the open file would be lost.
     Replaced(PathBuf),
-    /// Another process holds the write lock of the data file.
+    /// Another process holds the data file's write lock.
     Locked,
 }
 
-/// The condition of the files, as the writer last found it.
+/// The files' condition, as the writer last found it.
 #[derive(Debug)]
 pub(crate) struct Condition {
     /// The data file; `None`: the store is in memory.
@@ -37,12 +38,12 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// For the data file at `path`, after it was opened.
+    /// Makes the condition for the data file at `path`, after it was opened.
     pub(crate) fn of_file(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), files: DataFiles::at(path), ..Self::in_memory() }
     }
 
-    /// For a store in memory, which has no files.
+    /// Makes the condition for a store in memory, which has no files.
     pub(crate) fn in_memory() -> Self {
         Self {
             path: None,
@@ -56,7 +57,7 @@ impl Condition {
     /// Checks before a write that the files are still those that are open.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if one is not.
+    /// Returns [`StoreError::Unavailable`] if a file has changed.
     pub(crate) fn check_files(&self) -> Result<(), StoreError> {
         match self.files.replaced() {
             None => Ok(()),
@@ -72,7 +73,7 @@ impl Condition {
         *self.obstacle.lock() = obstacle;
     }
 
-    /// Notes how a batch of writes ended; `full`: whether one of them found no room.
+    /// Records how a batch of writes ended; `full`: whether any of them found no room.
     pub(crate) fn note_end(&self, committed: bool, full: bool) {
         if full {
             self.full.store(true, Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl Condition {
     }
 }
 
-/// Reads the condition of an open store. Cheap to clone; asks neither the disk nor the writer.
+/// Reads an open store's condition. Cheap to clone; asks neither the disk nor the writer.
 #[derive(Clone, Debug)]
 pub struct Probe(pub(crate) Arc<Condition>);
 
@@ -105,7 +106,8 @@ impl Probe {
         self.0.full.load(Ordering::Relaxed)
     }
 
-    /// By how many bytes the data file could grow at the last ping; `None`: not known, or the store is in memory.
+    /// By how many bytes the data file could grow at the last ping; `None`: not known, or the store is in
+    /// memory.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.0.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)

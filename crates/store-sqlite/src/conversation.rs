@@ -1,4 +1,4 @@
-//! Settings of conversations for all their users.
+//! Conversation settings for all their users.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::{
     statement::{first, run},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_ID: &str = "SELECT version, min_seq, trim FROM conversations WHERE id = ?1";
 /// Index `conversations_untrimmed`.
 pub(crate) const UNTRIMMED: &str =
@@ -91,7 +91,7 @@ fn read(connection: &Connection, id: ConversationId) -> Result<Option<Conversati
     first(connection, BY_ID, [id.to_string()], |row| conversation(id, row, 0))
 }
 
-/// A record whose columns begin at this one.
+/// Reads a record whose columns begin here.
 fn conversation(id: ConversationId, row: &Row<'_>, at: usize) -> Result<Conversation, Failure> {
     Ok(Conversation { id, version: version(row, at)?, min_seq: row.get(at + 1)?, trim: row.get(at + 2)? })
 }

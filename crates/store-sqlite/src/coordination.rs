@@ -1,4 +1,4 @@
-//! Leases and marks: a row for each name. The clock is that of this process, which is the store.
+//! Leases and marks: a row for each name. The clock is the clock of this process, which is the store.
 
 use std::{collections::HashSet, time::Duration};
 

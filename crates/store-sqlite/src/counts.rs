@@ -1,4 +1,4 @@
-//! The lengths of the lists of follows: updated in the transaction of their changes.
+//! The lengths of follow lists: updated in the transaction that changes the list.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,10 +10,10 @@ use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::{batch::BatchQuery, error::Failure};
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_IDS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::new("SELECT id, following, fans FROM follow_counts"));
-/// Users in one statement: those of one edge, and those of many.
+/// Users in one statement: for one edge, and for many.
 const SIZES: [usize; 2] = [2, 50];
 static ADD: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
     SIZES.map(|size| {
@@ -25,7 +25,7 @@ static ADD: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
     })
 });
 
-/// The counts of these users, in their order.
+/// Returns these users' counts, in their order.
 pub(crate) fn counts(connection: &Connection, users: &[UserId]) -> Result<Vec<FollowCounts>, Failure> {
     let mut found = HashMap::with_capacity(users.len());
     BY_IDS.run(connection, users, |row| {
@@ -36,12 +36,12 @@ pub(crate) fn counts(connection: &Connection, users: &[UserId]) -> Result<Vec<Fo
     Ok(users.iter().map(|user| found.get(&user.get()).copied().unwrap_or_default()).collect())
 }
 
-/// The growth of the lists of users: for each the following, then the fans.
+/// How much users' lists grow: for each user the following, then the fans.
 #[derive(Default)]
 pub(crate) struct Tally(BTreeMap<UserId, [i64; 2]>);
 
 impl Tally {
-    /// For one follow that begins or ends: 1 or -1.
+    /// Counts one follow that begins or ends: 1 or -1.
     pub(crate) fn of(edge: Edge, by: i64) -> Self {
         let mut tally = Self::default();
         tally.add(edge, by);
@@ -54,7 +54,7 @@ impl Tally {
         self.0.entry(edge.to).or_default()[1] += by;
     }
 
-    /// Adds all of it to the stored counts.
+    /// Adds everything to the stored counts.
     pub(crate) fn note(self, connection: &Connection) -> Result<(), Failure> {
         let rows: Vec<[i64; 3]> = self.0.into_iter().map(|(user, [a, b])| [user.get(), a, b]).collect();
         let [few, many] = &*ADD;

@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What SQLite and the lock append to the name of the data file.
+/// The endings that SQLite and the lock append to the data file's name.
 const ENDS: [&str; 4] = ["", "-wal", "-shm", ".lock"];
 
-/// The files of an open store, as they were when it was opened. An open file keeps its inode, so that no other file can
-/// have the same one meanwhile.
+/// An open store's files, as they were when it was opened. An open file keeps its inode, so that no other
+/// file can have the same inode meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct DataFiles(Vec<(PathBuf, FileId)>);
 
@@ -32,8 +32,8 @@ impl DataFiles {
         Self(found.collect())
     }
 
-    /// The first file that is no longer the one that was opened. A file that cannot be looked at counts as the same: its
-    /// folder may have lost a right, which loses no data.
+    /// The first file that is no longer the file that was opened. A file that cannot be looked at counts as
+    /// the same: its folder may have lost a right, which loses no data.
     pub(crate) fn replaced(&self) -> Option<&Path> {
         let is_other = |path: &Path, opened: FileId| match file_id(path) {
             Ok(found) => found != opened,

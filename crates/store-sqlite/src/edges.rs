@@ -1,6 +1,6 @@
-//! Upkeep of follows, of their lists, and of the lengths of the lists.
+//! Maintenance for follows, their lists, and the list lengths.
 //!
-//! Lists are indexes of the table of follows and change with it: they differ only where the file is damaged.
+//! Lists are indexes on the follows table and change with it: they differ only where the file is damaged.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -17,7 +17,7 @@ use crate::{
     statement::run,
 };
 
-/// Most entries that one step checks or ends.
+/// The most entries that one step checks or ends.
 const STEP_MAX: usize = 1000;
 
 /// Primary key; each follow in both lists.
@@ -51,12 +51,12 @@ pub(crate) const PLACES_AMONG_FANS: &str =
 /// Primary key, its ends.
 pub(crate) const ENDS: &str =
     "SELECT (SELECT MIN(id) FROM follow_counts), (SELECT MAX(id) FROM follow_counts)";
-/// Indexes `follows_following` and `follows_fans`, then the primary key of `follow_counts`.
+/// Uses indexes `follows_following` and `follows_fans`, then the primary key of `follow_counts`.
 pub(crate) const NEXT_USER: &str = "SELECT MIN(id) FROM (
     SELECT MIN(from_id) AS id FROM follows WHERE live = 1 AND from_id > ?1 UNION ALL
     SELECT MIN(to_id) FROM follows WHERE live = 1 AND to_id > ?1 UNION ALL
     SELECT MIN(id) FROM follow_counts WHERE id > ?1)";
-/// The same.
+/// Uses the same indexes as the query above.
 pub(crate) const COUNTED: &str = "SELECT
     (SELECT COUNT(*) FROM follows INDEXED BY follows_following WHERE live = 1 AND from_id = ?1),
     (SELECT COUNT(*) FROM follows INDEXED BY follows_fans WHERE live = 1 AND to_id = ?1),
@@ -112,10 +112,10 @@ impl EdgeUpkeep for Sqlite {
     }
 }
 
-/// One of the three passes of a comparison.
+/// A comparison makes three passes like this.
 struct VerifyPass {
     sql: &'static str,
-    /// The meaning of the two last columns of a row.
+    /// How to read a row's two last columns.
     kinds: [EdgeDifferenceKind; 2],
 }
 
@@ -128,7 +128,7 @@ const PASSES: [VerifyPass; 3] = [
     VerifyPass { sql: PLACES_AMONG_FANS, kinds: [EdgeDifferenceKind::StrayAmongFans; 2] },
 ];
 
-/// The progress of a comparison: the pass, and the key of its last row.
+/// A comparison's progress: the pass, and its last row's key.
 #[derive(Clone, Copy)]
 struct Position {
     pass: u8,
@@ -191,8 +191,8 @@ fn differences(row: &Row<'_>, pass: &VerifyPass) -> Result<Vec<EdgeDifference>, 
     Ok(found)
 }
 
-/// Rebuilds the lists that differ. A damaged index cannot be repaired row by row: the removal of a missing row is
-/// refused.
+/// Rebuilds the lists that differ. A damaged index cannot be repaired row by row: SQLite refuses to remove a
+/// missing row.
 fn repair_lists(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeDifference>, Failure> {
     let in_following = |one: &EdgeDifference| match one.kind {
         EdgeDifferenceKind::NotInFollowing | EdgeDifferenceKind::StrayInFollowing => true,
@@ -207,8 +207,8 @@ fn repair_lists(connection: &Connection, found: Vec<EdgeDifference>) -> Result<V
     Ok(found.into_iter().map(|one| EdgeDifference { repaired: true, ..one }).collect())
 }
 
-/// Counts both lists of each user after that one: a list is counted completely, however long it is, because part of a
-/// count is useless after the list has changed. Returns the users whose stored counts differ.
+/// Counts both lists for each user after that user: a list is counted completely, however long it is, because
+/// a partial count is useless after the list has changed. Returns the users whose stored counts differ.
 fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsRebuilt, Vec<i64>), Failure> {
     let (mut step, mut wrong) = (CountsRebuilt::default(), Vec::new());
     let (mut user, mut entries) = (after, 0);
@@ -229,8 +229,8 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
     Ok((step, wrong))
 }
 
-/// Counts the lists of these users again, while nothing can change, and returns the number of corrected ones, and their
-/// users.
+/// Counts these users' lists again, while nothing can change, and returns the number of corrected lists, and
+/// their users.
 fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>), Failure> {
     let (mut corrected, mut of) = (0, Vec::new());
     for user in users {
@@ -265,7 +265,7 @@ fn next_user(connection: &Connection, after: i64) -> Result<Option<i64>, Failure
     Ok(connection.prepare_cached(NEXT_USER)?.query_row([after], |row| row.get(0))?)
 }
 
-/// The prefix of a mark of a counted user; no mark of a comparison is as long.
+/// The prefix for a counted user's mark; no comparison mark is as long.
 const COUNTED_MARK: &[u8] = b"counted";
 
 fn mark_of_user(user: i64) -> Vec<u8> {
@@ -277,7 +277,7 @@ fn user_of_mark(mark: &[u8]) -> Result<i64, StoreError> {
     Ok(i64::from_be_bytes(user.ok_or_else(|| corrupt("a mark of a count"))?))
 }
 
-/// The approximate part of all users up to this one.
+/// Estimates which share of all users comes up to this user.
 fn share(connection: &Connection, user: i64) -> Result<f64, Failure> {
     let mut read = connection.prepare_cached(ENDS)?;
     let ends =

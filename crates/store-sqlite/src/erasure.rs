@@ -1,4 +1,4 @@
-//! Erasures of the messages of users.
+//! Erases all messages that a user sent.
 
 use async_trait::async_trait;
 use kith_store::{Erasure, ErasureStore, StoreError, Timestamp, UserId};
@@ -11,7 +11,7 @@ use crate::{
     statement::{first, run},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_USER: &str = "SELECT state FROM erasures WHERE user_id = ?1";
 /// Index `erasures_unfinished`.
 pub(crate) const UNFINISHED: &str = "SELECT state FROM erasures INDEXED BY erasures_unfinished

@@ -1,4 +1,4 @@
-//! Conversion of the errors of SQLite to those of the contract.
+//! Converts SQLite errors to the contract's errors.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::room;
 
-/// The error of a statement, or of the work around it.
+/// An error in a statement, or in the work around it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Store(StoreError),
@@ -36,7 +36,7 @@ impl From<Failure> for StoreError {
 }
 
 impl Failure {
-    /// The error of a change that was not committed.
+    /// Converts the error of a change that was not committed.
     pub(crate) fn of_write(self, connection: &Connection) -> StoreError {
         match self {
             Self::Store(error) => error,
@@ -45,9 +45,9 @@ impl Failure {
     }
 }
 
-/// Like [`store_error`], but a write that failed because the file may not grow is [`StoreError::Full`]: for a quota, and for
-/// the limit on file size, SQLite reports the same error as for a broken disk. Nothing was applied then, as the record of
-/// the commit is the last that is written.
+/// Like [`store_error`], but a write that failed because the file may not grow is [`StoreError::Full`]: for a
+/// quota, and for the limit on file size, SQLite reports the same error as for a broken disk. Nothing was
+/// applied then, because the commit record is written last.
 pub(crate) fn write_error(connection: &Connection, error: rusqlite::Error, outcome: Outcome) -> StoreError {
     let code = error.sqlite_error().map(|error| error.extended_code);
     let could_not_grow = code.is_some_and(|code| GROWS.contains(&code))
@@ -55,10 +55,10 @@ pub(crate) fn write_error(connection: &Connection, error: rusqlite::Error, outco
     if could_not_grow { StoreError::Full { source: Arc::new(error) } } else { store_error(error, outcome) }
 }
 
-/// The errors of a file that could not grow.
+/// Errors when a file could not grow.
 const GROWS: [i32; 3] = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_TRUNCATE];
 
-/// `outcome` is that of an error of the disk; all other errors mean that nothing was changed.
+/// `outcome` applies to a disk error; all other errors mean that nothing was changed.
 pub(crate) fn store_error(error: rusqlite::Error, outcome: Outcome) -> StoreError {
     let Some(code) = error.sqlite_error_code() else {
         return without_code(error);
@@ -92,7 +92,7 @@ fn without_code(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// The stored data of `what` cannot be decoded.
+/// Reports that the stored data for `what` cannot be decoded.
 pub(crate) fn corrupt(what: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(Reason(what)) }
 }

@@ -1,4 +1,4 @@
-//! Follows, their lists, and the lengths of the lists.
+//! Follows, their lists, and the list lengths.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -27,9 +27,9 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_EDGES: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::by_edge(select!()));
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const STATE: &str = "SELECT from_id, to_id, version, live, since_ms, placed_ms, changed_ms
     FROM follows WHERE from_id = ?1 AND to_id = ?2";
 /// Index `follows_following` alone.
@@ -44,11 +44,11 @@ pub(crate) const FANS: &str = concat!(
     " WHERE live = 1 AND to_id = ?1 AND (placed_ms, from_id) < (?2, ?3)
     ORDER BY placed_ms DESC, from_id DESC LIMIT ?4"
 );
-/// On conflict: a stub, which the follow continues.
+/// On conflict, the follow continues a stub.
 const PUT: &str = "INSERT OR REPLACE INTO follows
         (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
     VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)";
-/// Follows in one statement of an import.
+/// Follows in one import statement.
 const IMPORTED: usize = 50;
 /// Returns those that did not exist.
 static IMPORT: LazyLock<String> = LazyLock::new(|| {
@@ -58,7 +58,7 @@ static IMPORT: LazyLock<String> = LazyLock::new(|| {
         "(?,?,1,1,?,?,?),".repeat(IMPORTED - 1)
     )
 });
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const END: &str =
     "UPDATE follows SET version = ?3, live = 0, changed_ms = ?4 WHERE from_id = ?1 AND to_id = ?2";
 /// Index `follows_following` alone.
@@ -106,14 +106,14 @@ impl FollowStore for Sqlite {
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
         at_most(follows.len(), IMPORT_FOLLOWS_MAX)?;
         let mut follows = follows.to_vec();
-        // Neighbours in the table follow one another; of those of one edge the first counts.
+        // Neighbours in the table follow one another; the first follow on an edge counts.
         follows.sort_by_key(|one| one.edge);
         self.writer.write(move |connection| import(connection, &follows, now)).await
     }
 }
 
-/// Ends a follow and returns its last version; `None`: it is not active. If it ends a friendship, both get the event
-/// that `by.from` ended it with `by.to`; `None`: they are not friends.
+/// Ends a follow and returns its last version; `None`: it is not active. If it ends a friendship, both get
+/// the event that `by.from` ended it with `by.to`; `None`: they are not friends.
 pub(crate) fn end(
     connection: &Connection,
     edge: Edge,
@@ -133,7 +133,7 @@ pub(crate) fn end(
     Ok(Some(version))
 }
 
-/// The stored state of an edge that existed once.
+/// The stored state for an edge that existed once.
 struct Known {
     follow: Follow,
     live: bool,

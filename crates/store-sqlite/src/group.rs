@@ -1,4 +1,4 @@
-//! Groups.
+//! The store for groups.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -31,30 +31,30 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
-/// Primary key of `group_search`, in order; then that of `groups`.
+/// Uses the primary key of `group_search`, in order; then the primary key of `groups`.
 pub(crate) const SEARCH: &str = concat!(
     "SELECT ",
     columns!(),
     " FROM group_search CROSS JOIN groups ON groups.id = group_search.group_id
     WHERE key = ?1 AND group_id > ?2 AND deleted = 0 ORDER BY group_id LIMIT ?3"
 );
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const STATE: &str = "SELECT version, deleted FROM groups WHERE id = ?1";
-/// On conflict: a record or a stub, which the new state replaces.
+/// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO groups (id, version, deleted, name, tags, kind, visibility,
         join_policy, history, params, creator, created_ms, updated_ms, receipts)
     VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const DISMISS: &str = "UPDATE groups SET version = ?2, deleted = 1, name = '', tags = '[]',
     params = '{}', creator = NULL, created_ms = 0, updated_ms = ?3 WHERE id = ?1";
 const LIST_KEY: &str = "INSERT OR IGNORE INTO group_search (key, group_id) VALUES (?1, ?2)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const UNLIST_KEY: &str = "DELETE FROM group_search WHERE key = ?1 AND group_id = ?2";
 
 #[async_trait]
@@ -204,7 +204,7 @@ fn keys(group: &Group) -> BTreeSet<String> {
     group_search_keys(&group.name, &group.tags, group.visibility)
 }
 
-/// Lists the group under its new search keys, and removes it from its former ones.
+/// Lists the group under its new search keys, and removes it from its former keys.
 fn list(
     connection: &Connection,
     id: GroupId,

@@ -1,4 +1,4 @@
-//! Whether a file is a data file of this program, checked before anything in it is changed.
+//! Whether a file is this program's data file, checked before anything in it is changed.
 
 use std::path::Path;
 
@@ -6,14 +6,15 @@ use rusqlite::Connection;
 
 use crate::open_error::{OpenError, sqlite_error};
 
-/// `PRAGMA application_id` of a data file: "kith" in ASCII. Files from before it was set have 0, and a table of migrations.
+/// A data file's `PRAGMA application_id`: "kith" in ASCII. Files from before it was set have 0, and a
+/// migrations table.
 const APPLICATION_ID: i32 = 0x6b69_7468;
 const OBJECTS: &str = "SELECT count(*) FROM sqlite_schema";
 const COLUMNS: &str = "SELECT group_concat(name) FROM pragma_table_info('migrations')";
-/// The columns of [`crate::migrate`]. Tables with this name are common.
+/// The columns in [`crate::migrate`]. Tables with this name are common.
 const OURS: &str = "number,name,applied_ms";
 
-/// Refuses a database of another program. An empty one is accepted.
+/// Refuses another program's database. Accepts an empty database.
 ///
 /// # Errors
 /// [`OpenError::Foreign`], or that it cannot be read.
@@ -25,7 +26,7 @@ pub(crate) fn refuse_foreign(path: &Path, connection: &Connection) -> Result<(),
     }
 }
 
-/// Marks the file as one of this program. Part of the transaction of `connection`, if there is one.
+/// Marks the file as this program's file. Joins the transaction on `connection`, if there is any.
 pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<()> {
     if application_id(connection)? == APPLICATION_ID {
         return Ok(());

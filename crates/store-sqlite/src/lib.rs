@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, one writer with group commit, a few readers.
 //!
-//! [`open`] locks the file for this process; [`SqliteHandle::stores`] returns the stores of `kith-store`. A write is
-//! acknowledged after its commit, which it shares with all writes that waited with it. No call blocks the calling
-//! thread: threads of the store do the work, behind bounded queues.
+//! [`open`] locks the file for this process; [`SqliteHandle::stores`] returns the stores for `kith-store`. A
+//! write is acknowledged after its commit, which it shares with all writes that waited with it. No call
+//! blocks the calling thread: the store's threads do the work, behind bounded queues.
 
 mod access;
 mod application;
@@ -103,7 +103,7 @@ impl SqliteHandle {
         }
     }
 
-    /// Reads the condition of its files.
+    /// Reads its files' condition.
     #[must_use]
     pub fn probe(&self) -> Probe {
         self.sqlite.writer.probe()
@@ -121,8 +121,8 @@ impl SqliteHandle {
         }
     }
 
-    /// A copy of this store in memory, with this many readers; the two are independent afterwards. Occupies a reader of
-    /// this one during the copy.
+    /// Copies this store into memory, with this many readers; the two are independent afterwards. Occupies a
+    /// reader here during the copy.
     ///
     /// # Errors
     /// If this store is a file, is closed or being written, or there is no memory or no thread for the copy.
@@ -139,7 +139,8 @@ impl SqliteHandle {
             .await
     }
 
-    /// Checks the integrity of the whole file and returns the faults. Occupies a reader; the cost grows with the file.
+    /// Checks the whole file's integrity and returns the faults. Occupies a reader; the cost grows with the
+    /// file.
     ///
     /// # Errors
     /// If the file cannot be read at all.
@@ -156,7 +157,7 @@ impl SqliteHandle {
     }
 }
 
-/// The implementation of the stores.
+/// Implements the stores.
 #[derive(Debug)]
 struct Sqlite {
     readers: Readers,

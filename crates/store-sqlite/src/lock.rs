@@ -24,7 +24,7 @@ pub(crate) enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock of the data file at `path`, and writes the process id into it.
+    /// Takes the data file's lock at `path`, and writes the process id into it.
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

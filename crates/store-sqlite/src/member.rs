@@ -1,4 +1,4 @@
-//! Members of groups. A change is decided and written in one transaction.
+//! Group members. A change is decided and written in one transaction.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -28,7 +28,7 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_KEYS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::by_pair(select!(), "group_id, user_id"));
 /// Index `members_living`, then the primary key.
@@ -36,7 +36,7 @@ pub(crate) const LIST: &str = concat!(
     select!(),
     " INDEXED BY members_living WHERE live = 1 AND group_id = ?1 AND user_id > ?2 AND role >= ?3 ORDER BY user_id LIMIT ?4"
 );
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const ALL: &str =
     concat!(select!(), " WHERE group_id = ?1 AND user_id > ?2 ORDER BY user_id LIMIT ?3");
 /// Index `members_above`, then the primary key.
@@ -55,15 +55,15 @@ pub(crate) const MUTED: &str = concat!(
     select!(),
     " INDEXED BY members_muted WHERE live = 0 AND muted_ms IS NOT NULL AND group_id = ?1 LIMIT ?2"
 );
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static ROSTERS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::new("SELECT id, version, count, ordinals, owner, muted_ms FROM rosters"));
-/// On conflict: the previous state of the member, which is replaced.
+/// On conflict, it replaces the member's previous state.
 const PUT: &str = "INSERT OR REPLACE INTO members
         (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms, from_seq, joined_seq,
          left_seq, first_seq, earlier)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-/// On conflict: the previous roster.
+/// On conflict, it replaces the previous roster.
 const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, ordinals, owner, muted_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
@@ -208,7 +208,7 @@ fn decide(
     Ok(changed)
 }
 
-/// The result of a transition that may be written.
+/// The result that a transition may write.
 fn decided(transition: &MembershipTransition) -> Result<MembersUpdated, Failure> {
     if transition.lacks_log_end() {
         return Err(internal("a change that needs the end of the log was decided without it").into());
@@ -216,7 +216,7 @@ fn decided(transition: &MembershipTransition) -> Result<MembersUpdated, Failure>
     Ok(transition.outcome())
 }
 
-/// The end of the log of a group. Read in the transaction of the change, so that no message comes between.
+/// Where a group's log ends. Read in the change's transaction, so that no message comes between.
 fn log_end(connection: &Connection, group: GroupId) -> Result<Seq, Failure> {
     Ok(message::end(connection, &ConversationId::Group(group).to_string())?.seq)
 }
@@ -329,7 +329,7 @@ fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) ->
     Ok(ended.roster.count.max(u32::from(is_more)))
 }
 
-/// The rows of these members; users who never were members are left out.
+/// Reads these members' rows; leaves out users who never were members.
 fn rows_of(connection: &Connection, keys: &[MemberKey]) -> Result<Vec<MemberRow>, Failure> {
     let mut rows = Vec::with_capacity(keys.len());
     BY_KEYS.run(connection, keys, |row| {

@@ -1,9 +1,9 @@
-//! The metrics of this store.
+//! This store's metrics.
 
-/// Every metric of this store; none has labels.
+/// Every metric in this store; none has labels.
 pub const METRICS: [Metric; 3] = [QUEUE_LENGTH, COMMIT_BATCH_SIZE, COMMIT_SECONDS];
 
-/// The description of a metric. Its unit is the end of its name.
+/// Describes a metric. Its name ends with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// The exported name.

@@ -1,4 +1,4 @@
-//! Migrations of the data file. The texts are part of the program.
+//! The data file's migrations. The texts are part of the program.
 
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, StoreError, Timestamp};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{Sqlite, error::Failure, identity};
 
-/// Number, name and text, without gaps.
+/// Each migration's number, name and text, without gaps.
 const KNOWN: [(u32, &str, &str); 18] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
@@ -52,7 +52,7 @@ pub(crate) fn newest_known() -> u32 {
     KNOWN.last().map_or(0, |(number, ..)| *number)
 }
 
-/// Number and name of the newest migration that the file has seen.
+/// The number and name of the newest migration in the file.
 pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option<(u32, String)>> {
     if !has_table(connection)? {
         return Ok(None);
@@ -60,7 +60,7 @@ pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option
     connection.query_row(NEWEST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
-/// All known migrations, as pending.
+/// Returns all known migrations, as pending.
 pub(crate) fn none_applied() -> Vec<Migration> {
     let pending = |(number, name, _): &(u32, &str, &str)| Migration {
         number: *number,

@@ -1,4 +1,4 @@
-//! Data of the node: ids, epoch, keys, liveness.
+//! The node's data: ids, epoch, keys, liveness.
 
 use std::time::Duration;
 

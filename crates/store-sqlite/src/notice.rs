@@ -23,14 +23,14 @@ macro_rules! select_audiences {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const AUDIENCE: &str = concat!(select_audiences!(), " WHERE id = ?1");
 /// Primary key, in order.
 pub(crate) const AUDIENCES: &str = concat!(select_audiences!(), " WHERE id > ?1 ORDER BY id LIMIT ?2");
 const COUNT_AUDIENCES: &str = "SELECT count(*) FROM audiences";
 const PUT_AUDIENCE: &str = "INSERT OR REPLACE INTO audiences
         (id, version, name, of_users, created_ms, next_slot, entries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const NOTICE: &str =
     "SELECT id, version, deleted, revision, title, body, params, audiences, publish_ms,
         expire_ms, pinned, must_confirm, for_newcomers, created_ms, updated_ms
@@ -39,7 +39,7 @@ const PUT_NOTICE: &str =
     "INSERT OR REPLACE INTO notices (id, version, deleted, revision, title, body, params,
         audiences, publish_ms, expire_ms, pinned, must_confirm, for_newcomers, created_ms, updated_ms)
     VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const DELETE_NOTICE: &str = "UPDATE notices SET version = ?2, deleted = 1, title = '', body = '',
         params = '{}', audiences = '[]', expire_ms = NULL, updated_ms = ?3 WHERE id = ?1";
 /// Index `notices_expired`.

@@ -1,4 +1,4 @@
-//! The marks of readers of audiences: a row for each reader, by ordinal.
+//! The marks that audience readers have: a row for each reader, by ordinal.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::{
     statement::{first, run},
 };
 
-/// Bytes of a word with its page.
+/// Bytes in a word with its page.
 const PACKED: usize = 12;
 
 /// Index `notice_readers_by_id`, then primary key.
@@ -28,7 +28,7 @@ pub(crate) const LAST: &str =
     "SELECT ordinal FROM notice_readers WHERE audience = ?1 ORDER BY ordinal DESC LIMIT 1";
 const INSERT: &str = "INSERT INTO notice_readers (audience, ordinal, reader, version, since_ms)
     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (audience, reader) DO NOTHING";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const PUT: &str = "UPDATE notice_readers SET version = ?3, since_ms = ?4, words = ?5
     WHERE audience = ?1 AND ordinal = ?2";
 /// Primary key, in order.

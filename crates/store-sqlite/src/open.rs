@@ -37,7 +37,7 @@ const READERS: usize = 3;
 /// Statements that a connection keeps prepared; above the number that there are.
 const STATEMENTS: usize = 128;
 
-/// The options of a data file.
+/// Options for a data file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     /// The file. It and its folder are created if they are missing, readable only by the owner.
@@ -47,19 +47,20 @@ pub struct SqliteOptions {
     /// Most writes that wait, and most reads that wait; above it calls are
     /// [`Overloaded`](kith_store::StoreError::Overloaded).
     pub queue: usize,
-    /// Most writes in one commit.
+    /// The most writes in one commit.
     pub group_commit_max: usize,
-    /// Whether an acknowledged write also survives a loss of power; otherwise it survives only the end of the process.
+    /// Whether an acknowledged write also survives a power loss; otherwise it survives only the end of the
+    /// process.
     pub synchronous_full: bool,
     /// Pages that each connection caches.
     pub cache_bytes: usize,
-    /// The size of the write-ahead log after a checkpoint.
+    /// The write-ahead log's size after a checkpoint.
     pub journal_bytes: usize,
 }
 
 impl SqliteOptions {
-    /// The defaults for a file: durable, 3 readers, 4096 waiting calls, 256 writes in a commit, 16 MiB of
-    /// cache for each connection.
+    /// The defaults for a file: durable, 3 readers, 4096 waiting calls, 256 writes in a commit, 16 MiB cache
+    /// for each connection.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
@@ -74,8 +75,8 @@ impl SqliteOptions {
     }
 }
 
-/// Takes the lock of the data file and opens it; creates folder and file if they are missing. Does not migrate: see
-/// [`Migrations`](kith_store::Migrations).
+/// Takes the data file's lock and opens it; creates folder and file if they are missing. Does not migrate:
+/// see [`Migrations`](kith_store::Migrations).
 ///
 /// # Errors
 /// See [`OpenError`]; nothing is left open then.
@@ -85,8 +86,8 @@ pub async fn open(options: SqliteOptions) -> Result<SqliteHandle, OpenError> {
     opened.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
-/// The migrations of the data file at `path`, applied or pending. May be called while another process has it open:
-/// takes no lock and changes nothing. All are pending if there is no file.
+/// Returns the migrations for the data file at `path`, applied or pending. May be called while another
+/// process has it open: takes no lock and changes nothing. All are pending if there is no file.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -96,9 +97,9 @@ pub async fn migration_status(path: PathBuf) -> Result<Vec<Migration>, OpenError
     status.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
-/// Checks the pages of the data file at `path` within `limit`, and returns the first faults; none if there is no file. Finds
-/// damaged pages and rows, but not an index that differs from its table, which takes much longer. May be called while another
-/// process has it open: takes no lock and changes nothing.
+/// Checks the pages in the data file at `path` within `limit`, and returns the first faults; none if there is
+/// no file. Finds damaged pages and rows, but not an index that differs from its table, which takes much
+/// longer. May be called while another process has it open: takes no lock and changes nothing.
 ///
 /// # Errors
 /// See [`OpenError`]. `Ok(None)`: the time was not enough.
@@ -135,7 +136,7 @@ fn check_pages(path: &Path, begun: oneshot::Sender<InterruptHandle>) -> Result<V
     };
     match faults() {
         Ok(faults) => Ok(faults.into_iter().filter(|line| line != "ok").collect()),
-        // So damaged that the check itself ends.
+        // The file is so damaged that the check itself ends.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
             Ok(vec![error.to_string()])
         }
@@ -143,8 +144,8 @@ fn check_pages(path: &Path, begun: oneshot::Sender<InterruptHandle>) -> Result<V
     }
 }
 
-/// Opens an empty, migrated store in memory that is dropped with its handle: for tests. It holds at most 1 GiB, and is
-/// [`Full`](kith_store::StoreError::Full) then.
+/// Opens an empty, migrated store in memory that is dropped with its handle: for tests. It holds at most 1
+/// GiB, and is [`Full`](kith_store::StoreError::Full) then.
 ///
 /// # Errors
 /// [`OpenError::Other`] if there is no memory or no thread for it.
@@ -152,10 +153,10 @@ pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
     open_in_memory_with(READERS).await
 }
 
-/// The same with this many reader threads, 1 to 16.
+/// Like [`open_in_memory`], but with this many reader threads, 1 to 16.
 ///
 /// # Errors
-/// As [`open_in_memory`].
+/// Fails like [`open_in_memory`].
 pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenError> {
     let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
     let path = options.path.clone();
@@ -182,7 +183,7 @@ pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, 
     start(&options, target, None)
 }
 
-/// A database in memory that all connections of this process with this name share, and no other process.
+/// A database in memory that all connections in this process with this name share, and no other process.
 fn memory_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("file:/kith-{}?vfs=memdb", COUNT.fetch_add(1, Ordering::Relaxed))
@@ -191,7 +192,7 @@ fn memory_name() -> String {
 fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     let path = &options.path;
     make_folder(path).map_err(|error| folder_error(path, error))?;
-    // A file of another program gets no lock file beside it.
+    // A file that another program made gets no lock file beside it.
     if path.is_file() && !lock::lock_path(path).exists() {
         check_file(options)?;
     }
@@ -217,7 +218,7 @@ fn check_file(options: &SqliteOptions) -> Result<(), OpenError> {
     identity::refuse_foreign(path, &connection)
 }
 
-/// The newest migration of the file, 0 without any; refused when it is newer than this program.
+/// The file's newest migration, 0 without any; refused when it is newer than this program.
 pub(crate) fn refuse_newer(path: &Path, connection: &Connection) -> Result<u32, OpenError> {
     let newest = migrate::newest_applied(connection).map_err(|error| sqlite_error(path, error))?;
     let known = migrate::newest_known();
@@ -251,7 +252,7 @@ fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Res
     let readers: Result<Vec<_>, _> = (0..options.readers.clamp(1, 16)).map(|_| reader(options)).collect();
     let readers = readers.map_err(|error| sqlite_error(path, error))?;
     let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
-    // After the readers are open: the log and its index exist by now.
+    // Made after the readers are open: the log and its index exist by now.
     let condition = if lock.is_some() { Condition::of_file(path) } else { Condition::in_memory() };
     let writer = Writer::start(writer, options.queue, options.group_commit_max, condition, Box::new(lock))
         .map_err(|error| io_error(path, error))?;
@@ -267,7 +268,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// SQLite gives its other files the mode of this one.
+/// SQLite gives its other files this file's mode.
 fn make_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map(|_| ())
 }

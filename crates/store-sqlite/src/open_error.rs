@@ -19,21 +19,21 @@ pub enum OpenError {
     Locked {
         /// The process, if it could be read.
         pid: Option<u32>,
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// A newer version of the program has migrated it.
+    /// A newer version of the program has migrated the file.
     #[error("{} was written by a newer kith: it is at migration {found:04} ({name}), and kith {} knows up to \
         {known:04}; start the newer kith, or restore a backup from before the upgrade",
         .path.display(), env!("CARGO_PKG_VERSION"))]
     NewerSchema {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// Newest migration of the file.
+        /// The file's newest migration.
         found: u32,
-        /// Its name.
+        /// The migration's name.
         name: String,
-        /// Newest migration of this program.
+        /// This program's newest migration.
         known: u32,
     },
     /// The file or its folder may not be written.
@@ -41,61 +41,61 @@ pub enum OpenError {
     NotWritable {
         /// The missing right.
         right: MissingRight,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is where a folder must be, or a folder where the file must be.
     #[error("{} is {found} and must be {wanted}; move it away, or choose another data folder", .path.display())]
     WrongKind {
-        /// Its position.
+        /// The path that is wrong.
         path: PathBuf,
         /// "a file" or "a folder".
         found: &'static str,
-        /// What must be there.
+        /// The kind of file that must be there.
         wanted: &'static str,
     },
-    /// The disk, the quota of the user or the largest size of a file is used up.
+    /// The disk, the user's quota or the largest file size is used up.
     #[error("there is no room left for {} (disk, quota or limit on file size); make room, or choose another \
         data folder", .path.display())]
     Full {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The error of the system or SQLite.
+        /// The error from the system or SQLite.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is not a database, or is damaged at its beginning.
     #[error("{} is not a kith data file; move it away, or restore a backup", .path.display())]
     NotADatabase {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The file is a SQLite database, and has no tables of this program.
+    /// The file is a SQLite database, and has no tables from this program.
     #[error("{} is the database of another program and was left as it is; move it away, or choose another data folder",
         .path.display())]
     Foreign {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// Another error.
+    /// Any other error.
     #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
     Other {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The error of the system or SQLite.
+        /// The error from the system or SQLite.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// The path that cannot be written, its owner, and the user of this process.
+/// The path that cannot be written, its owner, and the user that runs this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingRight {
     /// The data folder.
     folder: PathBuf,
     /// The path that cannot be written: the file, the folder, or the nearest folder above it that exists.
     fault: PathBuf,
-    /// Owner and mode of it, where they can be read.
+    /// The path's owner and mode, where they can be read.
     owner: Option<(u32, u32)>,
-    /// The user of this process, where it can be read.
+    /// The user that runs this process, where it can be read.
     uid: Option<u32>,
     read_only: bool,
 }
@@ -129,7 +129,7 @@ impl fmt::Display for MissingRight {
             "{fault} may not be written: it belongs to uid {owner} (mode {mode:03o}), this process runs as uid \
              {uid}; "
         )?;
-        // The owner of folders above the data folder must not be changed: only the folder must be created.
+        // Folders above the data folder must keep their owner: only the folder must be created.
         if self.folder != self.fault && self.folder.starts_with(&self.fault) {
             return write!(f, "make the folder: sudo install -d -m 700 -o {uid} {folder}");
         }
@@ -151,14 +151,14 @@ fn nearest(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
     (absolute, None)
 }
 
-/// The effective user of this process; `None` if the system does not provide it.
+/// This process's effective user; `None` if the system does not provide it.
 fn own_uid() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Of the folder of the file at `path`.
+/// Converts an error about the folder that contains the file at `path`.
 pub(crate) fn folder_error(path: &Path, error: io::Error) -> OpenError {
     let folder = folder(path);
     match error.kind() {
@@ -211,13 +211,13 @@ fn not_writable(path: &Path, wanted: &Path, source: io::Error) -> OpenError {
     OpenError::NotWritable { right: MissingRight::of(&folder(path), wanted, read_only), source }
 }
 
-/// The folder of the file, absolute so that it can be compared with those above it.
+/// The file's folder, absolute so that it can be compared with those above it.
 fn folder(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// The file of the store that cannot be written, or their folder.
+/// The store's file that cannot be written, or their folder.
 fn unwritable(path: &Path) -> PathBuf {
     let files = ["", ".lock", "-wal", "-shm"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -231,7 +231,7 @@ fn unwritable(path: &Path) -> PathBuf {
     files.into_iter().find(refused).unwrap_or_else(|| folder(path))
 }
 
-/// The part of the path that is not a folder.
+/// The first part of the path that is not a folder.
 fn not_a_folder(folder: &Path) -> PathBuf {
     folder.ancestors().find(|path| path.exists()).unwrap_or(folder).to_owned()
 }

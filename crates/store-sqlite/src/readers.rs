@@ -1,4 +1,4 @@
-//! Threads that read, each with a read-only connection of its own, fed by one queue.
+//! Threads that read, each with its own read-only connection, fed by one queue.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -35,7 +35,7 @@ impl Readers {
         Ok(Self { queue: RwLock::new(Some(sender)), threads: Mutex::new(threads) })
     }
 
-    /// Runs a read. One statement sees one snapshot; two statements may see different ones.
+    /// Runs a read. One statement sees one snapshot; two statements may see different snapshots.
     pub(crate) async fn read<T, F>(&self, read: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

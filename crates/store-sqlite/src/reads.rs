@@ -1,4 +1,4 @@
-//! Reads of one form for records of every kind: by their keys, and by pages of a list of a user.
+//! Reads with one form for all kinds of records: by their keys, and by pages of a user's list.
 
 use kith_store::{BATCH_MAX, ListPosition, StoreError, UserId, at_most};
 use rusqlite::{Params, Row};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Readers {
-    /// The stored records of up to [`BATCH_MAX`] keys, each once, in any order.
+    /// Returns the stored records for up to [`BATCH_MAX`] keys, each once, in any order.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more keys, or if the store cannot answer.
@@ -35,7 +35,7 @@ impl Readers {
         .await
     }
 
-    /// All rows that `sql` finds for these values, as `of` reads them.
+    /// Returns all rows that `sql` finds for these values, as `of` reads them.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -48,8 +48,8 @@ impl Readers {
         self.read(move |connection| statement::all(connection, sql, values, of)).await
     }
 
-    /// The entries of a list of `user` after a position, at most `limit`. `sql` takes the user, the two numbers of the
-    /// position and the limit.
+    /// Returns the entries in a list of `user` after a position, at most `limit`. `sql` takes the user, the
+    /// position's two numbers and the limit.
     ///
     /// # Errors
     /// If the store cannot answer.

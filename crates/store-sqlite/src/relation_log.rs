@@ -1,4 +1,4 @@
-//! The relation logs of users, written in the transaction of the change.
+//! The users' relation logs, written in the transaction that makes the change.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -12,7 +12,7 @@ use crate::{
     row::{json, size},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const LIST: &str =
     "SELECT body FROM relation_log WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 /// Primary key, its ends.
@@ -46,7 +46,7 @@ impl RelationLog for Sqlite {
     }
 }
 
-/// Adds an event of `edge.from` and `edge.to` to both logs, with an id above all existing ones.
+/// Adds an event for `edge.from` and `edge.to` to both logs, with an id above all existing ids.
 pub(crate) fn note(
     connection: &Connection,
     edge: Edge,

@@ -1,4 +1,4 @@
-//! The clean-up of deleted users.
+//! Cleans up after deleted users.
 
 use kith_store::{Edge, RemovedEdges, Timestamp, UserId};
 use rusqlite::{Connection, Row};
@@ -11,22 +11,22 @@ use crate::{
     statement::{all, run},
 };
 
-/// On conflict: the latest note stays. A note holds the id: of a user who is deleted already none is written, since the
-/// deletion that it announces will be refused.
+/// On conflict: the latest note stays. A note holds the id: none is written for a user who is deleted
+/// already, since the deletion that it announces will be refused.
 const NOTE: &str = "INSERT INTO edge_removals (id, noted_ms) SELECT ?1, ?2
     WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND deleted = 1)
     ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
-/// On conflict: the latest note stays.
+/// On conflict, the latest note stays.
 const HOLD: &str = "INSERT INTO edge_removals (id, noted_ms) VALUES (?1, ?2)
     ON CONFLICT (id) DO UPDATE SET noted_ms = MAX(noted_ms, ?2)";
-/// Primary key.
+/// Uses the primary key.
 const IS_NOTED: &str = "SELECT EXISTS (SELECT 1 FROM edge_removals WHERE id = ?1)";
 /// Index `edge_removals_noted`.
 pub(crate) const NOTED: &str = "SELECT id, noted_ms FROM edge_removals ORDER BY noted_ms LIMIT ?1";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const END: &str = "DELETE FROM edge_removals WHERE id = ?1 AND noted_ms <= ?2";
 
-/// Notes that the edges of a user are to be removed.
+/// Records that a user's edges are to be removed.
 pub(crate) fn note(connection: &Connection, user: UserId, at: Timestamp) -> Result<(), Failure> {
     run(connection, NOTE, [user.get(), at.0])
 }
@@ -36,7 +36,7 @@ pub(crate) fn hold(connection: &Connection, user: UserId, at: Timestamp) -> Resu
     run(connection, HOLD, [user.get(), at.0])
 }
 
-/// Whether the removal of a user is noted.
+/// Whether a user's removal is noted.
 pub(crate) fn is_noted(connection: &Connection, user: UserId) -> Result<bool, Failure> {
     Ok(connection.prepare_cached(IS_NOTED)?.query_row([user.get()], |row| row.get(0))?)
 }
@@ -47,12 +47,12 @@ pub(crate) fn noted(connection: &Connection, limit: usize) -> Result<Vec<(UserId
     all(connection, NOTED, [size(limit)], note)
 }
 
-/// Deletes the note of a user, if it is not a later one.
+/// Deletes a user's note, unless it is a later note.
 pub(crate) fn end(connection: &Connection, user: UserId, noted: Timestamp) -> Result<(), Failure> {
     run(connection, END, [user.get(), noted.0])
 }
 
-/// Ends some follows and blocks of a user.
+/// Ends some of a user's follows and blocks.
 pub(crate) fn remove(connection: &Connection, user: UserId, limit: usize) -> Result<RemovedEdges, Failure> {
     let now = Timestamp::now();
     let mut removed = RemovedEdges::default();
@@ -72,7 +72,7 @@ pub(crate) fn remove(connection: &Connection, user: UserId, limit: usize) -> Res
     Ok(removed)
 }
 
-/// Some edges of a user, as `sql` finds them.
+/// Finds some of a user's edges with `sql`.
 fn some(connection: &Connection, sql: &str, user: UserId, limit: usize) -> Result<Vec<Edge>, Failure> {
     all(connection, sql, [user.get(), size(limit)], edge_of)
 }

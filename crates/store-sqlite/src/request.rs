@@ -1,4 +1,4 @@
-//! Requests that have been answered, kept in the transaction of their write.
+//! Requests that have been answered, kept in the transaction that made their write.
 
 use kith_store::{Applied, REQUEST_KEPT, Request, StoreError, Timestamp, Write};
 use rusqlite::{Connection, params};
@@ -10,10 +10,11 @@ use crate::{
     writer::Writer,
 };
 
-/// Most requests that one call deletes.
+/// The most requests that one call deletes.
 const FORGET_MAX: i64 = 1000;
 
-/// Primary key. A request counts until it is forgotten: a clock that jumps must not make a repeat take effect.
+/// Primary key. A request counts until it is forgotten: a clock that jumps must not make a repeat take
+/// effect.
 pub(crate) const READ: &str = "SELECT fingerprint, reply FROM requests WHERE id = ?1";
 const KEEP: &str = "INSERT OR REPLACE INTO requests (id, fingerprint, reply, at_ms) VALUES (?1, ?2, ?3, ?4)";
 /// Index `requests_at`.
@@ -21,7 +22,7 @@ pub(crate) const FORGET: &str = "DELETE FROM requests WHERE rowid IN
     (SELECT rowid FROM requests WHERE at_ms <= ?1 ORDER BY at_ms LIMIT ?2)";
 
 impl Writer {
-    /// Makes the change of a write, unless an earlier write with its request id did.
+    /// Makes a write's change, unless an earlier write with its request id did.
     pub(crate) async fn once<T, F>(&self, write: Write, change: F) -> Result<Applied<T>, StoreError>
     where
         T: Serialize + DeserializeOwned + Send + 'static,

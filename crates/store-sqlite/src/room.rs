@@ -1,4 +1,5 @@
-//! How much room a data file has left: on its disk, and below the largest size that the process may give a file.
+//! How much room a data file has left: on its disk, and below the largest size that the process may give a
+//! file.
 
 use std::{
     fs, io,
@@ -12,7 +13,7 @@ use rustix::{
 
 /// Below this many bytes, a node with some users soon has no room left.
 pub const ROOM_LEAST: u64 = 256 << 20;
-/// By how much a file must be able to grow.
+/// A file must be able to grow by this many bytes.
 const GROWTH: usize = 64 << 10;
 
 /// By how many bytes the data file at `path` can grow; `None` if the system does not say. Knows no quotas.
@@ -24,9 +25,9 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     Some(free.min(below_size_limit(path).unwrap_or(u64::MAX)))
 }
 
-/// Whether the file at `path` could grow by 64 KiB. The errors of SQLite for a quota, for the largest size of a file and for
-/// its shared memory do not differ from those of a broken disk. Writes a file next to it and removes it; call it only after a
-/// failure.
+/// Whether the file at `path` could grow by 64 KiB. SQLite reports the same errors for a quota, for the
+/// largest file size and for its shared memory as for a broken disk. Writes a file next to it and removes it;
+/// call it only after a failure.
 #[must_use]
 pub fn has_room(path: &Path) -> bool {
     let probe = with_end(path, ".room");
@@ -44,7 +45,8 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// How many bytes the larger one of the data file and its log is below the limit on file size; `None`: there is no limit.
+/// How many bytes the larger file, data file or log, is below the limit on file size; `None`: there is no
+/// limit.
 fn below_size_limit(path: &Path) -> Option<u64> {
     let limit = getrlimit(Resource::Fsize).current?;
     let sizes =

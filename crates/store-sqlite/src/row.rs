@@ -1,4 +1,4 @@
-//! Rows to records. Columns are read by index, in the order of the `select!` of their domain.
+//! Rows to records. Columns are read by index, in the order in their domain's `select!`.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(crate) fn stored_group(row: &Row<'_>) -> Result<(GroupId, Stored<Group>), Fa
     Ok((group_id(row, 0, "groups.id")?, group))
 }
 
-/// The two users.
+/// Reads the two users.
 pub(crate) fn edge_of(row: &Row<'_>) -> Result<Edge, Failure> {
     let user = |at| user_id(row, at, "the user of an edge");
     Ok(Edge::new(user(0)?, user(1)?).map_err(|_| corrupt("an edge"))?)
@@ -82,7 +82,7 @@ pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Fai
     Ok((edge, if row.get(3)? { existing(follow) } else { Stored::Deleted(follow.version) }))
 }
 
-/// The settings of a user for another one, which were not removed.
+/// Reads a user's settings for another user, unless they were removed.
 pub(crate) fn block_of(row: &Row<'_>) -> Result<Block, Failure> {
     let permissions = row.get::<_, Option<u32>>(5)?.map(Permissions::new).transpose();
     Ok(Block {
@@ -96,7 +96,7 @@ pub(crate) fn block_of(row: &Row<'_>) -> Result<Block, Failure> {
     })
 }
 
-/// The settings of a user for another one with the edge, existing or removed.
+/// A user's settings for another user with the edge, existing or removed.
 pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
     let block = if row.get(3)? { Stored::Deleted(version(row, 2)?) } else { existing(block_of(row)?) };
     Ok((edge_of(row)?, block))
@@ -123,7 +123,7 @@ pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
     Ok(MemberRow { member, live: row.get(3)?, stays })
 }
 
-/// Earlier stays in the form of a column: eight bytes for each number, first and last alternating. NULL: none.
+/// Earlier stays as a column: eight bytes for each number, first and last alternating. NULL: none.
 pub(crate) fn earlier_bytes(StayHistory { earlier, .. }: &StayHistory) -> Option<Vec<u8>> {
     let numbers = earlier.iter().flat_map(|(first, last)| [*first, *last]);
     (!earlier.is_empty()).then(|| numbers.flat_map(Seq::to_be_bytes).collect())
@@ -137,7 +137,7 @@ fn earlier_of(column: ValueRef<'_>) -> Result<Vec<(Seq, Seq)>, Failure> {
     Ok(stays.iter().map(|[first, last]| (*first, *last)).collect())
 }
 
-/// A roster.
+/// Reads a roster.
 pub(crate) fn roster_of(row: &Row<'_>) -> Result<(GroupId, Roster), Failure> {
     let owner = row.get::<_, Option<i64>>(4)?.map(UserId::new).transpose();
     let roster = Roster {
@@ -157,12 +157,12 @@ pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>)
     Ok((key, if live { existing(member) } else { Stored::Deleted(member.version) }))
 }
 
-/// Parameters in the form of a column.
+/// Encodes parameters as a column.
 pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
     Ok(serde_json::to_string(params).map_err(|_| internal("parameters cannot be written down"))?)
 }
 
-/// A limit in the form of SQLite.
+/// Converts a limit for SQLite.
 pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
@@ -171,17 +171,17 @@ fn existing<T>(record: T) -> Stored<T> {
     Stored::Live(Arc::new(record))
 }
 
-/// The id of a user.
+/// Reads a user id.
 pub(crate) fn user_id(row: &Row<'_>, at: usize, column: &'static str) -> Result<UserId, Failure> {
     Ok(UserId::new(row.get(at)?).map_err(|_| corrupt(column))?)
 }
 
-/// The id of a group.
+/// Reads a group id.
 pub(crate) fn group_id(row: &Row<'_>, at: usize, column: &'static str) -> Result<GroupId, Failure> {
     Ok(GroupId::new(row.get(at)?).map_err(|_| corrupt(column))?)
 }
 
-/// What is stored as JSON.
+/// Reads a value that is stored as JSON.
 pub(crate) fn json<T: DeserializeOwned>(
     row: &Row<'_>,
     at: usize,
@@ -195,12 +195,12 @@ pub(crate) fn moment(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>, Fail
     Ok(row.get::<_, Option<i64>>(at)?.map(Timestamp))
 }
 
-/// The version of a record.
+/// Reads a record's version.
 pub(crate) fn version(row: &Row<'_>, at: usize) -> Result<Version, Failure> {
     Ok(Version::new(row.get(at)?).ok_or_else(|| corrupt("version"))?)
 }
 
-/// A text; NULL is the empty one.
+/// Reads a text; NULL is the empty text.
 pub(crate) fn text(row: &Row<'_>, at: usize) -> Result<Text, Failure> {
     Ok(Text::new(str(row, at)?))
 }

@@ -1,4 +1,4 @@
-//! Secrets: a table of their own, written in the transaction of their owner.
+//! Secrets: a separate table, written in their owner's transaction.
 
 use async_trait::async_trait;
 use kith_store::{SecretChange, SecretOwner, SecretStore, StoreError, StoredSecret};
@@ -10,7 +10,7 @@ use crate::{
     statement::{first, run},
 };
 
-/// Primary key. Secrets are removed with their owner, so that none of a deleted one is found.
+/// Uses the primary key. Secrets are removed with their owner, so that a deleted owner has none.
 pub(crate) const READ: &str =
     "SELECT sealed FROM secrets WHERE owner_kind = ?1 AND owner_id = ?2 AND name = ?3";
 const SET: &str =
@@ -45,7 +45,7 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// Removes all secrets of an owner.
+/// Removes all an owner's secrets.
 pub(crate) fn remove_all(connection: &Connection, owner: SecretOwner) -> Result<(), Failure> {
     let (kind, id) = columns(owner);
     run(connection, REMOVE_ALL, [kind, id])

@@ -1,4 +1,4 @@
-//! Sequences: a row for each, with the end of its last block.
+//! Sequences: a row for each, with its last block's end.
 
 use async_trait::async_trait;
 use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError, at_most};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::Sqlite;
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const LAST: &str = "SELECT last FROM sequences WHERE name = ?1";
 const TAKE: &str = "INSERT INTO sequences (name, last) VALUES (?1, ?2 + ?3)
     ON CONFLICT (name) DO UPDATE SET last = max(last, ?2) + ?3 RETURNING last";

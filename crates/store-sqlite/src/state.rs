@@ -1,11 +1,11 @@
-//! The preconditions of writes. `state` is SQL that reads version and `deleted` by id.
+//! The preconditions for writes. `state` is SQL that reads version and `deleted` by id.
 
 use kith_store::{StoreError, Version, Write};
 use rusqlite::Connection;
 
 use crate::{error::Failure, row::version, statement::first};
 
-/// The version that a new record gets: the first, or the next one of a stub.
+/// The version that a new record gets: the first, or a stub's next version.
 pub(crate) fn version_for_new(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
     match read(connection, state, id)? {
         Some((_, false)) => Err(StoreError::IdTaken.into()),
@@ -14,7 +14,7 @@ pub(crate) fn version_for_new(connection: &Connection, state: &str, id: i64) -> 
     }
 }
 
-/// The version of an existing record.
+/// Reads an existing record's version.
 pub(crate) fn live_version(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
     match read(connection, state, id)? {
         Some((version, false)) => Ok(version),
@@ -22,7 +22,7 @@ pub(crate) fn live_version(connection: &Connection, state: &str, id: i64) -> Res
     }
 }
 
-/// Compares the version of a record with the one that the write expects.
+/// Compares a record's version with the version that the write expects.
 pub(crate) fn check_expected(write: &Write, current: Version) -> Result<(), Failure> {
     match write.expected {
         Some(expected) if expected != current => Err(StoreError::Conflict { current }.into()),

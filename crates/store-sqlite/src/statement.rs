@@ -10,7 +10,7 @@ pub(crate) fn run(connection: &Connection, sql: &str, values: impl Params) -> Re
     Ok(())
 }
 
-/// The first row, as `of` reads it; `None`: there is no row.
+/// Returns the first row, as `of` reads it; `None`: there is no row.
 pub(crate) fn first<T>(
     connection: &Connection,
     sql: &str,
@@ -22,7 +22,7 @@ pub(crate) fn first<T>(
     rows.next()?.map(of).transpose()
 }
 
-/// All rows, as `of` reads them.
+/// Returns all rows, as `of` reads them.
 pub(crate) fn all<T>(
     connection: &Connection,
     sql: &str,

@@ -1,4 +1,4 @@
-//! Users.
+//! The store for users.
 
 use std::sync::LazyLock;
 
@@ -27,14 +27,14 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_ID: &str = concat!(select!(), " WHERE id = ?1");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) static BY_IDS: LazyLock<BatchQuery> = LazyLock::new(|| BatchQuery::new(select!()));
 /// Index `users_name`.
 pub(crate) const BY_NAME: &str = concat!(select!(), " WHERE name_key = ?1 AND deleted = 0");
-/// Indexes `users_name`, `users_email` and `users_phone`, each from `after` on; then the primary key. An email or phone
-/// of NULL equals none.
+/// Uses indexes `users_name`, `users_email` and `users_phone`, each from `after` on; then the primary key. A
+/// NULL email or phone equals none.
 pub(crate) const SEARCH: &str = concat!(
     select!(),
     " WHERE id IN (
@@ -43,9 +43,9 @@ pub(crate) const SEARCH: &str = concat!(
         UNION ALL SELECT id FROM (SELECT id FROM users WHERE phone = ?5 AND id > ?1 ORDER BY id LIMIT ?2)
     ) AND deleted = 0 ORDER BY id LIMIT ?2"
 );
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0 ORDER BY id LIMIT ?2");
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const STATE: &str = "SELECT version, deleted FROM users WHERE id = ?1";
 /// On conflict: a stub, which the record continues. A name that it keeps is kept for this id.
 const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, nick, email, email_key, phone,
@@ -56,14 +56,15 @@ const CREATE: &str = "INSERT INTO users (id, version, deleted, name, name_key, n
         email_key = excluded.email_key, phone = excluded.phone, gender = excluded.gender, age = excluded.age,
         region = excluded.region, icon = excluded.icon, params = excluded.params,
         created_ms = excluded.created_ms, updated_ms = excluded.updated_ms";
-/// Primary key. What is indexed is set apart: naming a column makes SQLite write its index again.
+/// Uses the primary key. Indexed columns are set apart: naming a column makes SQLite write its index again.
 pub(crate) const UPDATE: &str =
     "UPDATE users SET version = ?2, nick = ?3, gender = ?4, age = ?5, region = ?6,
     icon = ?7, params = ?8, updated_ms = ?9 WHERE id = ?1";
 pub(crate) const RENAME: &str = "UPDATE users SET name = ?2, name_key = ?3 WHERE id = ?1";
 pub(crate) const SET_EMAIL: &str = "UPDATE users SET email = ?2, email_key = ?3 WHERE id = ?1";
 pub(crate) const SET_PHONE: &str = "UPDATE users SET phone = ?2 WHERE id = ?1";
-/// Primary key. What decides who is let in stays in the stub, without a suspension.
+/// Uses the primary key. The columns that decide which users are let in stay in the stub, without a
+/// suspension.
 pub(crate) const DELETE: &str = "UPDATE users SET version = ?2, deleted = 1, name = NULL, name_free_ms = ?3,
     nick = '', email = NULL, email_key = NULL, phone = NULL, gender = 0, age = 0, region = '', icon = '',
     params = '{}', created_ms = 0, updated_ms = ?4, access_version = access_version + 1, account = account + 1,
@@ -130,7 +131,7 @@ impl UserStore for Sqlite {
         self.writer.once(write, move |connection, write| delete(connection, id, name_free_at, write)).await
     }
 
-    /// The note of its removal holds the id.
+    /// The note about its removal holds the id.
     async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
         self.writer.write(move |connection| removal::end(connection, id, deleted)).await
     }

@@ -1,5 +1,5 @@
-//! One thread owns the connection that writes. It takes all that waits, makes each change in a savepoint
-//! of one transaction, and answers after the commit: many writes share one wait for the disk.
+//! One thread owns the connection that writes. It takes all waiting changes, makes each in a savepoint within
+//! one transaction, and answers after the commit: many writes share one wait for the disk.
 
 use std::{
     any::Any,
@@ -21,7 +21,7 @@ use crate::{
     metrics::{COMMIT_BATCH_SIZE, COMMIT_SECONDS, QUEUE_LENGTH},
 };
 
-/// How long a connection waits for another one, which is for recovery and checkpoints alone.
+/// How long a connection waits for another connection, which only recovery and checkpoints need.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Hands changes to the writing thread.
@@ -52,12 +52,13 @@ impl Writer {
         Ok(Self { queue: RwLock::new(Some(sender)), thread: Mutex::new(Some(thread)), condition })
     }
 
-    /// Reads the condition of the files.
+    /// Reads the files' condition.
     pub(crate) fn probe(&self) -> Probe {
         Probe(Arc::clone(&self.condition))
     }
 
-    /// Whether a write could begin now: begins a transaction without waiting for another process, and ends it. Writes nothing.
+    /// Whether a write could begin now: begins a transaction without waiting for another process, and ends
+    /// it. Writes nothing.
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {
         let condition = Arc::clone(&self.condition);
         self.exclusively(move |connection| {
@@ -172,7 +173,8 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize, c
             let start = Instant::now();
             let begun = begin(connection, condition);
             if begun.is_err() && exclusive.is_none() {
-                // What waits has waited for the same lock: each change waits for it once, not once a batch.
+                // Waiting changes have waited for the same lock: each change waits for it once, not once a
+                // batch.
                 let waiting = batch.len() + queue.len();
                 exclusive = gather(queue.try_recv().ok(), queue, waiting, &mut batch);
             }
@@ -209,8 +211,8 @@ fn gather(
     None
 }
 
-/// Begins a transaction, once no other process has the lock, or fails when that lasts too long. Fails at once if the files
-/// are no longer those that are open.
+/// Begins a transaction, once no other process has the lock, or fails when that lasts too long. Fails at once
+/// if the files are no longer those that are open.
 fn begin(connection: &Connection, condition: &Condition) -> Result<(), StoreError> {
     condition.check_files()?;
     if !connection.is_autocommit() {
@@ -233,11 +235,11 @@ fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result
     for change in batch {
         make(connection, change.as_mut())?;
     }
-    // An error of the disk here may come after the commit record has reached it.
+    // A disk error here may come after the commit record has reached it.
     run(connection, "COMMIT").map_err(|error| write_error(connection, error, Outcome::Unknown))
 }
 
-/// Answers each change of a commit that began then.
+/// Answers each change in a commit that began then.
 fn answer(start: Instant, committed: &Result<(), StoreError>, batch: &mut Vec<Box<dyn Change>>) {
     metrics::histogram!(COMMIT_BATCH_SIZE.name).record(float(batch.len()));
     metrics::histogram!(COMMIT_SECONDS.name).record(start.elapsed().as_secs_f64());
@@ -253,7 +255,7 @@ fn make(connection: &Connection, change: &mut dyn Change) -> Result<(), StoreErr
     let made = change.make(connection);
     let ended = match made {
         Ok(()) => run(connection, "RELEASE change"),
-        // SQLite may answer a full disk by rolling all of the transaction back.
+        // SQLite may answer a full disk by rolling the whole transaction back.
         Err(error) if connection.is_autocommit() => return Err(error),
         Err(_) => run(connection, "ROLLBACK TO change").and_then(|()| run(connection, "RELEASE change")),
     };

@@ -9,22 +9,22 @@ use crate::{
     Applied, Invalid, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes, text,
 };
 
-/// Most characters of the reason of a suspension.
+/// The most characters in the reason for a suspension.
 pub const SUSPENSION_REASON_CHARS_MAX: usize = 256;
 
-/// How much later than a deletion a token must have been issued to be one of the next account: issuers and nodes may differ by
-/// this. An id is held for longer after its deletion.
+/// How much later than a deletion a token must have been issued to belong to the next account: the clocks of
+/// issuers and nodes may differ by this. An id is held for longer after its deletion.
 pub const TOKENS_AFTER_DELETION: Duration = Duration::from_secs(30);
 
-/// Whether a user is let in. Nearly no user has one: without one, a user is let in.
+/// Whether a user is let in. Nearly no user has such a record: without it, a user is let in.
 ///
-/// It is stored with the user, and outlives it in the stub of its deletion. Its version is its own: changes of the user do not
-/// raise it.
+/// It is stored with the user, and outlives it in the stub that a deletion leaves. It has its own version:
+/// changes to the user do not raise it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserAccess {
-    /// The id of the user.
+    /// Identifies the user.
     pub user: UserId,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// How many accounts with this id were deleted.
     pub account: u32,
@@ -39,23 +39,24 @@ pub struct UserAccess {
 pub struct Suspension {
     /// When it ends by itself; `None`: it does not.
     pub until: Option<Timestamp>,
-    /// For services: never shown to users.
+    /// Services may read it; it is never shown to users.
     pub reason: Text,
 }
 
-/// A change of a [`UserAccess`].
+/// A change to a [`UserAccess`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessChange {
     /// Lets the user in no more. Replaces an earlier suspension.
     Suspend(Suspension),
-    /// Ends the suspension, if there is one.
+    /// Ends the suspension, if any.
     Resume,
-    /// Refuses the tokens that were issued at this time or before. An earlier time than the stored one changes nothing.
+    /// Refuses the tokens that were issued at this time or before. An earlier time than the stored one
+    /// changes nothing.
     RefuseTokens(Timestamp),
 }
 
 impl UserAccess {
-    /// The state of a user for whom nothing is stored.
+    /// The state for a user for whom nothing is stored.
     #[must_use]
     pub const fn unrestricted(user: UserId) -> Self {
         Self { user, version: Version::NONE, account: 0, tokens_from: Timestamp(0), suspension: None }
@@ -97,34 +98,34 @@ impl Suspension {
     /// Checks the reason. Empty: none.
     ///
     /// # Errors
-    /// As [`text::single_line`].
+    /// Fails like [`text::single_line`].
     pub fn new(until: Option<Timestamp>, reason: &str) -> Result<Self, Invalid> {
         Ok(Self { until, reason: text::single_line(reason, SUSPENSION_REASON_CHARS_MAX)? })
     }
 }
 
-/// Storage of [`UserAccess`] records. A deletion of the user ends its suspension, raises `account` by one, and `tokens_from` to
-/// its time and [`TOKENS_AFTER_DELETION`], in the same commit.
+/// Storage for [`UserAccess`] records. A user's deletion ends the suspension, raises `account` by one, and
+/// `tokens_from` to its time and [`TOKENS_AFTER_DELETION`], in the same commit.
 #[async_trait]
 pub trait AccessStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records in one query, in the form of [`UserAccess::stored`]. An id that has
-    /// never had one may be absent.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records in one query, in the form that
+    /// [`UserAccess::stored`] reads. An id that has never had a record may be absent.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
     async fn accesses(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError>;
 
-    /// As [`Self::accesses`], and sees every acknowledged write: see [`StrongReads`](crate::StrongReads).
+    /// Like [`Self::accesses`], but sees every acknowledged write: see [`StrongReads`](crate::StrongReads).
     ///
     /// # Errors
-    /// As [`Self::accesses`], and if no majority of the servers answers.
+    /// Fails like [`Self::accesses`], and if no majority of the servers answers.
     async fn strong_accesses(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<UserAccess>)>, StoreError>;
 
-    /// Changes the access of an existing user. Raises the version of the user, too.
+    /// Changes an existing user's access. Raises the user's version, too.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::RequestMismatch`]: nothing is changed then. For other
-    /// errors see [`StoreError::outcome`].
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::RequestMismatch`]: nothing is
+    /// changed then. For other errors see [`StoreError::outcome`].
     async fn change_access(
         &self,
         id: UserId,

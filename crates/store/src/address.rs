@@ -11,13 +11,13 @@ use crate::{
     text::check_length,
 };
 
-/// Largest number of characters of an email address (RFC 5321).
+/// The most characters in an email address (RFC 5321).
 pub const EMAIL_CHARS_MAX: usize = 254;
-/// Largest number of bytes before the at sign (RFC 5321).
+/// The most bytes before the at sign (RFC 5321).
 const LOCAL_BYTES_MAX: usize = 64;
 
-/// An email address: a local part, one at sign, a host name. Compared without case, and by the ASCII form of the
-/// host name (IDNA): `ann@bücher.example` is `Ann@xn--bcher-kva.example`.
+/// An email address: a local part, an at sign, a host name. Compared without case, and by the host name's
+/// ASCII form (IDNA): `ann@bücher.example` is `Ann@xn--bcher-kva.example`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Email {
     text: String,
@@ -25,7 +25,7 @@ pub struct Email {
 }
 
 impl Email {
-    /// Parses an address of at most 254 characters, without quotes, comments and address literals.
+    /// Parses an address with at most 254 characters, without quotes, comments and address literals.
     ///
     /// # Errors
     /// Returns which part is invalid.
@@ -53,7 +53,7 @@ impl Email {
     }
 }
 
-/// The characters that HTML accepts in a local part, and letters of other scripts (RFC 6531).
+/// The characters that HTML accepts in a local part, and letters from other scripts (RFC 6531).
 fn local_key(local: &str) -> Result<String, Invalid> {
     let allowed = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => true,
@@ -106,9 +106,10 @@ impl Phone {
         Ok(Self(text.to_owned()))
     }
 
-    /// Reads a number in international form as people write it: with `00` in place of the plus sign, with spaces,
-    /// dashes, dots, slashes and parentheses, with a `(0)` that is only dialed within the country, and with invisible
-    /// characters, which phones and office programs paste along. `None` if it is not a number, or lacks its country.
+    /// Reads a number in international form as people write it: with `00` in place of the plus sign, with
+    /// spaces, dashes, dots, slashes and parentheses, with a `(0)` that is only dialed within the country,
+    /// and with invisible characters, which phones and office programs paste along. `None` if it is not a
+    /// number, or lacks its country.
     #[must_use]
     pub fn as_written(text: &str) -> Option<Self> {
         let text: String = text.nfkc().filter(|c| !is_ignorable(*c)).collect();

@@ -1,4 +1,4 @@
-//! Bans of users from groups: the records, and how changes of them are decided.
+//! Users banned from groups: the records, and how changes to them are decided.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,22 +30,22 @@ impl Ban {
 /// A ban that a change made or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BanRow {
-    /// The ban.
+    /// The user's ban.
     pub ban: Ban,
     /// Whether it was made; otherwise it was ended.
     pub live: bool,
 }
 
-/// The bans that decide changes of a group's members.
+/// The bans that decide changes to a group's members.
 #[derive(Clone, Debug, Default)]
 pub struct Bans {
-    /// The bans of the users whom the changes name.
+    /// Bans against the users whom the changes name.
     pub named: Vec<Ban>,
-    /// Number of bans of the group. Only read for [`MemberChange::Ban`](crate::MemberChange::Ban).
+    /// The number of bans in the group. Only read for [`MemberChange::Ban`](crate::MemberChange::Ban).
     pub count: u32,
 }
 
-/// The bans of a [`MembershipTransition`], with the changed ones marked.
+/// The bans in a [`MembershipTransition`], with the changed bans marked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransitionBans {
     rows: BTreeMap<UserId, BanRow>,
@@ -59,7 +59,7 @@ impl TransitionBans {
         self.changed.iter().filter_map(|user| self.rows.get(user))
     }
 
-    /// The ban of this user that is in force at this time.
+    /// This user's ban that is in force at this time.
     pub(crate) fn of(&self, user: UserId, now: Timestamp) -> Option<&Ban> {
         self.rows.get(&user).filter(|row| row.live && row.ban.holds(now)).map(|row| &row.ban)
     }
@@ -91,7 +91,7 @@ impl From<Bans> for TransitionBans {
 }
 
 impl MembershipTransition {
-    /// Removes the users who are members, and bans all users. Returns the removed ones.
+    /// Removes the users who are members, and bans all users. Returns the removed members.
     pub(crate) fn ban(
         &mut self,
         users: &[UserId],
@@ -122,7 +122,7 @@ impl MembershipTransition {
         Ok(leaving)
     }
 
-    /// Ends the bans of these users. Changes no member.
+    /// Ends these users' bans. Changes no member.
     pub(crate) fn unban(
         &mut self,
         users: &[UserId],
@@ -140,7 +140,7 @@ impl MembershipTransition {
         Ok(Vec::new())
     }
 
-    /// Ends the ban of the founder of the group: an owner is never banned.
+    /// Ends the ban of the user who founds the group: an owner is never banned.
     pub(crate) fn unban_owner(&mut self, owner: UserId) {
         self.bans.end(owner);
     }

@@ -1,4 +1,4 @@
-//! What users set about others, and its store.
+//! Settings that users make for others, and their store.
 
 use std::fmt;
 
@@ -12,30 +12,30 @@ use crate::{
 
 const REMARK_CHARS_MAX: usize = 64;
 
-/// The permissions that a user gives another one: a set of bits.
+/// The permissions that a user gives another user: a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// See posts.
+    /// May see the posts.
     pub const VIEW_POST: Self = Self(1);
-    /// See the location.
+    /// May see the location.
     pub const LOCATION: Self = Self(2);
-    /// Like posts.
+    /// May like posts.
     pub const LIKE: Self = Self(4);
-    /// Comment on posts.
+    /// May comment on posts.
     pub const COMMENT: Self = Self(8);
-    /// Share posts.
+    /// May share posts.
     pub const SHARE: Self = Self(16);
-    /// Send friend requests.
+    /// May send friend requests.
     pub const ADD_FRIEND: Self = Self(32);
-    /// Nothing.
+    /// Gives no permission.
     pub const NONE: Self = Self(0);
-    /// Everything.
+    /// All permissions.
     pub const ALL: Self = Self(63);
 
-    /// The set of these bits.
+    /// Makes a set from these bits.
     ///
     /// # Errors
     /// If other bits are set.
@@ -46,13 +46,13 @@ impl Permissions {
         }
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether all of `asked` are set.
+    /// Whether all permissions in `asked` are set.
     #[must_use]
     pub const fn allow(self, asked: Self) -> bool {
         self.0 & asked.0 == asked.0
@@ -73,20 +73,21 @@ impl From<Permissions> for u8 {
     }
 }
 
-/// The settings of a user for another one: of `edge.from` for `edge.to`. The record is created by the first setting and
-/// ends only with one of the users. A setting that was never set, or was reset, has its default.
+/// A user's settings for another user: those that `edge.from` made for `edge.to`. The first setting creates
+/// the record, and it ends only with one of the users. A setting that was never set, or was reset, has its
+/// default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// The two users.
+    /// The pair of users.
     pub edge: Edge,
-    /// The version of this state: the previous one plus 1.
+    /// This state's version: the previous version plus 1.
     pub version: Version,
-    /// When the other user was blocked; `None`: not blocked. A block prevents messages, recommendations and new
-    /// follows.
+    /// When the other user was blocked; `None`: not blocked. A block prevents messages, recommendations and
+    /// new follows.
     pub blocked: Option<Timestamp>,
-    /// The permissions of the other user; `None`: the default. Kept during and after a block.
+    /// The other user's permissions; `None`: the default. Kept during and after a block.
     pub permissions: Option<Permissions>,
-    /// When notifications of the other user's actions were turned off; `None`: they are on.
+    /// When notifications about the other user's actions were turned off; `None`: they are on.
     pub do_not_disturb: Option<Timestamp>,
     /// The private name for the other user; empty: none.
     pub remark: Text,
@@ -109,7 +110,7 @@ impl Block {
         }
     }
 
-    /// Checks a remark: one line of at most 64 characters, see [`single_line`].
+    /// Checks a remark: one line with at most 64 characters, see [`single_line`].
     ///
     /// # Errors
     /// When it is longer, or contains a character that is not allowed.
@@ -136,7 +137,7 @@ impl Block {
         }
     }
 
-    /// The position of the record in a list; `None`: not in it.
+    /// The record's position in a list; `None`: not in it.
     #[must_use]
     pub fn position_in(&self, list: BlockList) -> Option<ListPosition> {
         let at = match list {
@@ -146,7 +147,7 @@ impl Block {
         at.map(|at| ListPosition { at, user: self.edge.to })
     }
 
-    /// Approximate size of the record in memory, in bytes.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.remark)
@@ -158,11 +159,11 @@ impl Block {
 pub struct BlockPatch {
     /// Whether the other user is blocked.
     pub blocked: Option<bool>,
-    /// The permissions of the other user; `Some(None)`: the default.
+    /// The other user's permissions; `Some(None)`: the default.
     pub permissions: Option<Option<Permissions>>,
     /// Whether the user is not notified.
     pub do_not_disturb: Option<bool>,
-    /// From [`Block::remark`].
+    /// The remark, as [`Block::remark`] checks it.
     pub remark: Option<Text>,
 }
 
@@ -174,41 +175,43 @@ impl BlockPatch {
     }
 }
 
-/// A list of a user's settings for others.
+/// Lists a user's settings for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlockList {
-    /// Blocked users.
+    /// Lists blocked users.
     Blocked,
     /// Users with do-not-disturb.
     DoNotDisturb,
 }
 
-/// The result of a change of a [`Block`].
+/// The result after a [`Block`] changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockChange {
     /// The record as the change left it.
     pub block: Block,
-    /// The last version of the follow that the block ended, of `edge.to` following `edge.from`; `None`: there was none.
+    /// The last version of the follow that the block ended (`edge.to` follows `edge.from`); `None`: there was
+    /// none.
     pub cut: Option<Version>,
 }
 
-/// Storage of [`Block`] records and of their lists, which change in the same step.
+/// Storage for [`Block`] records and their lists, which change in the same step.
 #[async_trait]
 pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records; each once, in any order. Records that never existed may be
-    /// left out. Sees every change that was acknowledged before it began.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records; each once, in any order. Records that never
+    /// existed may be left out. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError>;
 
-    /// Changes only the fields that `patch` names, in one atomic step; creates the record if there is none. A user who
-    /// is blocked by it no longer follows when the call returns. If the node dies in between, another node ends the
-    /// follow.
+    /// Changes only the fields that `patch` names, in one atomic step; creates the record if there is none. A
+    /// user who is blocked by it no longer follows when the call returns. If the node dies in between,
+    /// another node ends the follow.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if `write.expected` is not the version ([`Version::NONE`]: no record),
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see
+    /// [`StoreError::outcome`].
     async fn set_block(
         &self,
         edge: Edge,
@@ -216,7 +219,8 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError>;
 
-    /// Reads the records of a list of `user`, the newest first, after a position, at most `limit`: fewer only at its end.
+    /// Reads the records in a list of `user`, the newest first, after a position, at most `limit`: fewer only
+    /// at its end.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -1,7 +1,8 @@
 //! The characters that names and prose may contain.
 //!
-//! Names follow the identifier and nickname classes of PRECIS (RFC 8264, RFC 8266): no invisible characters, except
-//! joiners where a script or an emoji needs them. Prose refuses only characters that can mislead or harm its reader.
+//! Names follow the identifier and nickname classes of PRECIS (RFC 8264, RFC 8266): no invisible characters,
+//! except joiners where a script or an emoji needs them. Prose refuses only characters that can mislead or
+//! harm its reader.
 
 use icu_properties::{
     CodePointMapData, CodePointSetData,
@@ -16,13 +17,13 @@ const ZERO_WIDTH_NON_JOINER: char = '\u{200C}';
 const ZERO_WIDTH_JOINER: char = '\u{200D}';
 /// After it an emoji is drawn in color.
 const EMOJI_PRESENTATION: char = '\u{FE0F}';
-/// Carries the tags that make it the flag of a region.
+/// Carries the tags that make it a region's flag.
 const BLACK_FLAG: char = '\u{1F3F4}';
 const CANCEL_TAG: char = '\u{E007F}';
-/// Canonical combining class of the signs that join consonants of Indic scripts.
+/// The canonical combining class for signs that join consonants in Indic scripts.
 const VIRAMA: u8 = 9;
 
-/// Checks the characters of a name, a label or another text of one line.
+/// Checks the characters in a name, a label or another text with one line.
 ///
 /// # Errors
 /// Names the first character that is not allowed, and its position, counted from 1.
@@ -38,7 +39,7 @@ pub(crate) fn check_single_line(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Checks the characters of a text of several lines.
+/// Checks the characters in a text with several lines.
 ///
 /// # Errors
 /// Names the first character that is not allowed, and its position, counted from 1.
@@ -56,7 +57,7 @@ pub(crate) fn check_prose(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether it is invisible and dropped by comparisons: joiners, variation selectors, marks of direction.
+/// Whether it is invisible and dropped by comparisons: joiners, variation selectors, direction marks.
 pub(crate) fn is_ignorable(c: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
@@ -77,7 +78,7 @@ fn kind_refused_in_names(c: char) -> Option<&'static str> {
         GeneralCategory::PrivateUse => Some("private use character"),
         GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Some("line break"),
         _ if is_bidi_control(c) => Some("bidirectional control"),
-        // The blank pattern of Braille, and the annotation marks, are invisible although they are not ignorable.
+        // The blank Braille pattern, and the annotation marks, are invisible although they are not ignorable.
         _ if is_ignorable(c) || matches!(c, '\u{2800}' | '\u{FFF9}'..='\u{FFFB}') => {
             Some("invisible character")
         }
@@ -89,7 +90,8 @@ fn kind_refused_in_names(c: char) -> Option<&'static str> {
 fn kind_refused_in_prose(c: char) -> Option<&'static str> {
     let noncharacter = u32::from(c) & 0xFFFE == 0xFFFE || matches!(c, '\u{FDD0}'..='\u{FDEF}');
     match c {
-        // Unlike embeddings and isolates, which phones paste around numbers, these show letters in a false order.
+        // Unlike embeddings and isolates, which phones paste around numbers, these show letters in a false
+        // order.
         '\u{202D}' | '\u{202E}' => Some("bidirectional override"),
         _ if noncharacter => Some("noncharacter"),
         _ if c.general_category() == GeneralCategory::Control => Some("control character"),
@@ -137,7 +139,7 @@ fn joins_emoji(before: &[char], after: &[char]) -> bool {
     first && after.first().is_some_and(is_picture)
 }
 
-/// Whether the tags around this one are the name of a region after the flag that they change, such as that of Wales.
+/// Whether the tags around this character name a region after the flag that they change, such as Wales.
 fn names_region(before: &[char], chars: &[char]) -> bool {
     let begin = before.iter().rposition(|c| !is_tag(*c));
     let Some(flag) = begin.filter(|at| chars[*at] == BLACK_FLAG) else { return false };
@@ -146,7 +148,7 @@ fn names_region(before: &[char], chars: &[char]) -> bool {
     (4..=7).contains(&tags) && chars[end] == CANCEL_TAG && !chars[flag + 1..end].contains(&CANCEL_TAG)
 }
 
-/// A letter or digit of the name of a region, or the end of that name.
+/// A letter or digit in a region's name, or the end of that name.
 const fn is_tag(c: char) -> bool {
     matches!(c, '\u{E0030}'..='\u{E0039}' | '\u{E0061}'..='\u{E007A}' | CANCEL_TAG)
 }

@@ -1,7 +1,7 @@
-//! The clock of a process: that of its machine, corrected by the clock of the store.
+//! The clock of a process: its machine's clock, corrected by the store's clock.
 //!
-//! All times that are stored come from [`Timestamp::now`], so nodes whose machines disagree write the same time. The
-//! correction belongs to the process, as the clock of the machine does. Expiry in memory and trust use monotonic time
+//! All stored times come from [`Timestamp::now`], so nodes whose machines disagree write the same time. The
+//! correction belongs to the process, like the machine's clock. Expiry in memory and trust use monotonic time
 //! and are not affected.
 
 use std::{
@@ -11,18 +11,19 @@ use std::{
 
 use crate::{Timestamp, millis};
 
-/// How far the clocks of a machine and the store may be apart before a node does not remove anything by its age.
+/// How far the clocks of a machine and the store may be apart before a node does not remove anything by its
+/// age.
 pub const CLOCKS_APART_MAX: Duration = Duration::from_secs(30);
 
-/// A question that took longer than this says too little about the clock of the store.
+/// A question that took longer than this says too little about the store's clock.
 const ASKED_MAX: Duration = Duration::from_millis(500);
-/// Differences below this are noise of scheduling: the correction does not follow them.
+/// Differences below this are scheduling noise: the correction does not follow them.
 const UNCERTAIN_LEAST_MS: i64 = 20;
 
-/// How far the clock of the machine is ahead of the store's, in milliseconds. Negative: behind.
+/// How far the machine's clock is ahead of the store's, in milliseconds. Negative: behind.
 static AHEAD_MS: AtomicI64 = AtomicI64::new(0);
 
-/// The difference between the clock of this machine and that of the store, as one question found it.
+/// The difference between this machine's clock and the store's clock, as one question found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDifference {
     ahead_ms: i64,
@@ -30,8 +31,8 @@ pub struct ClockDifference {
 }
 
 impl ClockDifference {
-    /// The difference by a question that was sent at `asked` (by the clock of the machine), took `took`, and was
-    /// answered with the store's time. `None`: it took too long.
+    /// Computes the difference from a question that was sent at `asked` (by the machine's clock), took
+    /// `took`, and was answered with the store's time. `None`: it took too long.
     #[must_use]
     pub fn measured(asked: Timestamp, took: Duration, store: Timestamp) -> Option<Self> {
         let half = millis(took) / 2;
@@ -39,7 +40,7 @@ impl ClockDifference {
         (took <= ASKED_MAX).then_some(Self { ahead_ms, uncertain_ms: half.max(UNCERTAIN_LEAST_MS) })
     }
 
-    /// How far the clock of the machine is ahead, in milliseconds. Negative: behind.
+    /// How far the machine's clock is ahead, in milliseconds. Negative: behind.
     #[must_use]
     pub const fn ahead_ms(self) -> i64 {
         self.ahead_ms
@@ -56,26 +57,27 @@ impl ClockDifference {
         AHEAD_MS.store(self.correction(AHEAD_MS.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// The correction after `before`, which is kept while it differs by no more than the uncertainty of the question.
+    /// The correction after `before`, which is kept while it differs by no more than the question's
+    /// uncertainty.
     const fn correction(self, before: i64) -> i64 {
         let apart = self.ahead_ms.saturating_sub(before);
         if apart.saturating_abs() <= self.uncertain_ms { before } else { self.ahead_ms }
     }
 }
 
-/// Whether the clock of this machine is near that of the store, by the last question; also before the first one.
+/// Whether this machine's clock is near the store's, by the last question; also before the first question.
 #[must_use]
 pub fn clocks_agree() -> bool {
     AHEAD_MS.load(Ordering::Relaxed).saturating_abs() <= millis(CLOCKS_APART_MAX)
 }
 
-/// How far the clock of the machine is made wrong.
+/// How far the machine's clock is made wrong.
 #[cfg(not(feature = "mutants"))]
 pub(crate) const fn made_wrong() -> i64 {
     0
 }
 
-/// How far the clock of the machine is made wrong: 60 days ahead, if `KITH_MUTANT` names `clock_right`.
+/// How far the machine's clock is made wrong: 60 days ahead, if `KITH_MUTANT` names `clock_right`.
 #[cfg(feature = "mutants")]
 #[expect(clippy::disallowed_methods, reason = "only in test builds whose clock is wrong")]
 pub(crate) fn made_wrong() -> i64 {
@@ -86,7 +88,7 @@ pub(crate) fn made_wrong() -> i64 {
     })
 }
 
-/// A time of the machine, corrected.
+/// Corrects a time from the machine.
 pub(crate) fn corrected(machine: i64) -> i64 {
     machine.saturating_sub(AHEAD_MS.load(Ordering::Relaxed))
 }

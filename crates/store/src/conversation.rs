@@ -1,4 +1,4 @@
-//! Settings of a conversation for all its users, and their store.
+//! Settings that a conversation has for all its users, and their store.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConversationId, Seq, StoreError, Version};
 
-/// The settings of a conversation for all its users.
+/// A conversation's settings for all its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// The conversation.
@@ -35,27 +35,27 @@ impl Conversation {
     }
 }
 
-/// Storage of [`Conversation`] records. A conversation has one only if something is set.
+/// Storage for [`Conversation`] records. A conversation has a record only if something is set.
 #[async_trait]
 pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads the records of up to [`BATCH_MAX`](crate::BATCH_MAX) conversations; each once, in any order. Those that do not exist
-    /// are left out; see [`Conversation::absent`]. Sees every write that was acknowledged before it began, except for some
-    /// seconds after a failover.
+    /// Reads the records for up to [`BATCH_MAX`](crate::BATCH_MAX) conversations; each once, in any order.
+    /// Conversations without a record are left out; see [`Conversation::absent`]. Sees every write that was
+    /// acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
-    /// As [`ConversationStore::conversations`], also right after a failover: a deposed primary cannot answer. Costs more: a round
-    /// trip to the majority.
+    /// Like [`ConversationStore::conversations`], but right even after a failover: a deposed primary cannot
+    /// answer. Costs more: a round trip to the majority.
     ///
     /// # Errors
-    /// As there, and if no majority of the servers answers.
+    /// Fails like [`ConversationStore::conversations`], and if no majority of the servers answers.
     async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Raises `min_seq`, and sets `trim` if asked to, and returns the resulting record; the absent one if there is none
-    /// and nothing changes. Never lowers `min_seq` and never unsets `trim`, so that repeating it changes nothing. The
-    /// version rises only if something changes.
+    /// Raises `min_seq`, and sets `trim` if asked to, and returns the resulting record; the absent one if
+    /// there is none and nothing changes. Never lowers `min_seq` and never unsets `trim`, so that repeating
+    /// it changes nothing. The version rises only if something changes.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -66,7 +66,8 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
         trim: bool,
     ) -> Result<Conversation, StoreError>;
 
-    /// Reads the records with `trim`, by rising text of the id after `after`, at most `limit`: fewer only at the end.
+    /// Reads the records with `trim`, by the id's rising text after `after`, at most `limit`: fewer only at
+    /// the end.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -76,8 +77,8 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Unsets `trim` of a record that has this version, and returns the resulting record; raises the version. `None`:
-    /// it has another version, or `trim` is not set, and nothing is changed.
+    /// Unsets `trim` in a record that has this version, and returns the resulting record; raises the version.
+    /// `None`: it has another version, or `trim` is not set, and nothing is changed.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

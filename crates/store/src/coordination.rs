@@ -6,14 +6,15 @@ use async_trait::async_trait;
 
 use crate::StoreError;
 
-/// Coordination of nodes through the store: exclusive tasks, and their progress.
+/// How nodes coordinate through the store: exclusive tasks, and their progress.
 ///
-/// Names are short texts that the program chooses. A holder is identified by the name that it passes; two with the same
-/// name hold one lease together.
+/// Names are short texts that the program chooses. A holder is identified by the name that it passes; two
+/// with the same name hold one lease together.
 #[async_trait]
 pub trait Coordination: Send + Sync + fmt::Debug + 'static {
-    /// Takes or renews the lease of this name for this time, if it is free, has expired or belongs to the holder
-    /// already; `false`: another holder has it. One atomic step: of concurrent calls for a free lease, one succeeds.
+    /// Takes or renews the lease with this name for this time, if it is free, has expired or belongs to the
+    /// holder already; `false`: another holder has it. One atomic step: only one of several concurrent calls
+    /// for a free lease succeeds.
     ///
     /// The time runs by the store's clock, from a moment between the call and its answer: a holder must count from
     /// before the call. A store may answer `true` without a question while two thirds of the time are left, and `false` for a
@@ -36,14 +37,14 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer; the lease expires by itself.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
-    /// The mark of this name, set by the last holder of the lease; `None`: never set.
+    /// Returns the mark with this name, set by the lease's last holder; `None`: never set.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Sets the mark if the holder has the lease of the name, in one atomic step; `false`: it has not, and nothing is
-    /// changed.
+    /// Sets the mark if the holder has the lease with this name, in one atomic step; `false`: it has not, and
+    /// nothing is changed.
     ///
     /// # Errors
     /// If the store cannot answer; the mark may have been set.

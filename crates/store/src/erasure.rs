@@ -1,4 +1,4 @@
-//! Erasures of the messages of users, and their store.
+//! Erasures of users' messages, and their store.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConversationId, Seq, StoreError, Timestamp, UserId, Version};
 
-/// The erasure of all messages of a user: a job of many steps, with its progress.
+/// Erases all a user's messages: a job with many steps, with its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erasure {
-    /// The user.
+    /// The user whose messages are erased.
     pub user: UserId,
-    /// Raised by each write of the record.
+    /// Every write of the record raises it.
     pub version: Version,
-    /// The number of the erasure among those of the user, from 1.
+    /// The erasure's number among the user's erasures, from 1.
     pub run: i64,
-    /// When it was requested. The content of the messages is removed as of this time.
+    /// When it was requested. The messages' content is removed as of this time.
     pub begun: Timestamp,
     /// Whether it has ended.
     pub ended: bool,
     /// Where it continues.
     #[serde(rename = "place")]
     pub cursor: ErasureCursor,
-    /// Number of conversations to process; 0 before they were counted.
+    /// How many conversations must be processed; 0 before they were counted.
     pub conversations: u64,
-    /// Number of processed conversations.
+    /// How many conversations are processed.
     pub conversations_done: u64,
-    /// Number of messages whose content was removed. A few may be missing after a crash.
+    /// How many messages lost their content. A few may be missing after a crash.
     pub messages: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct ErasureCursor {
 }
 
 impl Erasure {
-    /// The first step of an erasure, after this one of the same user.
+    /// The first step of an erasure, after this erasure for the same user.
     #[must_use]
     pub fn first(user: UserId, before: Option<&Self>, now: Timestamp) -> Self {
         Self {
@@ -60,17 +60,18 @@ impl Erasure {
     }
 }
 
-/// Storage of [`Erasure`] records: of each user the last one.
+/// Storage for [`Erasure`] records: each user's last erasure.
 #[async_trait]
 pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
-    /// Begins an erasure and returns it. If the user has one already, returns it unchanged, unless it has ended and
-    /// `again` is set. Of concurrent calls one begins it.
+    /// Begins an erasure and returns it. If the user has an erasure already, returns it unchanged, unless it
+    /// has ended and `again` is set. Among concurrent calls only one begins it.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
     async fn begin_erasure(&self, user: UserId, again: bool, now: Timestamp) -> Result<Erasure, StoreError>;
 
-    /// Reads the erasures that have not ended, by rising user id above `after`, at most `limit`: fewer only at the end.
+    /// Reads the erasures that have not ended, by rising user id above `after`, at most `limit`: fewer only
+    /// at the end.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -80,8 +81,8 @@ pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Erasure>, StoreError>;
 
-    /// Writes the progress of an erasure if the stored one has this version, and returns the resulting record. `None`:
-    /// it has another version, because another node continues it; nothing is written.
+    /// Writes an erasure's progress if the stored record has this version, and returns the resulting record.
+    /// `None`: it has another version, because another node continues it; nothing is written.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

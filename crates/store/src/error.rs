@@ -1,4 +1,4 @@
-//! Errors of stores, and the outcome of a failed write.
+//! Store errors, and the outcome of a failed write.
 
 use std::{error::Error, sync::Arc};
 
@@ -13,16 +13,16 @@ pub enum Outcome {
     Unknown,
 }
 
-/// The driver's error. For the log of the code that handles the error; never part of its text.
+/// The driver's error. For the log in the code that handles the error; never part of its text.
 type Source = Arc<dyn Error + Send + Sync>;
 
-/// An error of a store.
+/// An error that a store returns.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The record does not exist, or was deleted.
     #[error("the record does not exist")]
     NotFound,
-    /// The version of the record is not the expected one.
+    /// The record's version is not the expected version.
     #[error("the version is {current}")]
     Conflict {
         /// The present version.
@@ -31,17 +31,17 @@ pub enum StoreError {
     /// A record with this id exists already.
     #[error("the id is taken")]
     IdTaken,
-    /// The id was that of a deleted user whose clean-up has not ended; see
+    /// The id belonged to a deleted user whose clean-up has not ended; see
     /// [`UserStore::release_id`](crate::UserStore::release_id).
     #[error("the id was that of a deleted user, and is not free yet")]
     IdHeld,
-    /// The name belongs to another record, or to a deleted one whose name is still reserved.
+    /// The name belongs to another record, or to a deleted record whose name is still reserved.
     #[error("the name is taken")]
     NameTaken,
     /// The other user does not allow it. Does not reveal the reason.
     #[error("the other user does not allow it")]
     Blocked,
-    /// A change of members was refused.
+    /// A change to members was refused.
     #[error(transparent)]
     Member(#[from] MemberRefusal),
     /// An application cannot be made, or can no longer be decided.
@@ -50,13 +50,13 @@ pub enum StoreError {
     /// A mark would leave more unread ranges in a dialog than it may have.
     #[error(transparent)]
     TooManyRanges(#[from] TooManyRanges),
-    /// A change of audiences or notices is not allowed.
+    /// A change to audiences or notices is not allowed.
     #[error(transparent)]
     Notice(#[from] NoticeRefusal),
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
-    /// The change would make the parameters of the record too large.
+    /// The change would make the record's parameters too large.
     #[error("the parameters of the record would be larger than they may be")]
     ParamsTooLarge,
     /// The store cannot be reached, or did not answer in time; see [`StoreError::outcome`].
@@ -64,13 +64,13 @@ pub enum StoreError {
     Unavailable {
         /// Whether the write may have been applied.
         outcome: Outcome,
-        /// The error of the driver.
+        /// The driver's error.
         source: Source,
     },
     /// The store has no room left.
     #[error("the store is full")]
     Full {
-        /// The error of the driver.
+        /// The driver's error.
         source: Source,
     },
     /// The operator has not configured the store that this needs. A retry does not help.
@@ -87,11 +87,11 @@ pub enum StoreError {
         "a newer version wrote what is stored: it is at migration {found:04} ({name}), and this one knows up to {known:04}"
     )]
     NewerSchema {
-        /// The newest migration of the data.
+        /// The data's newest migration.
         found: u32,
-        /// Its name.
+        /// The migration's name.
         name: String,
-        /// The newest migration of this program.
+        /// This program's newest migration.
         known: u32,
     },
     /// The stored data cannot be read: it is damaged.
@@ -105,7 +105,7 @@ pub enum StoreError {
     Internal {
         /// Whether the write may have been applied.
         outcome: Outcome,
-        /// The error of the driver.
+        /// The driver's error.
         source: Source,
     },
 }

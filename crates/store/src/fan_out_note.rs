@@ -6,31 +6,32 @@ use async_trait::async_trait;
 
 use crate::{ConversationId, NodeName, StoreError};
 
-/// Records that messages of a conversation may not be in the inboxes of all recipients yet. If its node dies, another one
-/// finds the note and delivers them.
+/// Records that a conversation's messages may not be in all recipients' inboxes yet. If its node dies,
+/// another node finds the note and delivers them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FanOutNote {
     /// The conversation.
     pub conversation: ConversationId,
     /// The node that appended the messages.
     pub node: NodeName,
-    /// Identifies the append among those of the node.
+    /// Identifies the append among the node's appends.
     pub step: u64,
 }
 
 /// A note and its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueNote {
-    /// The note.
+    /// The note itself.
     pub note: FanOutNote,
-    /// The age, by the clock of the server that stores it.
+    /// Its age, by the clock of the server that stores it.
     pub age: Duration,
 }
 
-/// Storage of notes that Redis did not take: a node that is cut from Redis may die before it can reach Redis again.
+/// Storage for notes that Redis did not take: a node that is cut from Redis may die before it can reach Redis
+/// again.
 #[async_trait]
 pub trait FanOutNoteStore: Send + Sync + fmt::Debug + 'static {
-    /// Stores a note. May be repeated: the time of the first call counts. Costs one write.
+    /// Stores a note. May be repeated: the first call's time counts. Costs one write.
     ///
     /// # Errors
     /// If the store cannot answer. The note may be stored.
@@ -42,7 +43,8 @@ pub trait FanOutNoteStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer. Some may be removed.
     async fn remove_fan_out_notes(&self, notes: &[FanOutNote]) -> Result<(), StoreError>;
 
-    /// Returns the notes that are at least as old as `age`, the oldest first, at most `limit`. Costs one read of an index.
+    /// Returns the notes that are at least as old as `age`, the oldest first, at most `limit`. Costs one
+    /// index read.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Applied, Invalid, StoreError, Stored, Timestamp, UserId, Version, Write};
 
-/// Most follows in one call of an import.
+/// The most follows in one import call.
 pub const IMPORT_FOLLOWS_MAX: usize = 1000;
 
-/// From one user to another one. Written as `7,8`.
+/// A pair: from one user to another. Written as `7,8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge {
-    /// The user who follows the other one, or has settings for it.
+    /// The user who follows the other user, or has settings for it.
     pub from: UserId,
     /// The user who is followed, or whom the settings are for.
     pub to: UserId,
@@ -54,22 +54,23 @@ impl FromStr for Edge {
     }
 }
 
-/// One user follows another one.
+/// A user follows another user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follow {
-    /// The two users.
+    /// The pair of users.
     pub edge: Edge,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// When the follow began.
     pub since: Timestamp,
-    /// The time that decides its place in both lists: not later than its write. A follow that is ended and soon made
-    /// again keeps its place, see [`FollowStore::follow`].
+    /// The time that decides its place in both lists: not later than its write. A follow that is ended and
+    /// soon made again keeps its place, see [`FollowStore::follow`].
     pub placed: Timestamp,
 }
 
 impl Follow {
-    /// The position in a list: that of the users whom `edge.from` follows, or that of the fans of `edge.to`.
+    /// The position in a list: in the list of users whom `edge.from` follows, or the list of `edge.to`'s
+    /// fans.
     #[must_use]
     pub const fn position_in(&self, list: FollowList) -> ListPosition {
         let user = match list {
@@ -86,27 +87,27 @@ impl Follow {
     }
 }
 
-/// The position of an entry in a list that begins with the newest: by falling time, for equal times by falling id.
+/// An entry's position in a list that begins with the newest: by falling time, for equal times by falling id.
 /// Valid for one list only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListPosition {
     /// The time that decides the place.
     pub at: Timestamp,
-    /// The user that it names, besides the owner of the list.
+    /// The user that it names, besides the list's owner.
     pub user: UserId,
 }
 
-/// A list of follows that a user has.
+/// A list with a user's follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FollowList {
     /// Followed users.
     Following,
-    /// Fans.
+    /// The user's fans.
     Fans,
 }
 
 impl FollowList {
-    /// The edge of the entry `other` in this list of `owner`.
+    /// The edge that the entry `other` stands for in this list of `owner`.
     #[must_use]
     pub const fn edge(self, owner: UserId, other: UserId) -> Edge {
         match self {
@@ -121,40 +122,42 @@ impl FollowList {
 pub struct FollowCounts {
     /// Followed users.
     pub following: u64,
-    /// Fans.
+    /// How many fans it has.
     pub fans: u64,
 }
 
 /// A follow to be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedFollow {
-    /// The two users.
+    /// The pair of users.
     pub edge: Edge,
-    /// When it began.
+    /// When the follow began.
     pub since: Timestamp,
 }
 
-/// Storage of [`Follow`] records and of the two lists of each. A follow and its entries in both lists change together:
-/// soon after the last change both lists and the record agree, also after concurrent changes and deaths of nodes.
+/// Storage for [`Follow`] records and the two lists that show each. A follow and its entries in both lists
+/// change together: soon after the last change both lists and the record agree, also after concurrent changes
+/// and node deaths.
 ///
-/// Versions of an edge rise with each change of it and outlive its end, as those of [`UserStore`](crate::UserStore);
-/// they need not be consecutive. Of concurrent changes, the highest version wins.
+/// An edge's versions rise with each change to it and outlive its end, like those in
+/// [`UserStore`](crate::UserStore); they need not be consecutive. Among concurrent changes, the highest
+/// version wins.
 #[async_trait]
 pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Edges that never existed may be left
-    /// out.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Edges that never existed
+    /// may be left out.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError>;
 
-    /// Makes `edge.from` follow `edge.to`. If it does already, nothing changes and its record is returned. It becomes
-    /// the first of both lists; but if it ended less than `kept` ago, it gets its former position. Ignores
-    /// `write.expected`.
+    /// Makes `edge.from` follow `edge.to`. If it does already, nothing changes and its record is returned. It
+    /// becomes the first entry in both lists; but if it ended less than `kept` ago, it gets its former
+    /// position. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::Blocked`] if `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; then this write
-    /// does not create the follow. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::Blocked`] if `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; then
+    /// this write does not create the follow. For other errors see [`StoreError::outcome`].
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError>;
 
     /// Ends the follow and returns its last version. Ignores `write.expected`.
@@ -164,8 +167,8 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// [`StoreError::outcome`].
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError>;
 
-    /// Reads the active follows of a list of `user`, the newest first, after a position, at most `limit`: fewer only at
-    /// its end. Costs the same at any depth.
+    /// Reads the active follows in a list of `user`, the newest first, after a position, at most `limit`:
+    /// fewer only at its end. Costs the same at any depth.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -177,7 +180,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
-    /// Reads only the positions of the same follows, in the same order: less data, for comparisons of lists.
+    /// Reads only the positions of the same follows, in the same order: less data, for list comparisons.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -192,18 +195,20 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         Ok(follows.iter().map(|follow| follow.position_in(list)).collect())
     }
 
-    /// The lengths of the lists of up to [`BATCH_MAX`](crate::BATCH_MAX) users, in their order. Exact if the lists have
-    /// not changed for some seconds.
+    /// The list lengths for up to [`BATCH_MAX`](crate::BATCH_MAX) users, in their order. Exact if the lists
+    /// have not changed for some seconds.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more users.
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError>;
 
-    /// Imports up to [`IMPORT_FOLLOWS_MAX`] follows, with their position at `now`. An edge that exists, or has existed,
-    /// is not changed; blocks are not checked. May be repeated: the same call completes what failed in the middle.
+    /// Imports up to [`IMPORT_FOLLOWS_MAX`] follows, with their position at `now`. An edge that exists, or
+    /// has existed, is not changed; blocks are not checked. May be repeated: the same call completes what
+    /// failed in the middle.
     ///
     /// # Errors
-    /// If the store cannot answer, some of the follows may exist. [`StoreError::Overloaded`] for more follows.
+    /// Fails if the store cannot answer; some follows may exist then. [`StoreError::Overloaded`] for more
+    /// follows.
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError>;
 }
 

@@ -14,21 +14,21 @@ use crate::{
 const NAME_CHARS_MAX: usize = 64;
 const TAG_CHARS_MAX: usize = 32;
 const TAGS_MAX: usize = 16;
-/// Longest indexed prefix of a tag or name; a longer one is looked up by this prefix.
+/// The longest indexed prefix for a tag or name; a longer text is looked up by this prefix.
 const PREFIX_CHARS_MAX: usize = 16;
 
 /// A group as stored: no invite code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// The id of the group.
+    /// The group's id.
     pub id: GroupId,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// Shown name; need not be unique.
     pub name: Text,
-    /// As given, without repetitions.
+    /// The tags as given, without repetitions.
     pub tags: Vec<Text>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: GroupType,
     /// Whether searches find it.
     pub visibility: Visibility,
@@ -36,7 +36,7 @@ pub struct Group {
     pub join_policy: JoinPolicy,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
-    /// Which users may see who has read a message; `None`: as the node is configured.
+    /// Says which users may see who has read a message; `None`: as the node is configured.
     #[serde(default)]
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
@@ -50,7 +50,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Approximate size of the record in memory, in bytes, for the cache.
+    /// The record's approximate size in memory, in bytes, for the cache.
     #[must_use]
     pub fn weight(&self) -> usize {
         let tags = self.tags.iter().map(|tag| size_of::<Text>() + heap_bytes(tag)).sum::<usize>();
@@ -58,19 +58,19 @@ impl Group {
     }
 }
 
-/// Which members may send. The numbers are stored.
+/// Says which members may send. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupType {
-    /// Every member.
+    /// Every member may send.
     Chat = 1,
     /// Owner and admins.
     Channel = 2,
 }
 
 impl GroupType {
-    /// The type with this number, if there is one.
+    /// Returns the type with this number, if any.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -81,19 +81,19 @@ impl GroupType {
     }
 }
 
-/// The visibility of a group. The numbers are stored.
+/// Says which users may see a group. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
-    /// Everybody.
+    /// Everybody may see it.
     Public = 1,
     /// Users who know its id.
     Private = 2,
 }
 
 impl Visibility {
-    /// The visibility with this number, if there is one.
+    /// Returns the visibility with this number, if any.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -113,14 +113,14 @@ pub enum JoinPolicy {
     Open = 1,
     /// Users whom the owner or an admin accepts.
     Approval = 2,
-    /// Every user who has the invite code.
+    /// Every user who has the invite code may join.
     Code = 3,
     /// Users whom a member invites.
     Invite = 4,
 }
 
 impl JoinPolicy {
-    /// The policy with this number, if there is one.
+    /// Returns the policy with this number, if any.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -133,22 +133,22 @@ impl JoinPolicy {
     }
 }
 
-/// Which users may see who has read a message. The numbers are stored; 0 means none of them.
+/// Which users may see who has read a message. The numbers are stored; 0 means unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptVisibility {
-    /// No user.
+    /// No user may see it.
     Off = 1,
-    /// The sender of the message.
+    /// The message's sender.
     #[default]
     Sender = 2,
-    /// The members who are readers of the message, and its sender.
+    /// The members who are the message's readers, and its sender.
     Members = 3,
 }
 
 impl ReceiptVisibility {
-    /// The value of this number, where 0 is `None`. `None`: no value.
+    /// The value for this number, where 0 is `None`. `None`: no value.
     #[must_use]
     pub const fn of(number: i64) -> Option<Option<Self>> {
         match number {
@@ -170,12 +170,12 @@ impl ReceiptVisibility {
     }
 }
 
-/// Name and tags of a group, checked.
+/// A group's name and tags, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupWords;
 
 impl GroupWords {
-    /// Checks a name: one line of 1 to 64 characters, see [`single_line`].
+    /// Checks a name: one line with 1 to 64 characters, see [`single_line`].
     ///
     /// # Errors
     /// When it is empty or longer, or contains a character that is not allowed.
@@ -187,8 +187,8 @@ impl GroupWords {
         Ok(name)
     }
 
-    /// Checks a keyword of a search for groups: 1 to 64 characters. Invisible characters, which programs paste along,
-    /// are dropped for the comparison.
+    /// Checks a keyword in a search for groups: 1 to 64 characters. Invisible characters, which programs
+    /// paste along, are dropped for the comparison.
     ///
     /// # Errors
     /// When it is longer, or has no visible character.
@@ -203,7 +203,7 @@ impl GroupWords {
     /// Checks tags and drops those that repeat another in normalised form, keeping the first.
     ///
     /// # Errors
-    /// When there are more than 16, or one is empty, longer than 32 characters, or not of one line.
+    /// Fails if there are more than 16, or a tag is empty, longer than 32 characters, or has several lines.
     pub fn tags(tags: &[String]) -> Result<Vec<Text>, Invalid> {
         let mut seen = BTreeSet::new();
         let mut kept = Vec::new();
@@ -229,8 +229,8 @@ impl GroupWords {
         format!("={}", fold(keyword))
     }
 
-    /// The key under which a search for the beginning of a tag or name finds it, and the folded keyword itself: if it
-    /// is longer than the indexed prefix, the caller compares the rest.
+    /// The key under which a search for the beginning of a tag or name finds it, and the folded keyword
+    /// itself: if it is longer than the indexed prefix, the caller compares the rest.
     #[must_use]
     pub fn prefix_key(keyword: &str) -> (String, String) {
         let folded = fold(keyword);
@@ -239,9 +239,9 @@ impl GroupWords {
     }
 }
 
-/// The keys under which searches find a group: none for a private one. Every tag and the name, whole and
-/// by each of their beginnings of up to 16 characters, normalised. A lookup by any key is an equality, so
-/// that a page of results by ascending id costs the same at any depth.
+/// The keys under which searches find a group: none for a private group. Every tag and the name, whole and by
+/// each beginning with up to 16 characters, normalised. A lookup by any key is an equality, so that a result
+/// page by ascending id costs the same at any depth.
 #[must_use]
 pub fn group_search_keys(name: &str, tags: &[impl AsRef<str>], visibility: Visibility) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
@@ -265,11 +265,11 @@ pub fn group_search_keys(name: &str, tags: &[impl AsRef<str>], visibility: Visib
 pub struct NewGroup {
     /// Chosen by the caller or allocated.
     pub id: GroupId,
-    /// From [`GroupWords::name`].
+    /// The name, as [`GroupWords::name`] checks it.
     pub name: Text,
-    /// From [`GroupWords::tags`].
+    /// The tags, as [`GroupWords::tags`] checks them.
     pub tags: Vec<Text>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: GroupType,
     /// Whether searches find it.
     pub visibility: Visibility,
@@ -277,24 +277,24 @@ pub struct NewGroup {
     pub join_policy: JoinPolicy,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
-    /// Which users may see who has read a message; `None`: as the node is configured.
+    /// Says which users may see who has read a message; `None`: as the node is configured.
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
     /// The user who creates it; `None`: a service.
     pub creator: Option<UserId>,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
 /// A partial change: `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupPatch {
-    /// From [`GroupWords::name`].
+    /// The name, as [`GroupWords::name`] checks it.
     pub name: Option<Text>,
-    /// From [`GroupWords::tags`].
+    /// The tags, as [`GroupWords::tags`] checks them.
     pub tags: Option<Vec<Text>>,
-    /// Which members may send.
+    /// Says which members may send.
     pub kind: Option<GroupType>,
     /// Whether searches find it.
     pub visibility: Option<Visibility>,
@@ -302,15 +302,15 @@ pub struct GroupPatch {
     pub join_policy: Option<JoinPolicy>,
     /// Whether new members may read earlier messages.
     pub history_for_new_members: Option<bool>,
-    /// Which users may see who has read a message; `Some(None)`: as the node is configured.
+    /// Says which users may see who has read a message; `Some(None)`: as the node is configured.
     pub receipts: Option<Option<ReceiptVisibility>>,
-    /// A change of parameters.
+    /// The changed parameters.
     pub params: ParamsPatch,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
-/// Storage of [`Group`] records and their secrets. Durability, versions and dropped futures are as for
+/// Storage for [`Group`] records and their secrets. Durability, versions and dropped futures are as for
 /// [`UserStore`](crate::UserStore).
 #[async_trait]
 pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
@@ -320,14 +320,15 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer.
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError>;
 
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) groups in one query, as [`UserStore::users`](crate::UserStore::users).
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) groups in one query, as
+    /// [`UserStore::users`](crate::UserStore::users).
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError>;
 
-    /// Reads existing groups that [`group_search_keys`] lists under `key`, each once, by ascending id above `after`, at
-    /// most `limit`. Search keys change in the same commit as the record.
+    /// Reads existing groups that [`group_search_keys`] lists under `key`, each once, by ascending id above
+    /// `after`, at most `limit`. Search keys change in the same commit as the record.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -347,15 +348,17 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Creates a group. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. For
-    /// other errors see [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is
+    /// unchanged. For other errors see [`StoreError::outcome`].
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError>;
 
-    /// Changes only the fields that `patch` names, in one atomic step. A patch of secrets alone raises the version too.
+    /// Changes only the fields that `patch` names, in one atomic step. A patch with secrets alone raises the
+    /// version too.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`],
-    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see
+    /// [`StoreError::outcome`].
     async fn update_group(
         &self,
         id: GroupId,
@@ -366,7 +369,7 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Dismisses a group. A stub with its version is kept.
     ///
     /// # Errors
-    /// As [`Self::update_group`].
+    /// Fails like [`Self::update_group`].
     async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError>;
 }
 

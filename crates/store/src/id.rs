@@ -1,8 +1,8 @@
-//! Ids of users, groups and events.
+//! Ids for users, groups and events.
 
-/// The beginning of 2025: the origin of ids that contain a time.
+/// When 2025 began: the origin for ids that contain a time.
 pub(crate) const FIRST_MOMENT: i64 = 1_735_689_600_000;
-/// Low bits of such an id, which distinguish ids of one millisecond.
+/// The low bits in such an id, which distinguish ids from one millisecond.
 pub(crate) const LOW_BITS: u32 = 22;
 
 macro_rules! id {
@@ -65,22 +65,22 @@ macro_rules! id {
 }
 
 id! {
-    /// The id of a user. 1 to `i64::MAX`: every backend keeps signed 64-bit numbers.
+    /// Identifies a user. 1 to `i64::MAX`: every backend keeps signed 64-bit numbers.
     UserId
 }
 id! {
-    /// The id of a group. 1 to `i64::MAX`.
+    /// Identifies a group. 1 to `i64::MAX`.
     GroupId
 }
 id! {
-    /// The id of an event in the relation log of a user. Rises with time.
+    /// Identifies an event in a user's relation log. Rises with time.
     RelationEventId
 }
 
 macro_rules! id_of_moment {
     ($name:ident) => {
         impl $name {
-            /// An id with this time; the 22 lowest bits of `low` distinguish ids of one millisecond.
+            /// Makes an id with this time; the 22 lowest bits in `low` distinguish ids from one millisecond.
             #[must_use]
             pub fn at(moment: $crate::Timestamp, low: u32) -> Self {
                 let since = moment
@@ -108,22 +108,22 @@ pub(crate) use {id, id_of_moment};
 /// The kinds of records with allocated ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
-    /// Users.
+    /// Ids that users get.
     User,
-    /// Groups.
+    /// Ids that groups get.
     Group,
-    /// Notices.
+    /// Ids that notices get.
     Notice,
 }
 
 impl IdKind {
-    /// All kinds.
+    /// Lists all kinds.
     pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Notice];
 
     /// The first allocated id. Lower ones are for ids that callers choose.
     pub const FIRST_ALLOCATED: i64 = 10_000_000_000;
 
-    /// Name under which a backend keeps the counter.
+    /// Returns the name under which a backend keeps the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -137,9 +137,9 @@ impl IdKind {
 /// The ids `first..first + count`, allocated to one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdBlock {
-    /// The lowest id.
+    /// The lowest allocated id.
     pub first: i64,
-    /// Number of ids.
+    /// How many ids were allocated.
     pub count: u32,
 }
 

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-/// Why a value is invalid, as a phrase that follows the name of the field: "must be above 0". Never repeats the value.
+/// Why a value is invalid, as a phrase that follows the field's name: "must be above 0". Never repeats the
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(Cow<'static, str>);
 
 impl Invalid {
-    /// A reason.
+    /// Makes a reason from a phrase.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(reason.into())
     }

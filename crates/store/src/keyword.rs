@@ -1,8 +1,8 @@
-//! Keywords of searches for users.
+//! Keywords in searches for users.
 
 use crate::{Email, Invalid, Phone, characters::is_ignorable, fold, text::check_length};
 
-/// Largest number of characters of a keyword: as of an email address.
+/// The most characters in a keyword: as many as in an email address.
 const CHARS_MAX: usize = crate::EMAIL_CHARS_MAX;
 
 /// A whole name, email or phone, in the forms in which these are compared.
@@ -14,8 +14,8 @@ pub struct Keyword {
 }
 
 impl Keyword {
-    /// Parses a keyword of 1 to 254 characters. It has no operators or patterns. White space at the ends and invisible
-    /// characters, which programs paste along, are ignored.
+    /// Parses a keyword with 1 to 254 characters. It has no operators or patterns. White space at the ends
+    /// and invisible characters, which programs paste along, are ignored.
     ///
     /// # Errors
     /// When it is longer, or has no visible character.

@@ -1,11 +1,11 @@
-//! The records that Kith stores, and the contract of a backend.
+//! The records that Kith stores, and the contract for backends.
 //!
 //! Domain types, one small trait per domain, [`StoreError`], and (feature `conformance`) the suite that
 //! every backend passes. This crate knows no driver, no gRPC and no cache.
 //!
-//! Methods named by nouns read (`user`, `groups`), methods named by verbs write (`update_user`). Reads never use a
-//! cache, and see every write that was acknowledged before they began; for some seconds after the failover of a
-//! cluster, only [`StrongReads`] guarantees that.
+//! Methods named by nouns read (`user`, `groups`), methods named by verbs write (`update_user`). Reads never
+//! use a cache, and see every write that was acknowledged before they began; for some seconds after a cluster
+//! failover, only [`StrongReads`] guarantees that.
 
 mod access;
 mod address;
@@ -131,10 +131,10 @@ pub use user::{Gender, NewUser, User, UserPatch, UserStore};
 pub use version::{Timestamp, Version, millis};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
 
-/// Largest number of ids in one call of a batch read.
+/// The most ids in one batch read.
 pub const BATCH_MAX: usize = 500;
 
-/// Every store of relations: one type of a backend implements them all.
+/// All stores for relations: a backend implements them in one type.
 pub trait RelationStores:
     FollowStore + BlockStore + MemberStore + ApplicationStore + RelationLog + EdgeUpkeep
 {
@@ -145,56 +145,56 @@ impl<T> RelationStores for T where
 {
 }
 
-/// The stores of a backend that a node needs.
+/// A backend's stores, as a node needs them.
 #[derive(Clone, Debug)]
 pub struct Stores {
-    /// Users.
+    /// The store for users.
     pub users: Arc<dyn UserStore>,
     /// Whether users are let in.
     pub accesses: Arc<dyn AccessStore>,
-    /// Groups.
+    /// The store for groups.
     pub groups: Arc<dyn GroupStore>,
-    /// Follows.
+    /// Stores follows.
     pub follows: Arc<dyn FollowStore>,
-    /// Settings of users for others.
+    /// Users' settings for others.
     pub blocks: Arc<dyn BlockStore>,
-    /// Events of relations, for both users.
+    /// Relation events, for both users.
     pub relation_log: Arc<dyn RelationLog>,
-    /// Members of groups.
+    /// The store for group members.
     pub members: Arc<dyn MemberStore>,
-    /// State of users in their conversations.
+    /// Users' state in their conversations.
     pub dialogs: Arc<dyn DialogStore>,
-    /// Settings of conversations for all their users.
+    /// Settings that conversations have for all their users.
     pub conversations: Arc<dyn ConversationStore>,
     /// Friend requests, and applications to groups.
     pub applications: Arc<dyn ApplicationStore>,
-    /// Messages of conversations.
+    /// Messages in conversations.
     pub messages: Arc<dyn MessageStore>,
-    /// Erasures of the messages of users.
+    /// Erasures of users' messages.
     pub erasures: Arc<dyn ErasureStore>,
-    /// Removal of messages.
+    /// Removes messages.
     pub message_upkeep: Arc<dyn MessageUpkeep>,
     /// Numbers for logs that are kept elsewhere.
     pub sequences: Arc<dyn SequenceStore>,
     /// Audiences and their notices.
     pub notices: Arc<dyn NoticeStore>,
-    /// Read marks of the readers of audiences.
+    /// Read marks that audience readers make.
     pub notice_readers: Arc<dyn NoticeReaderStore>,
-    /// Upkeep of follows, their places and counts.
+    /// Maintenance for follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
-    /// Strong reads of users and groups, which never return an earlier state.
+    /// Strong reads for users and groups, which never return an earlier state.
     pub strong: Arc<dyn StrongReads>,
     /// Hashed and encrypted secrets.
     pub secrets: Arc<dyn SecretStore>,
     /// Id blocks, epoch, keys, liveness.
     pub node: Arc<dyn NodeStore>,
-    /// Migrations.
+    /// Runs migrations.
     pub migrations: Arc<dyn Migrations>,
     /// Leases and marks.
     pub coordination: Arc<dyn Coordination>,
     /// Fan-out notes that Redis did not take. `None`: no other node uses the store.
     pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
-    /// Changes of the records, by one feed or several, which together deliver all. Empty if only this process can
-    /// write.
+    /// Record changes, from one feed or several, which together deliver everything. Empty if only this
+    /// process can write.
     pub feeds: Vec<NamedFeed>,
 }

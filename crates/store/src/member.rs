@@ -1,4 +1,4 @@
-//! Members of groups and their store.
+//! Group members and their store.
 
 use std::{fmt, str::FromStr};
 
@@ -11,15 +11,15 @@ use crate::{
 };
 
 const REMARK_CHARS_MAX: usize = 64;
-/// Most users in one change.
+/// The most users in one change.
 pub const MEMBERS_AT_ONCE: usize = 100;
 
 /// A user in a group. Written as `7,8`, the group first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberKey {
-    /// The group.
+    /// The group's id.
     pub group: GroupId,
-    /// Who.
+    /// Identifies the user.
     pub user: UserId,
 }
 
@@ -40,22 +40,22 @@ impl FromStr for MemberKey {
     }
 }
 
-/// The role of a member, by rising rights. The numbers are stored.
+/// A member's role, by rising rights. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// May send if the group allows it.
     Member = 1,
-    /// Adds, removes and mutes members, and sets the name of the group. Has no rights over admins and the owner.
+    /// Adds, removes and mutes members, and sets the group's name. Has no rights over admins and the owner.
     Admin = 2,
-    /// Has the rights of an admin over admins, too; assigns roles, and dismisses the group. A group has one owner, who
-    /// cannot leave.
+    /// Has an admin's rights over admins, too; assigns roles, and dismisses the group. A group has one owner,
+    /// who cannot leave.
     Owner = 3,
 }
 
 impl Role {
-    /// The role with this number, if there is one.
+    /// Returns the role with this number, if any.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -67,35 +67,35 @@ impl Role {
     }
 }
 
-/// A member of a group.
+/// A user's membership in a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The user and the group.
     pub key: MemberKey,
-    /// The version of the [`Roster`] at the last change of this record. Rises, but is not consecutive.
+    /// The [`Roster`]'s version at this record's last change. Rises, but is not consecutive.
     pub version: Version,
-    /// Its rights.
+    /// The member's rights.
     pub role: Role,
-    /// Its number among all present and former members, from 0, without gaps. A member who leaves and joins again keeps
-    /// it.
+    /// Its number among all present and former members, from 0, without gaps. A member who leaves and joins
+    /// again keeps it.
     pub ordinal: u32,
-    /// The name of the user within the group; empty: the user's own name.
+    /// The user's name within the group; empty: the user's own name.
     pub remark: Text,
     /// When its mute ends; `None`: not muted.
     pub muted_until: Option<Timestamp>,
     /// When it joined the group last.
     pub joined: Timestamp,
-    /// The lowest number of a message of the group that it may read; 0: it may read from the first.
+    /// The lowest number of a group message that it may read; 0: it may read from the first.
     #[serde(default)]
     pub from_seq: Seq,
-    /// The number of the first message of its current stay. 0, in rows that were written before there were messages, counts
-    /// as 1. Differs from `from_seq` in groups that show earlier messages to new members.
+    /// The number of the first message in its current stay. 0, in rows that were written before there were
+    /// messages, counts as 1. Differs from `from_seq` in groups that show earlier messages to new members.
     #[serde(default)]
     pub joined_seq: Seq,
 }
 
 impl Member {
-    /// Checks a remark: one line of at most 64 characters, see [`single_line`].
+    /// Checks a remark: one line with at most 64 characters, see [`single_line`].
     ///
     /// # Errors
     /// If it is longer, or contains a character that is not allowed.
@@ -103,36 +103,37 @@ impl Member {
         single_line(remark, REMARK_CHARS_MAX)
     }
 
-    /// Approximate size of the record in memory, in bytes.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.remark)
     }
 }
 
-/// What applies to all members of a group together. Every change of a member raises the version by one.
+/// What applies to all members of a group together. Every change to a member raises the version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roster {
-    /// The version of the last change; [`Version::NONE`]: the group never had a member.
+    /// The last change's version; [`Version::NONE`]: the group never had a member.
     pub version: Version,
-    /// Number of members.
+    /// How many members there are.
     pub count: u32,
-    /// Number of present and former members: the ordinal of the next new member.
+    /// How many present and former members there are: the next new member's ordinal.
     pub ordinals: u32,
-    /// The owner; `None`: there is none. Its account has ended, all members have left, or it has no first member yet.
+    /// The owner; `None`: there is none. Its account has ended, all members have left, or it has no first
+    /// member yet.
     pub owner: Option<UserId>,
-    /// When the mute of the group ends, during which only the owner and admins may send; `None`: not muted.
+    /// When the group's mute ends, during which only the owner and admins may send; `None`: not muted.
     pub muted_until: Option<Timestamp>,
 }
 
-/// The stored row of a present or former member.
+/// A present or former member's stored row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRow {
     /// The present state, or the state when the member left.
     pub member: Member,
     /// Whether the user is in the group now.
     pub live: bool,
-    /// The stored data of its stays besides `from_seq` and `joined_seq`.
+    /// The stored data about its stays besides `from_seq` and `joined_seq`.
     #[serde(default)]
     pub stays: StayHistory,
 }
@@ -147,10 +148,10 @@ impl MemberRow {
     }
 }
 
-/// A change of the members of a group, or of their rights.
+/// A change to a group's members, or to their rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberChange {
-    /// Makes a user the first member of a group, and its owner. Changes nothing if the group has that owner.
+    /// Makes a user the group's first member, and its owner. Changes nothing if the group has that owner.
     #[serde(rename = "Found")]
     AddFounder(UserId),
     /// Adds a user on its own request or by an accepted application. Changes nothing for a member.
@@ -159,26 +160,26 @@ pub enum MemberChange {
     Add(Vec<UserId>),
     /// Removes these; by a user whose role is above theirs, or a service. Non-members are ignored.
     Remove(Vec<UserId>),
-    /// Removes those who are members, and bans all of them until this time, or until they are unbanned; by a user whose
-    /// role is above theirs, or a service. Members are removed as by `Remove`.
+    /// Removes those who are members, and bans all users until this time, or until they are unbanned; by a
+    /// user whose role is above theirs, or a service. Removes members like `Remove`.
     Ban(Vec<UserId>, Option<Timestamp>),
-    /// Ends the bans of these; by an admin, the owner or a service. Users who are not banned are ignored.
+    /// Ends these users' bans; by an admin, the owner or a service. Users who are not banned are ignored.
     Unban(Vec<UserId>),
     /// Removes a user on its own request.
     Leave(UserId),
-    /// Removes a user whose account has ended, whatever its role; by a service. If it was the owner, the group has no
-    /// owner then.
+    /// Removes a user whose account has ended, whatever its role; by a service. If it was the owner, the
+    /// group has no owner then.
     AccountDeleted(UserId),
-    /// Assigns a role below that of the owner; by the owner or a service.
+    /// Assigns a role below the owner's; by the owner or a service.
     SetRole(UserId, Role),
-    /// Makes a user the owner, and the owner an admin; by the owner or a service. The row of the owner is also
-    /// required.
+    /// Makes a user the owner, and the owner an admin; by the owner or a service. Also requires the owner's
+    /// row.
     Transfer(UserId),
     /// Sets until when a user may not send; by a user with a role above, or a service.
     Mute(UserId, Option<Timestamp>),
-    /// Sets until when only owner and admins may send; by one of them or a service.
+    /// Sets until when only owner and admins may send; by any of them or a service.
     MuteAll(Option<Timestamp>),
-    /// Sets the name of a user within the group; by that user, by an admin or the owner, or a service.
+    /// Sets a user's name within the group; by that user, by an admin or the owner, or a service.
     Remark(UserId, Text),
 }
 
@@ -222,14 +223,14 @@ impl MemberChange {
         }
     }
 
-    /// Whether it depends on the bans of its users, or changes them.
+    /// Whether it depends on its users' bans, or changes them.
     #[must_use]
     pub const fn reads_bans(&self) -> bool {
         matches!(self, Self::AddFounder(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
     }
 }
 
-/// Why a change of members was refused.
+/// Why a change to members was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberRefusal {
     /// The user to be changed is not in the group.
@@ -250,7 +251,7 @@ pub enum MemberRefusal {
     /// A user who is to become a member is banned.
     #[error("the user is banned from the group and must be unbanned first")]
     Banned,
-    /// The group has reached its limit of bans: this many.
+    /// The group has reached its ban limit: this many.
     #[error("a group may have at most {0} bans")]
     TooManyBans(u32),
     /// The ban would end before it begins.
@@ -258,20 +259,20 @@ pub enum MemberRefusal {
     BanIsOver,
 }
 
-/// The acting user of a change, and the limits of the group.
+/// The acting user, and the group's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeContext {
     /// The acting user; `None`: a service, which has all rights.
     pub by: Option<UserId>,
-    /// Most members of the group.
+    /// The most members that the group may have.
     pub members_max: u32,
-    /// Most users banned from the group at the same time.
+    /// The most users banned from the group at the same time.
     pub bans_max: u32,
     /// Whether new members may read earlier messages.
     pub history: bool,
 }
 
-/// The result of a change of members.
+/// How a change left the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembersUpdated {
     /// The roster as the change left it.
@@ -283,72 +284,74 @@ pub struct MembersUpdated {
     pub bans: Vec<BanRow>,
 }
 
-/// Maximum versions between what a caller knows of a group and its present state for which the changes are returned.
+/// The most versions between what a caller knows about a group and its present state for which the changes
+/// are returned.
 pub const MEMBER_CHANGES_KEPT: i64 = 1_000;
 
-/// One of the changes of a group.
+/// A change in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberChangeEvent {
-    /// The version of the roster.
+    /// The roster's version.
     pub version: Version,
     /// The changed user.
     pub user: UserId,
 }
 
-/// Storage of [`Member`] records, of the roster of each group, and of the groups of each user. A change is one atomic
-/// step for the group. The list of a user's groups is written before the change is acknowledged, or soon after if the
-/// node dies in between.
+/// Storage for [`Member`] records, each group's roster, and each user's groups. A change is one atomic step
+/// for the group. The list of a user's groups is written before the change is acknowledged, or soon after if
+/// the node dies in between.
 ///
-/// Changes of one group are serial. Changes that wait for one group on one node are combined into one step. The group
-/// record is not read: the caller must check that the group exists.
+/// Changes to one group are serial. Changes that wait for one group on one node are combined into one step.
+/// The group record is not read: the caller must check that the group exists.
 #[async_trait]
 pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) members; each once, in any order. Users who never were members may
-    /// be left out; for a former member the version is returned. Sees every change that was acknowledged before it
-    /// began.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) members; each once, in any order. Users who never were
+    /// members may be left out; for a former member the version is returned. Sees every change that was
+    /// acknowledged before it began.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError>;
 
-    /// Reads the visible ranges of up to [`BATCH_MAX`](crate::BATCH_MAX) former members, in the order of `keys`. `None`
-    /// for a user who is a member, never was one, or may read nothing. Sees every change that was acknowledged before
-    /// it began.
+    /// Reads the visible ranges for up to [`BATCH_MAX`](crate::BATCH_MAX) former members, in the order of
+    /// `keys`. `None` for a user who is a member, never was a member, or may read nothing. Sees every change
+    /// that was acknowledged before it began.
     ///
-    /// Costs one read of the store for each group; nothing of it is cached.
+    /// Costs one store read for each group; nothing is cached.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError>;
 
-    /// Reads the rows of up to [`BATCH_MAX`](crate::BATCH_MAX) present or former members, in the order of `keys`.
-    /// `None` for a user who never was a member. Sees every change that was acknowledged before it began. Costs as
-    /// [`MemberStore::former`].
+    /// Reads the rows for up to [`BATCH_MAX`](crate::BATCH_MAX) present or former members, in the order of
+    /// `keys`. `None` for a user who never was a member. Sees every change that was acknowledged before it
+    /// began. Costs as much as [`MemberStore::former`].
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError>;
 
-    /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default for a group that
-    /// never had a member.
+    /// Reads the rosters for up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default for a
+    /// group that never had a member.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more groups.
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError>;
 
-    /// Makes a change of members in one atomic step, as [`MembershipTransition::change`](crate::MembershipTransition::change) decides it by what is stored then.
-    /// `write.expected` is compared with the version of the roster.
+    /// Makes a change to members in one atomic step, as
+    /// [`MembershipTransition::change`](crate::MembershipTransition::change) decides it from what is stored
+    /// then. `write.expected` is compared with the roster's version.
     ///
-    /// The end of the log of the group is read in the step, after the roster that the write depends on, so that ends
-    /// never fall in the order of the changes. After an acknowledged join every later message has a number from its
-    /// `joined_seq` on, and after an acknowledged leave one above its `left_seq`. A change that adds and removes no
-    /// user does not need the end.
+    /// The end of the group's log is read in the step, after the roster that the write depends on, so that
+    /// ends never fall in the order of the changes. After an acknowledged join every later message has a
+    /// number from its `joined_seq` on, and after an acknowledged leave a number above its `left_seq`. A
+    /// change that adds and removes no user does not need the end.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`], not applied, if the change adds or removes a user and the end of the log cannot be
-    /// read. [`StoreError::Member`] if it is refused, [`StoreError::Conflict`], [`StoreError::RequestMismatch`],
-    /// [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users: nothing is changed then. For other errors
-    /// see [`StoreError::outcome`].
+    /// [`StoreError::Unavailable`], not applied, if the change adds or removes a user and the end of the log
+    /// cannot be read. [`StoreError::Member`] if it is refused, [`StoreError::Conflict`],
+    /// [`StoreError::RequestMismatch`], [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users:
+    /// nothing is changed then. For other errors see [`StoreError::outcome`].
     async fn change_members(
         &self,
         group: GroupId,
@@ -357,8 +360,8 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<MembersUpdated>, StoreError>;
 
-    /// Reads the members of a group, by rising id above `after`, at most `limit`: fewer only at the end. With `least`,
-    /// only members with that role or above. Costs the same at any depth.
+    /// Reads a group's members, by rising id above `after`, at most `limit`: fewer only at the end. With
+    /// `least`, only members with that role or above. Costs the same at any depth.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -370,8 +373,9 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Member>, StoreError>;
 
-    /// Reads the rows of all present and former members of a group, by rising user id above `after`, at most `limit`:
-    /// fewer only at the end. Sees every change that was acknowledged before it began. Costs the same at any depth.
+    /// Reads the rows for all present and former members in a group, by rising user id above `after`, at most
+    /// `limit`: fewer only at the end. Sees every change that was acknowledged before it began. Costs the
+    /// same at any depth.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -382,7 +386,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError>;
 
-    /// Reads the groups of a user, by rising id above `after`, at most `limit`: fewer only at the end.
+    /// Reads a user's groups, by rising id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -393,9 +397,10 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError>;
 
-    /// Reads the users who were changed after this version, by rising version and user, at most `limit`: fewer only at
-    /// the end. Of several changes of one user the last is returned; earlier ones may be, too. `None`: there were more
-    /// than [`MEMBER_CHANGES_KEPT`] versions since, or the group never had that version.
+    /// Reads the users who were changed after this version, by rising version and user, at most `limit`:
+    /// fewer only at the end. If a user changed several times, the last change is returned; earlier changes
+    /// may be, too. `None`: there were more than [`MEMBER_CHANGES_KEPT`] versions since, or the group never
+    /// had that version.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -406,8 +411,8 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError>;
 
-    /// Reads the bans of a group that are in force at `now`, by rising user id above `after`, at most `limit`: fewer only at
-    /// the end. Sees every change that was acknowledged before it began.
+    /// Reads a group's bans that are in force at `now`, by rising user id above `after`, at most `limit`:
+    /// fewer only at the end. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -419,14 +424,14 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Vec<Ban>, StoreError>;
 
-    /// Reads the ban of a user that is in force at `now`. Sees every change that was acknowledged before it began.
+    /// Reads a user's ban that is in force at `now`. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError>;
 
-    /// Reads the groups that may have banned a user, by rising id above `after`, at most `limit`: fewer only at the
-    /// end. Contains every group with a ban of the user, and may contain others.
+    /// Reads the groups that may have banned a user, by rising id above `after`, at most `limit`: fewer only
+    /// at the end. Contains every group that bans the user, and may contain others.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -437,11 +442,12 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError>;
 
-    /// Ends up to `limit` of the members of a group that is dismissed, owner included, whatever their roles, and then up to
-    /// `limit` of its bans and of the mutes of former members. Returns how many members are left, and at least 1 while there
-    /// may be bans or mutes. Versions and ordinals are kept. Their stays end at the end of the log of the group, as by a leave.
+    /// Ends up to `limit` memberships in a dismissed group, the owner's included, whatever their roles, and
+    /// then up to `limit` bans and mutes of former members. Returns how many members are left, and at least 1
+    /// while there may be bans or mutes. Versions and ordinals are kept. The stays end at the end of the
+    /// group's log, as by a leave.
     ///
     /// # Errors
-    /// If the store, or the end of the log, cannot be read. Some memberships may have ended.
+    /// Fails if the store, or the end of the log, cannot be read. Some memberships may have ended.
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError>;
 }

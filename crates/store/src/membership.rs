@@ -1,4 +1,4 @@
-//! The rules of changes of members, shared by all backends.
+//! How changes to members are decided. All backends share these rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use crate::{
     Roster, Timestamp, UserId, Version, ban::TransitionBans, stays::TransitionLogEnd,
 };
 
-/// A snapshot of a group and of the members whom changes name. Every backend decides changes of members by it. A caller
-/// that writes the result must do so on condition that the version of the roster is still the one that was read.
+/// A snapshot of a group and the members whom changes name. Every backend decides changes to members by it. A
+/// caller that writes the result must do so on condition that the roster still has the version that was read.
 #[derive(Clone, Debug)]
 pub struct MembershipTransition {
     pub(crate) group: GroupId,
@@ -21,8 +21,8 @@ pub struct MembershipTransition {
 }
 
 impl MembershipTransition {
-    /// Created from the roster, and the rows of all users whom the changes name and of the acting users. `now` is the
-    /// time of the changes.
+    /// Created from the roster, and the rows for all users whom the changes name and for the acting users.
+    /// `now` is the time at which the changes are made.
     #[must_use]
     pub fn new(
         group: GroupId,
@@ -36,7 +36,8 @@ impl MembershipTransition {
         Self { group, roster, rows, changed, bans, now, log_end }
     }
 
-    /// The same with these bans: those of all users whom a change names that [reads bans](MemberChange::reads_bans).
+    /// Adds these bans: those against all users whom a change names that [reads
+    /// bans](MemberChange::reads_bans).
     #[must_use]
     pub fn with_bans(self, bans: Bans) -> Self {
         Self { bans: bans.into(), ..self }
@@ -53,14 +54,14 @@ impl MembershipTransition {
         self.changed.iter().filter_map(|user| self.rows.get(user))
     }
 
-    /// The total result of the changes.
+    /// Returns the total result.
     #[must_use]
     pub fn outcome(&self) -> MembersUpdated {
         let rows = self.changed().cloned().collect();
         MembersUpdated { roster: self.roster, rows, bans: self.bans.changed().copied().collect() }
     }
 
-    /// The row of a user after the changes; `None`: it was never in the group.
+    /// A user's row after the changes; `None`: it was never in the group.
     #[must_use]
     pub fn row(&self, user: UserId) -> Option<&MemberRow> {
         self.rows.get(&user)
@@ -112,8 +113,9 @@ impl MembershipTransition {
         }
     }
 
-    /// For a dismissed group: ends all memberships that were read, whatever their roles, the mutes of former members,
-    /// and the bans that were read. The end of the last one also ends ownership and the mute of the group.
+    /// For a dismissed group: ends all memberships that were read, whatever their roles, the mutes of former
+    /// members, and the bans that were read. When the last membership ends, ownership and the group's mute
+    /// end, too.
     pub fn end(&mut self) {
         let is_left = |row: &&MemberRow| row.live || row.member.muted_until.is_some();
         let ending: Vec<UserId> = self.rows.values().filter(is_left).map(|row| row.member.key.user).collect();
@@ -180,7 +182,7 @@ impl MembershipTransition {
         Ok(joining)
     }
 
-    /// The members among these users. Fails unless the acting user may remove each of them.
+    /// Returns the members among these users. Fails unless the acting user may remove each of them.
     pub(crate) fn removable(
         &self,
         users: &[UserId],
@@ -283,7 +285,7 @@ impl MembershipTransition {
         Ok(vec![user])
     }
 
-    /// The version of a change of these users; `None`: it changes none.
+    /// The version for a change to these users; `None`: it changes none.
     fn begin_change(&mut self, users: &[UserId]) -> Option<Version> {
         if users.is_empty() {
             return None;
@@ -306,7 +308,7 @@ impl MembershipTransition {
         }
     }
 
-    /// Fails unless the acting user has a role above that of this member.
+    /// Fails unless the acting user's role is above this member's.
     fn require_role_above(&self, user: UserId, terms: ChangeContext) -> Result<(), MemberRefusal> {
         let role = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
         let by = terms.by.map(|by| self.live(by).map(|member| member.role));

@@ -1,4 +1,4 @@
-//! Migrations of a store.
+//! How a store is migrated.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{StoreError, Timestamp};
 
-/// One change of the format of the stored data.
+/// Changes the format of the stored data once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// Counts from 1 without gaps; the same number is the same change on every backend.
@@ -17,25 +17,25 @@ pub struct Migration {
     pub applied: Option<Timestamp>,
 }
 
-/// Migrates stored data to the format of this version of the program. Forward only.
+/// Migrates stored data to this program version's format. Forward only.
 #[async_trait]
 pub trait Migrations: Send + Sync + fmt::Debug + 'static {
     /// All known migrations by number, applied or pending.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`] if the data was written by a newer version of the program.
+    /// [`StoreError::NewerSchema`] if a newer program version wrote the data.
     async fn status(&self) -> Result<Vec<Migration>, StoreError>;
 
-    /// Applies pending migrations, under a lock that excludes every other node, and returns those that this call
-    /// applied. A second caller waits and then finds none pending.
+    /// Applies pending migrations, under a lock that excludes every other node, and returns those that this
+    /// call applied. A second caller waits and then finds none pending.
     ///
     /// # Errors
-    /// As [`Self::status`]; a migration that fails is tried again by the next call.
+    /// Fails like [`Self::status`]; a migration that fails is tried again by the next call.
     async fn migrate(&self) -> Result<Vec<Migration>, StoreError>;
 
-    /// Creates the indexes of applied migrations that no longer exist, because their collection was dropped by hand or
-    /// restored without them: a unique index would otherwise refuse nothing. A backend whose indexes cannot be lost in
-    /// this way does nothing.
+    /// Creates missing indexes that applied migrations made, because their collection was dropped by hand or
+    /// restored without them: a unique index would otherwise refuse nothing. A backend whose indexes cannot
+    /// be lost in this way does nothing.
     ///
     /// # Errors
     /// If the store cannot answer, or two documents have a value that must be unique.

@@ -1,4 +1,4 @@
-//! Names of users.
+//! Names for users.
 
 use crate::{
     Invalid,
@@ -7,11 +7,11 @@ use crate::{
     text::{check_length, nothing_visible},
 };
 
-/// Largest number of characters of a user name as given. Its compared form may be longer: folding makes two
-/// letters of `ß`, and at most eighteen of any character.
+/// The most characters in a user name as given. Its compared form may be longer: folding makes two letters
+/// from `ß`, and at most eighteen from any character.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// The name of a user, as given and in the form in which it is unique.
+/// A user's name, as given and in its unique form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserName {
     text: String,
@@ -19,9 +19,10 @@ pub struct UserName {
 }
 
 impl UserName {
-    /// Parses a name: 1 to 64 characters, no invisible ones except joiners and variation selectors where a script or an
-    /// emoji needs them, no control or reordering characters, no white space at the ends. Its compared form is
-    /// [`fold`]ed, which drops the invisible ones: with and without them it is the same name.
+    /// Parses a name: 1 to 64 characters, no invisible characters except joiners and variation selectors
+    /// where a script or an emoji needs them, no control or reordering characters, no white space at the
+    /// ends. Its compared form is [`fold`]ed, which drops the invisible characters: with and without them it
+    /// is the same name.
     ///
     /// # Errors
     /// Returns the violated rule; for a character, its code point, kind and position.
@@ -54,7 +55,7 @@ impl UserName {
     }
 }
 
-/// The visual form of a text: two texts with the same skeleton look alike (UTS #39). Never shown and never stored.
+/// A text's visual form: two texts with the same skeleton look alike (UTS #39). Never shown and never stored.
 #[must_use]
 pub fn skeleton(text: &str) -> String {
     fold(&unicode_security::skeleton(&fold(text)).collect::<String>())

@@ -1,18 +1,18 @@
-//! Names of nodes.
+//! Names for nodes.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use crate::Invalid;
 
-/// Most characters of a name.
+/// The most characters in a name.
 const LENGTH_MAX: usize = 64;
 
-/// The name of a node that has receivers: 1 to 64 of `[A-Za-z0-9._-]`. Each start of a node has a new name.
+/// The name of a node that has receivers: 1 to 64 of `[A-Za-z0-9._-]`. Each start gives a node a new name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 
 impl NodeName {
-    /// The text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! Parameters of users and groups.
+//! Parameters that users and groups have.
 
 use std::{
     cmp::Ordering,
@@ -13,17 +13,17 @@ use serde::{
 
 use crate::{Invalid, Text};
 
-/// Largest number of parameters of a record.
+/// The most parameters that a record may have.
 pub const PARAMS_MAX: usize = 256;
-/// Largest sum of the bytes of all keys and values of a record.
+/// The most bytes that all keys and values in a record may have together.
 pub const PARAMS_BYTES_MAX: usize = 64 * 1024;
 const KEY_CHARS_MAX: usize = 64;
 
-/// Further parameters of a record: at most [`PARAMS_MAX`], at most [`PARAMS_BYTES_MAX`] together. A key
-/// begins with a letter and has at most 64 characters out of `A-Z a-z 0-9 _ -`, so that no key is an
-/// operator or a path in any backend. Values hold no NUL.
+/// A record's further parameters: at most [`PARAMS_MAX`], at most [`PARAMS_BYTES_MAX`] together. A key begins
+/// with a letter and has at most 64 characters out of `A-Z a-z 0-9 _ -`, so that no key is an operator or a
+/// path in any backend. Values hold no NUL.
 ///
-/// Stored as a sorted list: a node of a tree would have room for eleven, and most records have two or three.
+/// Stored as a sorted list: a tree node would have room for eleven, and most records have two or three.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Box<[(Text, Text)]>);
 
@@ -67,7 +67,7 @@ impl Params {
         self.len() <= PARAMS_MAX && self.bytes() <= PARAMS_BYTES_MAX
     }
 
-    /// Bytes of all keys and values.
+    /// Counts the bytes in all keys and values.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.iter().map(|(key, value)| key.len() + value.len()).sum()
@@ -79,7 +79,7 @@ impl Params {
         size_of_val(&*self.0) + self.bytes()
     }
 
-    /// Number of parameters.
+    /// Counts the parameters.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
@@ -96,13 +96,13 @@ impl Params {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// As a map.
+    /// Returns the parameters as a map.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         self.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Changes single parameters, or all of them.
+    /// Changes single parameters, or replaces all.
     pub fn apply(&mut self, patch: &ParamsPatch) {
         if patch.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl Params {
     }
 }
 
-/// Takes the stored form of a backend without checks; of equal keys the last.
+/// Takes a backend's stored form without checks; if keys are equal, the last counts.
 impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Params {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut list: Vec<(Text, Text)> = Vec::new();
@@ -165,7 +165,7 @@ fn check_value(value: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A change of parameters. A key is in `set` or in `unset`, not in both.
+/// A change to parameters. A key is in `set` or in `unset`, not in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamsPatch {
     /// Whether all parameters that are not in `set` are removed.

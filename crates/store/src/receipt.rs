@@ -1,22 +1,22 @@
-//! Receipts: the readers of a message. Nothing is stored for them: a receipt is computed from the stays of the members
-//! and their read marks.
+//! Receipts: which users have read a message. Nothing is stored for them: a receipt is computed from the
+//! members' stays and read marks.
 
 use crate::{MemberRow, Seq, SeqRange, UserId};
 
-/// A present or former member of a group, with the data that receipts need. Its index is its ordinal.
+/// A present or former group member, with the data that receipts need. Its index is its ordinal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// The user.
+    /// The member's user id.
     pub user: UserId,
-    /// The first message of its first stay.
+    /// The first message in its first stay.
     first_seq: Seq,
-    /// The last stay. Of a member it has no end.
+    /// The last stay. It has no end for a member.
     last: SeqRange,
     /// The known stays before, rising.
     earlier: Box<[SeqRange]>,
 }
 
-/// The membership of a user when a message was sent.
+/// A user's membership when a message was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembershipAtSend {
     /// Not a member, or a member in a stay that is no longer stored.
@@ -28,8 +28,8 @@ pub enum MembershipAtSend {
 }
 
 impl Seat {
-    /// From a stored row. In a row from before there were messages, stays begin at 1, and one that has ended has no
-    /// message.
+    /// Reads a stored row. In a row from before there were messages, stays begin at 1, and a stay that has
+    /// ended has no message.
     #[must_use]
     pub fn of(MemberRow { member, live, stays }: &MemberRow) -> Self {
         let left = if *live { Seq::MAX } else { stays.left_seq };
@@ -41,7 +41,7 @@ impl Seat {
         }
     }
 
-    /// For a user of a direct conversation.
+    /// Makes the entry for a user in a direct conversation.
     #[must_use]
     pub fn direct(user: UserId) -> Self {
         let last = SeqRange { first: 1, last: Seq::MAX };
@@ -67,16 +67,16 @@ impl Seat {
     }
 }
 
-/// The message of a receipt.
+/// A receipt's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentMessage {
-    /// Its number.
+    /// The message's number.
     pub seq: Seq,
     /// The sender; `None`: a service.
     pub sender: Option<UserId>,
 }
 
-/// The part of a user in a receipt.
+/// A user's part in a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptState {
     /// It was not a member when the message was sent.
@@ -91,7 +91,7 @@ pub enum ReceiptState {
     Left,
 }
 
-/// The counts of a receipt.
+/// A receipt's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiptCounts {
     /// Users who have read the message.
@@ -102,7 +102,7 @@ pub struct ReceiptCounts {
     pub left: u32,
 }
 
-/// The receipt of a message.
+/// A message's receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     seq: Seq,
@@ -113,7 +113,7 @@ pub struct Receipt {
 /// Read and quit bits as lists of ordinals, four bytes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrdinalLists {
-    /// Readers of the message, rising.
+    /// The message's readers, rising.
     pub readers: Vec<u32>,
     /// Users who quit, rising; with `names_present`, users who did not.
     pub quitters: Vec<u32>,
@@ -121,7 +121,7 @@ pub struct OrdinalLists {
     pub names_present: bool,
 }
 
-/// The smaller of the two forms.
+/// The smaller form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmallestReceipt {
     /// See [`Receipt::packed`].
@@ -131,9 +131,9 @@ pub enum SmallestReceipt {
 }
 
 impl Receipt {
-    /// The receipt of a message. `seats`: all present and former members of the group, each at the index of its
-    /// ordinal; `None` counts as a user who quit. `has_read`: whether the user with this ordinal has read the message;
-    /// asked of readers alone, by rising ordinal.
+    /// Computes a message's receipt. `seats`: all the group's present and former members, each at the index
+    /// of its ordinal; `None` counts as a user who quit. `has_read`: whether the user with this ordinal has
+    /// read the message; asked about readers alone, by rising ordinal.
     ///
     /// Costs a step for each ordinal.
     #[must_use]
@@ -153,13 +153,13 @@ impl Receipt {
         Self { seq: message.seq, states: seats[..max_id].iter().enumerate().map(state).collect() }
     }
 
-    /// The number of the message.
+    /// Returns the message's number.
     #[must_use]
     pub const fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// One more than the highest ordinal of a user who had been a member by then; 0: none had. Never falls.
+    /// The highest ordinal plus 1 among users who had been members by then; 0: there were none. Never falls.
     #[must_use]
     pub fn max_id(&self) -> u32 {
         as_ordinal(self.states.len())
@@ -176,15 +176,15 @@ impl Receipt {
         }
     }
 
-    /// The ordinals of the users with this part, rising, from this one on.
+    /// The ordinals of the users with this part, rising, from this ordinal on.
     pub fn ordinals(&self, state: ReceiptState, from: u32) -> impl Iterator<Item = u32> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let states = self.states.iter().enumerate().skip(from);
         states.filter(move |(_, found)| **found == state).map(|(ordinal, _)| as_ordinal(ordinal))
     }
 
-    /// `max_id` as four bytes, the lowest first; then a read bit and then a quit bit of each ordinal: that of ordinal o is bit
-    /// o % 8, the lowest first, of byte o / 8. The sender has neither.
+    /// `max_id` as four bytes, the lowest first; then a read bit and then a quit bit for each ordinal:
+    /// ordinal o has bit o % 8, the lowest first, in byte o / 8. The sender has neither.
     #[must_use]
     pub fn packed(&self) -> Vec<u8> {
         let mut packed = Vec::with_capacity(self.packed_size());
@@ -198,7 +198,7 @@ impl Receipt {
         packed
     }
 
-    /// The same bits as lists.
+    /// Returns the same bits as lists.
     #[must_use]
     pub fn lists(&self) -> OrdinalLists {
         let quitters = self.count(ReceiptState::Quit);
@@ -237,7 +237,7 @@ impl Receipt {
     }
 }
 
-/// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is their count.
+/// Ordinals are 32-bit numbers ([`Member::ordinal`](crate::Member::ordinal)), and so is their count.
 fn as_ordinal(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }

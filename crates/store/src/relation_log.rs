@@ -1,4 +1,4 @@
-//! The log of what users did about each other.
+//! The log that records what users did about each other.
 
 use std::{fmt, time::Duration};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Edge, Permissions, RelationEventId, StoreError, Timestamp, UserId};
 
-/// An event of the relation between two users. It is in the logs of both.
+/// An event in the relation between two users. It is in both users' logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationEvent {
-    /// Identifies it in the log of a user. Contains its time.
+    /// Identifies it in a user's log. Contains its time.
     pub id: RelationEventId,
-    /// The acting user and the other one.
+    /// The acting user and the other user.
     pub edge: Edge,
-    /// The event.
+    /// The event's kind.
     #[serde(rename = "deed")]
     pub kind: RelationEventKind,
 }
@@ -37,9 +37,9 @@ impl RelationEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationEventKind {
-    /// A friendship ended: one of the two follows was ended, or cut by a block.
+    /// A friendship ended: a user ended one of the two follows, or a block cut it.
     Unfriended,
-    /// The permissions of the other user were changed.
+    /// The other user's permissions were changed.
     SetPermissions {
         /// The previous permissions; `None`: the default.
         before: Option<Permissions>,
@@ -48,14 +48,15 @@ pub enum RelationEventKind {
     },
 }
 
-/// Storage of the relation logs of users. [`FollowStore`](crate::FollowStore) and [`BlockStore`](crate::BlockStore)
-/// write them with the change itself: before a change is acknowledged both logs have it, once each, and soon if the
-/// node dies in between. The deletion of a user and a block have no event.
+/// Storage for users' relation logs. [`FollowStore`](crate::FollowStore) and
+/// [`BlockStore`](crate::BlockStore) write them with the change itself: before a change is acknowledged both
+/// logs have it, once each, and soon if the node dies in between. A user's deletion and a block have no
+/// event.
 #[async_trait]
 pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
-    /// Reads the log of a user by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at
-    /// any depth, plus a small cost for each month between `after` and now. Sees every change that was acknowledged
-    /// before.
+    /// Reads a user's log by rising id above `after`, at most `limit`: fewer only at the end. Costs the same
+    /// at any depth, plus a small cost for each month between `after` and now. Sees every change that was
+    /// acknowledged before.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -66,8 +67,8 @@ pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError>;
 
-    /// Deletes up to `limit` entries of all logs that are older than this time; returns how many it deleted. A store
-    /// with expiry returns 0.
+    /// Deletes up to `limit` entries in all logs that are older than this time; returns how many it deleted.
+    /// A store with expiry returns 0.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -1,4 +1,5 @@
-//! What a restore skips: clients still hold consistency tokens, ids and sequence numbers from the time that is lost.
+//! What a restore skips: clients still hold consistency tokens, ids and sequence numbers from the time that
+//! is lost.
 
 use std::time::SystemTime;
 
@@ -8,20 +9,21 @@ use crate::Timestamp;
 const IDS_A_MILLISECOND: i64 = 100;
 /// The minimum that is skipped, in case the clock was set back.
 const IDS_LEAST: i64 = 1_000_000;
-/// Numbers of a sequence are issued this much faster than ids: its blocks are larger.
+/// Sequence numbers are issued this much faster than ids: their blocks are larger.
 const SEQS_OF_AN_ID: i64 = 100;
-/// Most numbers of a sequence that are skipped: a clock may be wrong.
+/// The most sequence numbers that are skipped: a clock may be wrong.
 const SEQS_MOST: i64 = 1 << 50;
 
-/// The values that restored data continues above, so that no value from the lost time gets a new meaning. They follow from
-/// the time since the backup, so they also hold if the same backup is restored a second time.
+/// The values that restored data continues above, so that no value from the lost time gets a new meaning.
+/// They follow from the time since the backup, so they also hold if the same backup is restored a second
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreSkips {
     /// The epoch must become higher than this. No cluster begins more than a thousand epochs a second.
     pub epoch: i64,
-    /// The number of ids of each kind to skip.
+    /// How many ids to skip for each kind.
     pub ids: i64,
-    /// The number of values of each sequence to skip.
+    /// How many values to skip in each sequence.
     pub seqs: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Secrets of users and groups, and their store.
+//! Users' and groups' secrets, and their store.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,14 +10,14 @@ use crate::{GroupId, StoreError, UserId};
 /// The owner of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretOwner {
-    /// A user.
+    /// A user owns it.
     User(UserId),
-    /// A group.
+    /// A group owns it.
     Group(GroupId),
 }
 
-/// A secret in the form that is stored: a salted hash, or a sealed text. Its `Debug` output shows no content, and it is
-/// wiped from memory when dropped.
+/// A secret in the form that is stored: a salted hash, or a sealed text. Its `Debug` output shows no content,
+/// and it is wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredSecret(Zeroizing<String>);
 
@@ -41,15 +41,15 @@ impl fmt::Debug for StoredSecret {
     }
 }
 
-/// Secrets that a write of their owner sets (`Some`) or removes (`None`), by name. They change in the same
+/// Secrets that a write to their owner sets (`Some`) or removes (`None`), by name. They change in the same
 /// commit as the owner's record, or not at all.
 pub type SecretChange = BTreeMap<String, Option<StoredSecret>>;
 
-/// Storage of secrets, apart from the records of their owners, so that no read of a record can return one. They are
-/// written through the writes of their owner.
+/// Storage for secrets, apart from their owners' records, so that no read of a record can return a secret.
+/// They are written through their owners' writes.
 #[async_trait]
 pub trait SecretStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads a secret of an existing owner, if there is one. Never cache it.
+    /// Reads an existing owner's secret, if any. Never cache it.
     ///
     /// # Errors
     /// If the store cannot answer.

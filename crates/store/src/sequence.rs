@@ -6,15 +6,15 @@ use async_trait::async_trait;
 
 use crate::{Invalid, Seq, SeqRange, StoreError, Text};
 
-/// Most characters of the name of a sequence.
+/// The most characters in a sequence's name.
 pub const SEQUENCE_NAME_CHARS_MAX: usize = 64;
-/// Most names of one [`SequenceStore::max_seqs`].
+/// The most names in one [`SequenceStore::max_seqs`] call.
 pub const SEQUENCES_READ: usize = 100;
-/// Largest number above which numbers can be reserved, 2^52. Numbers of sequences are computed as doubles where they are kept in
-/// Redis, and so stay below 2^53. Invariant: no node comes near that from here.
+/// The largest number above which numbers can be reserved, 2^52. Sequence numbers are computed as doubles
+/// where they are kept in Redis, and so stay below 2^53. Invariant: no node comes near that from here.
 pub const ABOVE_MAX: Seq = 1 << 52;
 
-/// The name of a sequence: 1 to 64 of `A-Z a-z 0-9 _ - . :`. Made by parsing.
+/// A sequence's name: 1 to 64 of `A-Z a-z 0-9 _ - . :`. Made by parsing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceName(Text);
 
@@ -46,18 +46,20 @@ impl fmt::Display for SequenceName {
     }
 }
 
-/// Storage of sequences: the end of the last block of each.
+/// Storage for sequences: where each sequence's last block ends.
 #[async_trait]
 pub trait SequenceStore: Send + Sync + fmt::Debug + 'static {
-    /// Takes the next `count` numbers of a sequence: consecutive, above `above` (from 0 to [`ABOVE_MAX`]), and above all that were
-    /// taken before, by any caller. One step: concurrent calls get different numbers. Durable before it returns.
+    /// Takes a sequence's next `count` numbers: consecutive, above `above` (from 0 to [`ABOVE_MAX`]), and
+    /// above all that were taken before, by any caller. One step: concurrent calls get different numbers.
+    /// Durable before it returns.
     ///
     /// # Errors
     /// If the store cannot answer. Numbers may be lost then; no later call returns them.
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError>;
 
-    /// Reads the highest number that was taken of each of up to [`SEQUENCES_READ`] sequences, in the order of `names`; 0: none was.
-    /// Takes none. Sees every call of [`Self::take_seqs`] that returned before this one began, also after a failover.
+    /// Reads the highest number that was taken in each of up to [`SEQUENCES_READ`] sequences, in the order of
+    /// `names`; 0: none was. Takes none. Sees every call to [`Self::take_seqs`] that returned before this
+    /// call began, also after a failover.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more names.

@@ -1,4 +1,4 @@
-//! Stays of members as ranges of messages, and their rules.
+//! Members' stays as message ranges, and their rules.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Member, MemberKey, MemberRow, MembershipTransition, Role, Seq, Text, UserId, Version};
 
-/// Most stays that are stored besides the last one.
+/// The most stays that are stored besides the last stay.
 pub const EARLIER_STAYS_MAX: usize = 16;
 
-/// The stays of a user in a group, besides `from_seq` and `joined_seq` of the last one, which are part of the strict
-/// record [`Member`].
+/// A user's stays in a group, besides the last stay's `from_seq` and `joined_seq`, which are part of the
+/// strict record [`Member`].
 ///
-/// A stay begins after the end of the log that was read in the step of the join, and ends with the end that was read in the step
-/// of the leave. All numbers are 0 in rows that were written before there were messages.
+/// A stay begins after the end of the log that was read in the joining step, and ends with the end that was
+/// read in the leaving step. All numbers are 0 in rows that were written before there were messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StayHistory {
-    /// The number of the last message of the last stay. 0 while the user is a member; in the row of a former member: it may
-    /// read nothing.
+    /// The number of the last message in the last stay. 0 while the user is a member; in a former member's
+    /// row: it may read nothing.
     pub left_seq: Seq,
-    /// The number of the first message of the first stay. It never changes. 0 counts as 1.
+    /// The number of the first message in the first stay. It never changes. 0 counts as 1.
     pub first_seq: Seq,
-    /// The numbers of the first and the last message of the stays before the last one, the earliest first; of at most
-    /// [`EARLIER_STAYS_MAX`]. Stays without a message are left out.
+    /// The numbers of the first and the last message in each stay before the last, the earliest first; at
+    /// most [`EARLIER_STAYS_MAX`] stays. Stays without a message are left out.
     pub earlier: Vec<(Seq, Seq)>,
 }
 
 impl StayHistory {
-    /// The stays of a user who joins for the first time, and the number of the first message of the stay. `end`: the
-    /// end of the log.
+    /// The stays for a user who joins for the first time, and the stay's first message number. `end`: the end
+    /// of the log.
     fn first(end: Seq) -> (Self, Seq) {
         let joined_seq = end + 1;
         (Self { first_seq: joined_seq, ..Self::default() }, joined_seq)
     }
 
-    /// The same for a user who joins again, from the data of the previous stay.
+    /// Like `first`, but for a user who joins again, from the previous stay's data.
     fn next(MemberRow { member, stays, .. }: &MemberRow, end: Seq) -> (Self, Seq) {
         let (from, to) = (member.joined_seq.max(1), stays.left_seq);
         let mut earlier = stays.earlier.clone();
         earlier.extend((from <= to).then_some((from, to)));
         let forgotten = earlier.len().saturating_sub(EARLIER_STAYS_MAX);
         earlier.drain(..forgotten);
-        // An end below that of the last stay would make the two stays overlap.
+        // An end below the last stay's would make the two stays overlap.
         (Self { left_seq: 0, first_seq: stays.first_seq, earlier }, end.max(to) + 1)
     }
 }
@@ -65,7 +65,7 @@ impl FormerMember {
     }
 }
 
-/// The end of the log, by which a [`MembershipTransition`] decides the ranges of its members.
+/// The end of the log, by which a [`MembershipTransition`] decides its members' ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TransitionLogEnd {
     read: Option<Seq>,
@@ -81,15 +81,16 @@ impl TransitionLogEnd {
 }
 
 impl MembershipTransition {
-    /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may
-    /// join or leave.
+    /// Sets the end of the group's log, read after the roster; `None`: it was not read, and no user may join
+    /// or leave.
     #[must_use]
     pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
         self.log_end = TransitionLogEnd { read, is_lacking: false };
         self
     }
 
-    /// Whether a user joined or left while the end of the log was unknown. The result must not be written then.
+    /// Whether a user joined or left while the end of the log was unknown. The result must not be written
+    /// then.
     #[must_use]
     pub const fn lacks_log_end(&self) -> bool {
         self.log_end.is_lacking
@@ -119,12 +120,12 @@ impl MembershipTransition {
         self.rows.insert(user, MemberRow { member, live: true, stays });
     }
 
-    /// Ends the stay of a user, if it is a member. The row of a former member gets a new version, too.
+    /// Ends a user's stay, if it is a member. A former member's row gets a new version, too.
     pub(crate) fn end_stay(&mut self, user: UserId, version: Version) {
         let Some(row) = self.rows.get_mut(&user) else { return };
         row.member.version = version;
         if std::mem::replace(&mut row.live, false) {
-            // An end below the beginning of the stay would make the stay end before it begins.
+            // An end below the stay's beginning would make the stay end before it begins.
             row.stays.left_seq = self.log_end.needed().max(row.member.joined_seq - 1);
         }
     }
@@ -358,12 +359,12 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct ModelStay {
         messages: Vec<Seq>,
-        /// Those before it, in a group that shows them.
+        /// Earlier messages, in a group that shows them.
         before: Vec<Seq>,
         is_over: bool,
     }
 
-    /// A log, and who was a member when each of its messages was sent.
+    /// A log, and which users were members when each message was sent.
     #[derive(Debug, Default)]
     struct StayModel {
         end: Seq,
@@ -402,13 +403,13 @@ mod tests {
             }
         }
 
-        /// What the user may read now.
+        /// Lists the messages that the user may read now.
         fn readable(&self, id: i64) -> Vec<Seq> {
             let stay = self.stays[&id].last().unwrap();
             [stay.before.clone(), stay.messages.clone()].concat()
         }
 
-        /// First and last message of the stays before the last one that had messages.
+        /// The first and last message in each stay before the last stay that had messages.
         fn earlier(&self, id: i64) -> Vec<(Seq, Seq)> {
             let (_, before) = self.stays[&id].split_last().unwrap();
             let all: Vec<_> = before

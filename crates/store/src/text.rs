@@ -1,4 +1,4 @@
-//! Texts of records: storage, comparison and checks.
+//! Texts in records: storage, comparison and checks.
 
 use caseless::Caseless as _;
 use unicode_normalization::UnicodeNormalization as _;
@@ -8,18 +8,19 @@ use crate::{
     characters::{check_prose, check_single_line, has_visible, is_ignorable},
 };
 
-/// A text of a record. Up to 24 bytes are stored inline: names, numbers and most addresses need no allocation, the
-/// largest cost of reading a record from a store.
+/// A text in a record. Up to 24 bytes are stored inline: names, numbers and most addresses need no
+/// allocation, which is the largest cost when a store reads a record.
 pub type Text = compact_str::CompactString;
 
-/// Bytes of a text outside of its record.
+/// A text's bytes outside its record.
 pub(crate) fn heap_bytes(text: &Text) -> usize {
     if text.is_heap_allocated() { text.capacity() } else { 0 }
 }
 
-/// The form in which texts are compared: without invisible characters, NFKC and full case folding until the result is
-/// stable, without white space at the ends. (Unicode, UAX #15 and section 3.13: `toNFKC_Casefold`.) All versions of
-/// Kith agree on it: Unicode never changes it for an assigned character, and names refuse the others.
+/// The form in which texts are compared: without invisible characters, NFKC and full case folding until the
+/// result is stable, without white space at the ends. (Unicode, UAX #15 and section 3.13: `toNFKC_Casefold`.)
+/// All Kith versions agree on it: Unicode never changes it for an assigned character, and names refuse the
+/// others.
 #[must_use]
 pub fn fold(text: &str) -> String {
     let once = |text: &str| {
@@ -27,7 +28,7 @@ pub fn fold(text: &str) -> String {
         shown.nfkc().default_case_fold().filter(|c| !is_ignorable(*c)).nfkc().collect::<String>()
     };
     let (mut before, mut folded) = (once(text), String::new());
-    // Two rounds are enough for every present character; the bound covers future ones.
+    // Two rounds are enough for every present character; the bound covers future characters.
     for _ in 0..4 {
         folded = once(&before);
         if folded == before {
@@ -38,13 +39,13 @@ pub fn fold(text: &str) -> String {
     folded.trim().to_owned()
 }
 
-/// Checks a text of one line: a shown name, a label, a reference. At most `chars_max` characters, no control character
-/// and no invisible one, except joiners and variation selectors where a script or an emoji needs them. White space at
-/// the ends is kept.
+/// Checks a text with one line: a shown name, a label, a reference. At most `chars_max` characters, no
+/// control character and no invisible character, except joiners and variation selectors where a script or an
+/// emoji needs them. White space at the ends is kept.
 ///
 /// # Errors
-/// Returns the limit and the length if it is longer, the first character that is not allowed, or that no character is
-/// visible. An empty text is valid.
+/// Returns the limit and the length if it is longer, the first character that is not allowed, or that no
+/// character is visible. An empty text is valid.
 pub fn single_line(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     check_length(text, chars_max)?;
     check_single_line(text)?;
@@ -54,8 +55,8 @@ pub fn single_line(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     Ok(text.into())
 }
 
-/// Checks a text of several lines: at most `chars_max` characters, no control character besides tab and line break, no
-/// bidirectional override. Marks of direction, joiners and other invisible characters are kept.
+/// Checks a text with several lines: at most `chars_max` characters, no control character besides tab and
+/// line break, no bidirectional override. Direction marks, joiners and other invisible characters are kept.
 ///
 /// # Errors
 /// Returns the limit and the length if it is longer, or the first character that is not allowed.
@@ -65,7 +66,7 @@ pub fn prose(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     Ok(text.into())
 }
 
-/// Checks the length of a text as it was given, in characters (Unicode code points).
+/// Checks a text's length as it was given, in characters (Unicode code points).
 pub(crate) fn check_length(text: &str, chars_max: usize) -> Result<(), Invalid> {
     let length = text.chars().count();
     if length > chars_max {

@@ -13,25 +13,25 @@ use crate::{
 /// A user as stored: no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// The id of the user.
+    /// Identifies the user.
     pub id: UserId,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// Unique in its normalised form.
     pub user_name: Text,
     /// Empty: none. This also applies to the texts below.
     pub nick_name: Text,
-    /// For the user, services and admins only.
+    /// Only the user, services and admins may see it.
     pub email: Text,
-    /// For the user, services and admins only. E.164.
+    /// Only the user, services and admins may see it. E.164.
     pub phone: Text,
-    /// As the user stated.
+    /// The gender that the user stated.
     pub gender: Gender,
-    /// In years; 0: not stated.
+    /// The age in years; 0: not stated.
     pub age: u8,
-    /// Free text.
+    /// The region, as free text.
     pub region: Text,
-    /// Address of a picture.
+    /// A picture's address.
     pub icon: Text,
     /// Further parameters.
     pub params: Params,
@@ -42,7 +42,7 @@ pub struct User {
 }
 
 impl User {
-    /// Approximate size of the record in memory, in bytes, for the cache.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         let texts = [&self.user_name, &self.nick_name, &self.email, &self.phone, &self.region, &self.icon];
@@ -55,19 +55,19 @@ impl User {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum Gender {
-    /// Not stated.
+    /// The user did not state it.
     #[default]
     Unspecified = 0,
-    /// Female.
+    /// The user is female.
     Female = 1,
-    /// Male.
+    /// The user is male.
     Male = 2,
-    /// Another one.
+    /// Any other gender.
     Other = 3,
 }
 
 impl Gender {
-    /// The gender with this number, if there is one.
+    /// Returns the gender with this number, if any.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -85,32 +85,32 @@ impl Gender {
 pub struct NewUser {
     /// Chosen by the caller or allocated.
     pub id: UserId,
-    /// The name.
+    /// The user's name.
     pub user_name: UserName,
-    /// Shown name.
+    /// The name that is shown.
     pub nick_name: Text,
-    /// Absent: none.
+    /// Absent: the user has no email.
     pub email: Option<Email>,
-    /// Absent: none.
+    /// Absent: the user has no phone.
     pub phone: Option<Phone>,
-    /// As the user stated.
+    /// The gender that the user stated.
     pub gender: Gender,
-    /// In years.
+    /// The age in years.
     pub age: u8,
-    /// Free text.
+    /// The region, as free text.
     pub region: Text,
-    /// Address of a picture.
+    /// A picture's address.
     pub icon: Text,
-    /// Without secrets.
+    /// The parameters, without secrets.
     pub params: Params,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
 /// A partial change: `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserPatch {
-    /// A new name.
+    /// Changes the name.
     pub user_name: Option<UserName>,
     /// A new shown name; empty: none.
     pub nick_name: Option<Text>,
@@ -118,28 +118,29 @@ pub struct UserPatch {
     pub email: Option<Option<Email>>,
     /// `Some(None)` removes it.
     pub phone: Option<Option<Phone>>,
-    /// As the user stated.
+    /// The gender that the user stated.
     pub gender: Option<Gender>,
-    /// In years; 0: not stated.
+    /// The age in years; 0: not stated.
     pub age: Option<u8>,
-    /// Empty: none.
+    /// Empty: removes the region.
     pub region: Option<Text>,
-    /// Empty: none.
+    /// Empty: removes the picture.
     pub icon: Option<Text>,
-    /// A change of parameters.
+    /// The changed parameters.
     pub params: ParamsPatch,
-    /// In the form that is stored.
+    /// The secrets, in their stored form.
     pub secrets: SecretChange,
 }
 
-/// Storage of [`User`] records and their secrets. Object-safe: the server holds `Arc<dyn UserStore>`.
+/// Storage for [`User`] records and their secrets. Object-safe: the server holds `Arc<dyn UserStore>`.
 ///
-/// Names are unique among existing users, and among deleted ones until their name is free: by an index, so that of any
-/// number of concurrent writes exactly one wins. An acknowledged write is on disk (SQLite) or on a majority (MongoDB).
-/// Every write raises the version by one; a record that is created again under a deleted id continues from its stub.
+/// Names are unique among existing users, and among deleted users until their name is free: by an index, so
+/// that exactly one of any number of concurrent writes wins. An acknowledged write is on disk (SQLite) or on
+/// a majority (MongoDB). Every write raises the version by one; a record that is created again under a
+/// deleted id continues from its stub.
 ///
-/// Dropping a future leaves the outcome of a write unknown, as [`Outcome::Unknown`](crate::Outcome::Unknown)
-/// does. The deadline of a call is its caller's: a write runs in a task that outlives it.
+/// Dropping a future leaves a write's outcome unknown, as [`Outcome::Unknown`](crate::Outcome::Unknown) does.
+/// The caller sets a call's deadline: a write runs in a task that outlives it.
 #[async_trait]
 pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one user.
@@ -148,8 +149,8 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer.
     async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError>;
 
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) users in one query. Returns an entry for each *distinct* id of an
-    /// existing or deleted user, in no particular order. Ids that were never stored are absent.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) users in one query. Returns an entry for each *distinct*
+    /// id of an existing or deleted user, in no particular order. Ids that were never stored are absent.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
@@ -161,8 +162,8 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer.
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError>;
 
-    /// Reads existing users whose name, email or phone equals `keyword`, each once, by ascending id above `after`, at
-    /// most `limit`. Every step uses an index; a page costs the same at any depth.
+    /// Reads existing users whose name, email or phone equals `keyword`, each once, by ascending id above
+    /// `after`, at most `limit`. Every step uses an index; a page costs the same at any depth.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -183,15 +184,16 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::IdTaken`] if the id exists, [`StoreError::IdHeld`] if it was deleted and not released,
-    /// [`StoreError::NameTaken`] if the name is not free, [`StoreError::RequestMismatch`]; then the store is unchanged.
-    /// For other errors see [`StoreError::outcome`].
+    /// [`StoreError::NameTaken`] if the name is not free, [`StoreError::RequestMismatch`]; then the store is
+    /// unchanged. For other errors see [`StoreError::outcome`].
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError>;
 
     /// Changes only the fields that `patch` names, in one atomic step.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::NameTaken`], [`StoreError::ParamsTooLarge`],
-    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::NameTaken`],
+    /// [`StoreError::ParamsTooLarge`], [`StoreError::RequestMismatch`]: the record is unchanged then. For
+    /// other errors see [`StoreError::outcome`].
     async fn update_user(
         &self,
         id: UserId,
@@ -199,12 +201,12 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<User>, StoreError>;
 
-    /// Deletes a user and the secrets. A stub is kept: id, version, and the name until `name_free_at` (compared with
-    /// the `now` of a write that uses the name). The id is held until [`Self::release_id`]: until then no user is
-    /// created under it.
+    /// Deletes a user and the secrets. A stub is kept: id, version, and the name until `name_free_at`
+    /// (compared with the `now` of a write that uses the name). The id is held until [`Self::release_id`]:
+    /// until then no user is created under it.
     ///
     /// # Errors
-    /// As [`Self::update_user`].
+    /// Fails like [`Self::update_user`].
     async fn delete_user(
         &self,
         id: UserId,
@@ -212,9 +214,9 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<Version>, StoreError>;
 
-    /// Releases the id of a user that was deleted at `deleted` or before (compared with the `now` of the deletion): a
-    /// user can be created under it from then on. A no-op for an id that is not held, or was deleted later. To be
-    /// called after all data of the deleted user was removed. One indexed write.
+    /// Releases the id of a user that was deleted at `deleted` or before (compared with the deletion's
+    /// `now`): a user can be created under it from then on. Does nothing for an id that is not held, or was
+    /// deleted later. Call it after all the deleted user's data was removed. One indexed write.
     ///
     /// # Errors
     /// If the store cannot answer; the id may be released then.

@@ -12,8 +12,8 @@ use crate::{
     clock::{corrected, made_wrong},
 };
 
-/// Version of a record: assigned by the store inside the write, one above its predecessor, never reset, also not by
-/// deletion and re-creation. `NONE` (0) means a record that has never existed.
+/// A record's version: assigned by the store inside the write, one above its predecessor, never reset, also
+/// not by deletion and re-creation. `NONE` (0) means a record that has never existed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub struct Version(i64);
@@ -36,7 +36,7 @@ impl Version {
         self.0
     }
 
-    /// The version of the next write.
+    /// The next write's version.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -69,14 +69,14 @@ impl fmt::Display for Version {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The present time: by the clock of the machine, corrected by that of the store (see
+    /// The present time: by the machine's clock, corrected by the store's (see
     /// [`ClockDifference`](crate::ClockDifference)).
     #[must_use]
     pub fn now() -> Self {
         Self(corrected(Self::of_machine().0))
     }
 
-    /// The present time by the clock of the machine alone. Only the comparison of clocks uses it.
+    /// The present time by the machine's clock alone. Only the clock comparison uses it.
     #[must_use]
     pub fn of_machine() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The terms of a write, and what it returns.
+//! The terms for a write, and what it returns.
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -7,12 +7,12 @@ use crate::{Invalid, Timestamp, UserId, Version};
 /// How long a request id is remembered.
 pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The state of an id in a store.
+/// An id's state in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored<T> {
     /// The record exists. Shared, so that a cache keeps it without a copy.
     Live(Arc<T>),
-    /// It was deleted by the write of this version, which its stub keeps.
+    /// The write with this version deleted it. Its stub keeps the version.
     Deleted(Version),
     /// Nothing was ever stored under the id.
     Never,
@@ -28,14 +28,14 @@ impl<T: Clone> Stored<T> {
     }
 }
 
-/// The parameters of every write besides its content.
+/// Every write's parameters besides its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The version that the record must have; `None`: any.
     pub expected: Option<Version>,
     /// Makes the write idempotent. `None` has no cost.
     pub request: Option<Request>,
-    /// The time of the write, for the record.
+    /// The write's time, for the record.
     pub now: Timestamp,
 }
 
@@ -47,44 +47,46 @@ impl Write {
     }
 }
 
-/// Makes a write idempotent for [`REQUEST_KEPT`]: the first write with the id takes effect and its [`Applied`] is kept
-/// in the same commit; a later one with the same fingerprint gets that answer back, one with another fingerprint fails
-/// with [`StoreError::RequestMismatch`](crate::StoreError::RequestMismatch). A failed write stores nothing.
+/// Makes a write idempotent for [`REQUEST_KEPT`]: the first write with the id takes effect and its
+/// [`Applied`] is kept in the same commit; a later write with the same fingerprint gets that answer back, and
+/// fails with another fingerprint with [`StoreError::RequestMismatch`](crate::StoreError::RequestMismatch). A
+/// failed write stores nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The id that the caller chose.
     pub id: RequestId,
-    /// Digest of method and body.
+    /// A digest over method and body.
     pub fingerprint: [u8; 32],
 }
 
-/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Ids of Kith's own steps, and ids that are bound to
-/// a caller, have another form.
+/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Ids for Kith's own steps, and ids that
+/// are bound to a caller, have another form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// The id of a step that Kith itself takes for a record. No caller can choose it: it has a colon.
+    /// The id for a step that Kith itself takes for a record. No caller can choose it: it has a colon.
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
         Self(format!("{record}:{step}"))
     }
 
-    /// This id, bound to one of several callers, which choose their ids independently. No caller can choose it: it has
-    /// a colon.
+    /// Binds this id to one of several callers, which choose their ids independently. No caller can choose
+    /// it: it has a colon.
     #[must_use]
     pub fn of_caller(&self, caller: u32) -> Self {
         Self(format!("{caller:08x}:{self}"))
     }
 
-    /// The same id of a user who calls without a service: users choose their ids without each other. No caller can choose it.
+    /// Binds this id to a user who calls without a service: users choose their ids without each other. No
+    /// caller can choose it.
     #[must_use]
     pub fn of_user(&self, user: UserId) -> Self {
         Self(format!("u{user}:{self}"))
     }
 
-    /// This id, bound to a later account with the id of a user: the accounts before chose theirs without it. No caller can choose
-    /// it: it has a colon.
+    /// Binds this id to a later account with a user's id: the accounts before chose theirs without it. No
+    /// caller can choose it: it has a colon.
     #[must_use]
     pub fn of_account(&self, account: u32) -> Self {
         if account == 0 { self.clone() } else { Self(format!("a{account}:{self}")) }
@@ -118,7 +120,7 @@ impl fmt::Display for RequestId {
 /// A write that has been acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied<T> {
-    /// The record as this write left it (of a deletion: its version).
+    /// The record as this write left it (after a deletion: its version).
     pub record: T,
     /// Whether an earlier write with the same request id made the change. The record may have changed since.
     pub replayed: bool,

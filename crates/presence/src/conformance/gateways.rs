@@ -1,4 +1,4 @@
-//! Cases of gateways.
+//! Tests gateways: claims, lives and deaths.
 
 use super::sample::{LIMITS, LONG, SHORT, at, claim, claimed, until};
 use crate::{ClaimOutcome, Incarnation, PresenceError, Presences};

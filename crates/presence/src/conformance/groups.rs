@@ -1,4 +1,4 @@
-//! Cases of the online members of groups.
+//! Cases for the online members of groups.
 
 use super::sample::{gateway, group, state, together, user};
 use crate::{ActiveMember, Distribution, Presences, UserState};
@@ -92,7 +92,7 @@ pub async fn concurrent_updates_are_counted_exactly(presences: Presences) {
     together(200, |number| {
         let presences = presences.clone();
         async move {
-            // Of each user ten versions in some order: the last one is at "b".
+            // Each user has ten versions in some order. The last version is at "b".
             let (id, version) = (1 + number / 10, 10 + number * 7 % 10);
             let gateway = if version == 19 { "b" } else { "a" };
             apply(&presences, id, &state(version, &[gateway])).await;

@@ -1,7 +1,7 @@
-//! The test suite for every implementation of presence.
+//! The test suite for every presence implementation.
 //!
-//! An implementation has a function that opens presence in which no user is online, within [`LIMITS`], and returns with
-//! it what must exist as long:
+//! An implementation has a function that opens presence in which no user is online, within [`LIMITS`], and
+//! returns with it what must exist as long:
 //!
 //! ```ignore
 //! async fn open() -> (Presences, ()) { … }
@@ -17,7 +17,7 @@ pub mod sessions;
 
 pub use sample::LIMITS;
 
-/// Makes a test of every case, over the presence that `$open` yields. Further attributes are put on each.
+/// Makes a test from every case, over the presence that `$open` yields. Adds further attributes to each test.
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -49,7 +49,7 @@ macro_rules! conformance {
     };
 }
 
-/// Makes the tests of one file; used by the list of cases.
+/// Makes one file's tests. The list of cases uses it.
 #[macro_export]
 macro_rules! cases {
     ($open:ident, $attributes:tt, $file:ident: $($case:ident)+) => {

@@ -13,7 +13,7 @@ use crate::{
     PresenceLimits, PresenceSubscription, Presences, SessionOp, UserState,
 };
 
-/// What presence that is opened for the suite has to be bounded by.
+/// The limits that presence must have when it is opened for the suite.
 pub const LIMITS: PresenceLimits = PresenceLimits {
     sessions_max: 4,
     gateways_max: 8,
@@ -21,9 +21,9 @@ pub const LIMITS: PresenceLimits = PresenceLimits {
     recheck_after: Duration::from_millis(20),
 };
 
-/// Longer than any case takes.
+/// Lasts longer than any case takes.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// Over before a case gives up.
+/// Is over before a case gives up.
 pub(super) const SHORT: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -99,7 +99,8 @@ pub(super) async fn next_event(subscription: &mut dyn PresenceSubscription) -> E
     timeout(PATIENCE, subscription.next()).await.expect("an event comes").expect("none is lost")
 }
 
-/// The events that were published before this call: it publishes one more, which is received after them.
+/// The events that were published before this call. The call publishes another event, which arrives after
+/// them.
 pub(super) async fn events_until_now(
     presences: &Presences,
     subscription: &mut dyn PresenceSubscription,
@@ -115,7 +116,7 @@ pub(super) async fn events_until_now(
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub(super) async fn until(mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is().await {
@@ -124,7 +125,7 @@ pub(super) async fn until(mut is: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Runs so many at once.
+/// Runs this many calls at once.
 pub(super) async fn together<F: Future<Output = ()> + Send + 'static>(count: i64, run: impl Fn(i64) -> F) {
     let mut all = JoinSet::new();
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! Cases of sessions.
+//! Tests user sessions.
 
 use super::sample::{
     LIMITS, LONG, SHORT, at, change, claimed, close, events_until_now, gateway, next_event, open, renew,

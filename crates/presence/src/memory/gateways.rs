@@ -10,7 +10,7 @@ use crate::{
     Claim, ClaimOutcome, GatewayState, Gateways, Incarnation, Instance, PresenceError, PresenceLimits,
 };
 
-/// The owner of an id.
+/// The gateway that owns an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registered(Incarnation);
 
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// Schedules a check of a user, at this time or a known earlier one; `replace`: not before this time.
+    /// Schedules a user's check, at this time or a known earlier one; `replace`: not before this time.
     pub(super) fn schedule_check(&mut self, instance: &Instance, user: UserId, at: Instant, replace: bool) {
         let due = self.due.entry(instance.clone()).or_default();
         let known = due.entry(user).or_insert(at);

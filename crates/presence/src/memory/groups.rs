@@ -1,4 +1,4 @@
-//! Online members of groups, in memory.
+//! Online group members, in memory.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -11,14 +11,15 @@ use tokio::time::Instant;
 
 use crate::{ActiveMember, Distribution, GatewayId, UserState};
 
-/// Number of long offline users that each change forgets.
+/// Each change forgets this many users who went offline long ago.
 const FORGOTTEN_AT_ONCE: usize = 10;
 
-/// The online members of groups.
+/// Holds the online members of groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: HashMap<GroupId, Group>,
-    /// Users who went offline, with times, about the earliest first. Each at most once, however often it toggles.
+    /// Users who went offline, with times, about the earliest first. Each at most once, however often it
+    /// toggles.
     gone: VecDeque<(Instant, GroupId, UserId)>,
 }
 
@@ -42,7 +43,7 @@ struct Entry {
 }
 
 impl Groups {
-    /// `version`: of the group, if this changes it.
+    /// `version`: the group's version, if this changes it.
     pub(super) fn apply(
         &mut self,
         group: GroupId,
@@ -81,7 +82,7 @@ impl Groups {
         online.map(member).take(limit).collect()
     }
 
-    /// `of_user`: the version of the user, and its gateways.
+    /// `of_user`: the user's version and gateways.
     fn put(&mut self, id: GroupId, user: UserId, of_user: (i64, Vec<GatewayId>), version: i64) -> bool {
         let group = self.groups.entry(id).or_default();
         let entry = group.users.entry(user).or_default();

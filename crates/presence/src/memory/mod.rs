@@ -44,16 +44,17 @@ struct State {
     version: i64,
     registered: HashMap<GatewayId, Registered>,
     deadlines: BTreeMap<Instance, Instant>,
-    /// When users of a gateway must be checked.
+    /// When a gateway's users must be checked.
     due: HashMap<Instance, HashMap<UserId, Instant>>,
     users: HashMap<UserId, User>,
-    /// Users who went offline, with times, about the earliest first. Each at most once, however often it toggles.
+    /// Users who went offline, with times, about the earliest first. Each at most once, however often it
+    /// toggles.
     gone: VecDeque<(Instant, UserId)>,
     groups: Groups,
 }
 
 impl MemoryPresence {
-    /// No user is online yet.
+    /// Makes a memory in which no user is online yet.
     #[must_use]
     pub fn new(limits: PresenceLimits) -> Self {
         let state = State {
@@ -70,7 +71,7 @@ impl MemoryPresence {
         Self { limits, state: Mutex::new(state), events: broadcast::channel(BEHIND_MAX).0 }
     }
 
-    /// Its parts.
+    /// Returns the stores and the feed.
     #[must_use]
     pub fn presences(self) -> Presences {
         let this = Arc::new(self);
@@ -79,7 +80,7 @@ impl MemoryPresence {
 }
 
 impl State {
-    /// Above all assigned versions, also of earlier runs.
+    /// Greater than all assigned versions, also those from earlier runs.
     fn next_version(&mut self) -> i64 {
         self.version = self.version.saturating_add(1).max(Timestamp::now().0.saturating_mul(1000));
         self.version

@@ -1,4 +1,4 @@
-//! Sessions of users, in memory.
+//! User sessions, in memory.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,10 +14,10 @@ use crate::{
     UserSessions, UserState,
 };
 
-/// Number of long offline users that each change forgets.
+/// Each change forgets this many users who went offline long ago.
 const FORGOTTEN_AT_ONCE: usize = 10;
 
-/// The sessions of a user, and its last event.
+/// A user's sessions and last event.
 #[derive(Debug, Default)]
 pub(super) struct User {
     version: i64,
@@ -91,7 +91,7 @@ impl State {
         version
     }
 
-    /// The version of an offline user is kept for a while.
+    /// Keeps an offline user's version for a while.
     fn keep(&mut self, id: UserId, mut user: User) {
         if user.version == 0 {
             return;
@@ -105,7 +105,8 @@ impl State {
         self.users.insert(id, user);
     }
 
-    /// Forgets some users who have been offline for long. Versions rise for all users together, so theirs never fall.
+    /// Forgets some users who have been offline for long. Versions rise for all users together, so theirs
+    /// never fall.
     fn forget_gone(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
@@ -125,7 +126,7 @@ impl State {
 }
 
 impl User {
-    /// Offline, by the last event.
+    /// Whether it is offline, its last event says so, and its groups were notified.
     fn is_idle(&self) -> bool {
         self.sessions.is_empty() && self.published_gateways.is_empty() && self.fanned_version >= self.version
     }

@@ -1,4 +1,4 @@
-//! Online members of groups in Redis.
+//! Online group members in Redis.
 
 use async_trait::async_trait;
 use kith_cache::remote::redis::{Reply, ScriptCall};

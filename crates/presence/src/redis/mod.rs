@@ -1,5 +1,6 @@
-//! Shared presence in Redis. Each script touches keys of one slot: those of a user, of a gateway, of a group, or of all
-//! gateways together. The rules are those of the memory; the comments of the scripts describe them.
+//! Shared presence in Redis. Each script touches keys in one slot: those of a user, a gateway, a group, or
+//! all gateways together. The rules are those of the memory implementation; the comments in the scripts
+//! describe them.
 
 mod groups;
 mod names;
@@ -17,7 +18,7 @@ use kith_cache::remote::{
 use self::names::Names;
 use crate::{Event, PresenceError, PresenceFeed, PresenceLimits, PresenceSubscription, Presences};
 
-/// Presence in Redis, on the server that answers. A call ends within the command timeout of its runner.
+/// Presence in Redis, on the server that answers. A call ends within its runner's command timeout.
 #[derive(Debug)]
 pub struct RedisPresence {
     runner: Arc<ScriptRunner>,
@@ -43,16 +44,16 @@ struct Scripts {
 }
 
 impl RedisPresence {
-    /// Creates it over the connections of a runner, which others may use too. Its keys and channels begin with the tag
-    /// of the runner.
+    /// Creates it over a runner's connections, which others may use too. Its keys and channels begin with the
+    /// runner's tag.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, limits: PresenceLimits) -> Self {
         let names = Names::new(runner.tag(), runner.database(), runner.has_sharded_channels());
         Self { runner, names, scripts: Scripts::new(), limits }
     }
 
-    /// As [`Self::over`], on connections of its own. Begins to connect; Redis may be unavailable. Connections are made,
-    /// and made again, in the background until it is dropped. Needs a runtime.
+    /// Like [`Self::over`], but on its own connections. Begins to connect; Redis may be unavailable.
+    /// Connections are made, and made again, in the background until it is dropped. Needs a runtime.
     ///
     /// # Errors
     /// If the address or the prefix is invalid.
@@ -60,7 +61,7 @@ impl RedisPresence {
         ScriptRunner::connect(options).await.map(|runner| Self::over(Arc::new(runner), limits))
     }
 
-    /// Its parts.
+    /// Returns the stores and the feed.
     #[must_use]
     pub fn presences(self) -> Presences {
         let this = Arc::new(self);
@@ -129,7 +130,7 @@ const fn presence_error(error: SharedError) -> PresenceError {
     }
 }
 
-/// Whole milliseconds, for scripts.
+/// Converts to whole milliseconds, for scripts.
 fn milliseconds(time: Duration) -> String {
     time.as_millis().to_string()
 }

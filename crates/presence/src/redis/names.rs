@@ -1,4 +1,4 @@
-//! Names of keys and channels in Redis.
+//! Names for keys and channels in Redis.
 
 use kith_cache::remote::redis::{SLOT_PARTS, slot_tag};
 use kith_store::{GroupId, UserId};
@@ -8,7 +8,7 @@ use crate::Instance;
 /// Names of keys and channels. The text in the first braces selects the slot of a cluster.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// Prefix and id of the database, without braces.
+    /// The database's prefix and id, without braces.
     tag: String,
     database: u8,
     /// What decides the slot of each part of the users, without braces: a user's events are published in its slot.
@@ -47,7 +47,7 @@ impl Names {
         format!("{{{}}}:user:{user}", self.part(user))
     }
 
-    /// Users of a gateway.
+    /// A gateway's users.
     pub(super) fn gateway_users(&self, instance: &Instance) -> String {
         format!("{{{}:presence:gateway:{instance}}}", self.tag)
     }
@@ -58,14 +58,14 @@ impl Names {
         ["claims", "deadlines", "epoch"].map(name).to_vec()
     }
 
-    /// Users, those of them who are online, gateways, and users who went.
+    /// Users, online users, gateways, and users who went.
     pub(super) fn group(&self, group: GroupId) -> Vec<String> {
         let name = |what| format!("{{{}:presence:group:{group}}}:{what}", self.tag);
         ["users", "online", "gateways", "gone"].map(name).to_vec()
     }
 }
 
-/// An id in a form of fixed length, so that the order of texts is that of the numbers.
+/// An id with a fixed length, so that texts sort like numbers.
 pub(super) fn padded(user: UserId) -> String {
     format!("{:019}", user.get())
 }

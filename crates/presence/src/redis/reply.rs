@@ -1,5 +1,5 @@
-//! The replies of scripts. A reply with an invalid form is refused; of a list, only the elements with an invalid form are
-//! left out, so that one of them does not hide the others.
+//! The scripts' replies. A reply with an invalid form is refused. A list loses only its invalid elements, so
+//! that an invalid element does not hide the others.
 
 use std::{str::FromStr, time::Duration};
 

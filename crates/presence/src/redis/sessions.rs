@@ -15,7 +15,8 @@ use crate::{
     PresenceStore, Session, SessionLookup, SessionOp, UserSessions, UserState,
 };
 
-/// Users of one call that schedules checks: the arguments that a script can pass to a command are limited.
+/// Users in one call that schedules checks: a script can pass only a limited number of arguments to a
+/// command.
 const SCHEDULED_AT_ONCE: usize = 1_000;
 
 #[async_trait]
@@ -54,7 +55,7 @@ impl PresenceStore for RedisPresence {
         self.one(call).await.map(drop)
     }
 
-    /// Checks of users are scheduled first: a death in between only leaves an unnecessary check.
+    /// User checks are scheduled first: a death in between only leaves an unnecessary check.
     async fn change(&self, changes: &[Change]) -> Vec<Result<ChangeOutcome, PresenceError>> {
         if let Some(why) = self.each(&self.check_calls(changes)).await.into_iter().find_map(Result::err) {
             return changes.iter().map(|_| Err(why)).collect();

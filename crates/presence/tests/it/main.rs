@@ -1,4 +1,4 @@
-//! The integration tests of presence in one executable: each is linked once.
+//! The presence integration tests in one executable: each crate is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

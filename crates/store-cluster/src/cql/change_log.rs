@@ -1,4 +1,4 @@
-//! The journal of changes, by minutes: written in the batch of a change, read by the feeds and the sweep.
+//! The change journal, by minutes: written in a change's batch, read by the feeds and the sweep.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
-/// For several subjects at once: members of one group, each with the version, 0 if there is none yet; or follows of an
-/// import, with all that is noted of each.
+/// For several subjects at once: members in one group, each with the version, 0 if there is none yet; or
+/// imported follows, with everything that is noted about each.
 const NOTE_SEVERAL: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
@@ -29,9 +29,9 @@ const READ: Statement = Statement::read(
     "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans, named FROM %k.changes \
      WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
 );
-/// Rows of one answer: some megabytes, if each names the maximum.
+/// Rows in one answer: some megabytes, if each names the maximum.
 const PAGE: i32 = 1_000;
-/// The kind of a row for several follows, all changed at one moment.
+/// The kind for a row about several follows, all changed at one moment.
 const IMPORTED: i32 = 5;
 /// Maximum follows in one such row: 72 bytes each.
 const PER_ROW_MAX: usize = 250;
@@ -42,13 +42,13 @@ type LogRow = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option
 pub(super) enum ChangeSubject {
     /// A follow that has changed.
     Follow(Edge),
-    /// A record of what a user has set about another one.
+    /// A record that says what a user has set about another user.
     Block(Edge),
     /// Lists that have to be counted, without another change.
     Count(Edge),
     /// A present or former member.
     Member(MemberKey),
-    /// The roster of a group.
+    /// A group's roster.
     Roster(GroupId),
 }
 
@@ -75,8 +75,8 @@ impl ChangeSubject {
         }
     }
 
-    /// The key that selects the shard: all notes of an edge are in one shard, and all of a group, so that they are
-    /// delivered in order.
+    /// The key that selects the shard: all notes about an edge are in one shard, and all about a group, so
+    /// that they are delivered in order.
     const fn shard_key(self) -> (i64, i64) {
         match self {
             Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.ids(),
@@ -84,7 +84,7 @@ impl ChangeSubject {
         }
     }
 
-    /// `None`: a kind of a newer version.
+    /// `None`: a newer version's kind.
     fn of(number: i32, from: i64, to: i64) -> Result<Option<Self>, StoreError> {
         let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
         let group = || GroupId::new(from).map_err(|_| malformed("from_user"));
@@ -107,9 +107,9 @@ pub(super) struct ChangeLogEntry {
     pub(super) stamp: i64,
     pub(super) subject: ChangeSubject,
     pub(super) version: Option<Version>,
-    /// The buckets of the follow in both lists.
+    /// The follow's buckets in both lists.
     pub(super) buckets: Option<(i32, i32)>,
-    /// The position of an imported follow in both lists.
+    /// An imported follow's position in both lists.
     pub(super) imported_at: Option<i64>,
 }
 
@@ -120,7 +120,7 @@ impl ChangeLogEntry {
         Self { version: Version::new(version), buckets, ..Self::about(cql, ChangeSubject::Follow(edge)) }
     }
 
-    /// A note that the buckets of a follow have to be counted.
+    /// Notes that a follow's buckets have to be counted.
     pub(super) fn of_count(cql: &Cql, edge: Edge, slot: ListSlot) -> Self {
         Self { subject: ChangeSubject::Count(edge), version: None, ..Self::of_follow(cql, edge, slot, 0) }
     }
@@ -138,7 +138,7 @@ impl ChangeLogEntry {
         }
     }
 
-    /// For tests.
+    /// Makes a note for tests.
     #[cfg(test)]
     pub(super) const fn sample(
         subject: ChangeSubject,
@@ -148,7 +148,7 @@ impl ChangeLogEntry {
         Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), imported_at: None }
     }
 
-    /// The parts of lists that it affects.
+    /// The list parts that it affects.
     pub(super) fn parts(&self) -> Vec<ListPart> {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
         let (from, to) = self.subject.ids();
@@ -158,7 +158,7 @@ impl ChangeLogEntry {
         ]
     }
 
-    /// The follow of an import, with its slot.
+    /// The imported follow, with its slot.
     pub(super) fn imported_slot(&self) -> Option<(Edge, ListSlot)> {
         let (ChangeSubject::Follow(edge), Some(at)) = (self.subject, self.imported_at) else { return None };
         let (in_following, in_fans) = self.buckets?;
@@ -175,8 +175,8 @@ impl ChangeLogEntry {
         Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
     }
 
-    /// The statements that write notes of one group and moment, of which those of members are in one row. They
-    /// overwrite earlier notes of the same moment.
+    /// The statements that write notes about one group at one moment; notes about members share a row. They
+    /// overwrite earlier notes from the same moment.
     pub(super) fn parts_of_group(cql: &Cql, notes: &[Self]) -> Vec<Bound> {
         let (mut parts, mut named) = (Vec::new(), Vec::new());
         for note in notes {
@@ -195,7 +195,8 @@ impl ChangeLogEntry {
         parts
     }
 
-    /// The statements that write notes of many follows of one moment, of which those of a shard are in few rows.
+    /// The statements that write notes about many follows at one moment; notes in the same shard share few
+    /// rows.
     pub(super) fn parts_of_imported(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
         let (minute, stamp) = (cql.client.clock.minute(), cql.client.clock.version(0));
         let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
@@ -207,7 +208,7 @@ impl ChangeLogEntry {
         }
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
             let part = |named: &[[i64; 6]]| {
-                // What distinguishes it from a note of another node at the same moment.
+                // The random number distinguishes it from another node's note at the same moment.
                 let row =
                     values![shard, minute, stamp, IMPORTED, 0_i64, rand::random::<i64>(), named.concat()];
                 Bound(&NOTE_SEVERAL, row)
@@ -240,20 +241,20 @@ impl ChangeLogEntry {
         match kind {
             IMPORTED => split_numbers(&named)?.iter().filter_map(follow).collect(),
             ChangeSubject::MEMBER => split_numbers(&named)?.iter().filter_map(member).collect(),
-            // Like a single subject of a newer version.
+            // Like a single subject that a newer version wrote.
             _ => Ok(Vec::new()),
         }
     }
 }
 
-/// The subjects in one row, each of `N` numbers.
+/// The subjects in one row, each with `N` numbers.
 fn split_numbers<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
     let (each, rest) = named.as_chunks();
     if rest.is_empty() { Ok(each) } else { Err(malformed("named")) }
 }
 
 impl Cql {
-    /// The shard of notes about this.
+    /// The shard for notes about this.
     pub(super) fn shard(&self, subject: ChangeSubject) -> i32 {
         let (from, to) = subject.shard_key();
         let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
@@ -261,7 +262,7 @@ impl Cql {
         i32::try_from(mixed % u64::from(self.client.options.feed_shards)).unwrap_or_default()
     }
 
-    /// The notes of a minute after this stamp, by rising stamp.
+    /// Reads a minute's notes after this stamp, by rising stamp.
     pub(super) async fn notes(
         &self,
         shard: i32,

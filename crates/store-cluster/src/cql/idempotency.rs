@@ -1,5 +1,5 @@
-//! Idempotent requests. What a request will do, with its version, is stored before it is done: a retry does the same
-//! with the same timestamps, so that it has one effect.
+//! Idempotent requests. What a request will do, with its version, is stored before it is done: a retry does
+//! the same with the same timestamps, so that it has one effect.
 
 use std::future::Future;
 
@@ -28,14 +28,14 @@ const DONE: Statement =
 const FORGET: Statement =
     Statement::conditional("DELETE FROM %k.requests WHERE id = ? IF fingerprint = ? AND done = 0");
 
-/// The state of a request.
+/// How far a request has come.
 #[derive(Debug)]
 pub(super) enum RequestState<P> {
     /// It is new; this has to be done.
     New(P),
     /// Another call has begun it and may have completed it.
     Planned(P),
-    /// It is done.
+    /// The request is done.
     Done(P),
 }
 
@@ -57,7 +57,7 @@ impl RequestKey<'_> {
         (sum.cast_signed(), self.begun)
     }
 
-    /// The name of the request in a stored answer: its id and its fingerprint.
+    /// The request's name in a stored answer: its id and its fingerprint.
     pub(super) fn name(self) -> String {
         let fingerprint: String = self.request.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{}#{fingerprint}", self.request.id.as_str())
@@ -65,8 +65,8 @@ impl RequestKey<'_> {
 
     /// When the request began that this row answers. `None`: the row answers another request, or is too old.
     ///
-    /// The request may have begun before [`Self::begun`]: a first call may be forgotten as failed although its write takes effect
-    /// later, because the server was stopped in the middle of it.
+    /// The request may have begun before [`Self::begun`]: a first call may be forgotten as failed although
+    /// its write takes effect later, because the server was stopped in the middle of it.
     pub(super) fn answered_by(self, row: &NamedRow, begun: &'static str) -> Option<i64> {
         let is_named = matches!(row.text("request"), Ok(Some(name)) if name == self.name());
         let begun = row.number(begun).ok().flatten()?;
@@ -82,7 +82,7 @@ struct StoredRequest<P> {
 }
 
 impl Cql {
-    /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
+    /// The plan for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
     /// fails, nothing is stored.
     pub(super) async fn plan_once<P: Serialize + DeserializeOwned>(
         &self,
@@ -131,8 +131,8 @@ impl Cql {
         })
     }
 
-    /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
-    /// that error.
+    /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan`
+    /// failed; else that error.
     async fn plan_or_error<P: DeserializeOwned>(
         &self,
         request: &Request,
@@ -170,8 +170,8 @@ impl Cql {
         Ok(Some(StoredRequest { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
     }
 
-    /// Notes how a request ended: done; refused, and so forgotten; or unknown, and so unchanged. `is_new`: there was no
-    /// earlier attempt.
+    /// Notes how a request ended: done; refused, and so forgotten; or unknown, and so unchanged. `is_new`:
+    /// there was no earlier attempt.
     pub(super) async fn close_request(
         &self,
         request: &Request,
@@ -195,8 +195,9 @@ impl<P> From<StoredRequest<P>> for RequestState<P> {
     }
 }
 
-/// Whether a request that failed in this way is as if it had never been made. If an earlier call may have done it, its
-/// effect remains although this call failed: only a decision from what is stored proves that there is none.
+/// Whether a request that failed in this way is as if it had never been made. If an earlier call may have
+/// done it, its effect remains although this call failed: only a decision from what is stored proves that
+/// there is none.
 fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
     error.outcome() == Outcome::NotApplied && (is_new || error.is_decided())
 }

@@ -1,4 +1,4 @@
-//! The ends of the logs of groups, which decide from and to where members read. The logs are in another store.
+//! The ends of group logs, which decide from and to where members read. The logs are in another store.
 
 use std::{
     fmt,
@@ -14,14 +14,14 @@ use super::{
     stores::Cql,
 };
 
-/// Reads the ends of the logs of groups.
+/// Reads the ends of group logs.
 #[async_trait]
 pub trait LogEnds: Send + Sync + fmt::Debug + 'static {
-    /// Reads the end of the log of a group; 0: it has no message. Sees every message that was acknowledged before it began, also
-    /// right after a failover.
+    /// Reads the end of a group's log; 0: it has no message. Sees every message that was acknowledged before
+    /// it began, also right after a failover.
     ///
     /// # Errors
-    /// When the store of the logs cannot answer.
+    /// Fails if the store with the logs cannot answer.
     async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError>;
 }
 
@@ -33,13 +33,13 @@ impl<S: MessageStore> LogEnds for S {
 }
 
 impl Cql {
-    /// Sets the store of the logs, once. Without it no user can join or leave.
+    /// Sets the store with the logs, once. Without it no user can join or leave.
     pub(crate) fn set_log_ends(&self, ends: Weak<dyn LogEnds>) {
         self.log_ends.set(ends).ok();
     }
 
-    /// The end of the log of a group, for a change of its members. Must be read after the roster on which the write is
-    /// conditional, so that ends never decrease in the order of the changes.
+    /// The end of a group's log, for a change to its members. Must be read after the roster on which the
+    /// write is conditional, so that ends never decrease in the order of the changes.
     pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
         let ends = match &self.client.options.log_ends {
             Some(ends) => Arc::clone(ends),
@@ -48,7 +48,7 @@ impl Cql {
         ends.log_end(group).await.map_err(|error| as_outcome(error, Outcome::NotApplied))
     }
 
-    /// The same once for all of these changes, if one of them needs it.
+    /// Reads the end once for all these changes, if any needs it.
     pub(super) async fn log_end_for(
         &self,
         group: GroupId,
@@ -62,7 +62,7 @@ impl Cql {
     }
 }
 
-/// The error of a change that needs the end of the log, if it was not read.
+/// The error for a change that needs the end of the log, if it was not read.
 pub(super) fn not_read() -> StoreError {
     unavailable("the end of the log of the group is not known", Outcome::NotApplied)
 }

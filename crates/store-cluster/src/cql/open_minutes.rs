@@ -1,5 +1,5 @@
-//! Reads notes: new ones soon, and late ones (because of clocks that differ, or writes that arrived after their node
-//! had died) while their minute is open. A shard without new notes is read less often.
+//! Reads notes: new notes soon, and late notes (because clocks differ, or writes arrived after their node had
+//! died) while their minute is open. A shard without new notes is read less often.
 
 use std::{
     collections::{BTreeMap, HashSet, hash_map::RandomState},
@@ -14,30 +14,30 @@ use super::{change_log::ChangeLogEntry, stores::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const FULL_READ_EVERY: Duration = Duration::from_secs(5);
-/// Notes are not read again before this time has passed for each note that was read: otherwise, under a very high rate
-/// of changes, this would be most of the servers' work.
+/// Notes are not read again before this time has passed for each note that was read: otherwise, under a very
+/// high rate of changes, this would be most of the servers' work.
 const PAUSE_PER_NOTE: Duration = Duration::from_micros(100);
-/// In between, only notes are read that are at most this much older than the last one, in microseconds.
+/// In between, only notes are read that are at most this much older than the last note, in microseconds.
 const OVERLAP: i64 = 2_000_000;
 /// Lateness in addition to clocks: a write that was executed after its node had died.
 const LATE: i64 = 30_000;
-/// How near the minutes are, in milliseconds by the clock of this node, that are read in between on a busy shard.
+/// How near the minutes are, in milliseconds by this node's clock, that are read in between on a busy shard.
 const NEAR_BUSY: i64 = 60_000;
-/// Maximum notes of a minute that are remembered as read: 7,600 a second in each shard, in 5 MB. Those beyond it are
-/// returned again by each read, until the minute is closed.
+/// The most notes in a minute that are remembered as read: 7,600 a second in each shard, in 5 MB. Further
+/// notes are returned again by each read, until the minute is closed.
 const READ_MAX: usize = 458_752;
 
 /// The longest times between reads of a window, whatever its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadIntervals {
-    /// All open minutes.
+    /// The longest time between reads of all open minutes.
     full_read_max: Duration,
-    /// New notes.
+    /// The longest time between reads of new notes.
     next_read_max: Duration,
     /// New notes, after a read that found none.
     quiet: Duration,
-    /// Like [`NEAR_BUSY`], while all open minutes are read each [`FULL_READ_EVERY`]. A note of a clock that is further away
-    /// waits for that.
+    /// Like [`NEAR_BUSY`], while all open minutes are read each [`FULL_READ_EVERY`]. A note whose clock is
+    /// further away waits for that.
     near: i64,
 }
 
@@ -49,8 +49,8 @@ impl ReadIntervals {
         quiet: Duration::from_secs(2),
         near: 10_000,
     };
-    /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several times. Lists
-    /// are counted within 2 s otherwise.
+    /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several
+    /// times. Lists are counted within 2 s otherwise.
     pub(super) const SWEEP: Self = Self {
         full_read_max: Duration::from_secs(120),
         next_read_max: Duration::from_secs(5),
@@ -58,18 +58,18 @@ impl ReadIntervals {
         near: 30_000,
     };
 
-    /// The time until the next read of all open minutes, if the last one returned this many notes.
+    /// The time until all open minutes are read again, if the last read returned this many notes.
     fn until_full_read(self, notes: usize) -> Duration {
         pause_for(notes).clamp(FULL_READ_EVERY, self.full_read_max)
     }
 
-    /// The same for new notes.
+    /// Like `until_full_read`, but for new notes.
     fn until_next_read(self, notes: usize) -> Duration {
         pause_for(notes).min(self.next_read_max)
     }
 }
 
-/// The open minutes of a shard.
+/// A shard's open minutes.
 #[derive(Debug)]
 pub(super) struct OpenMinutes {
     shard: i32,
@@ -78,26 +78,27 @@ pub(super) struct OpenMinutes {
     from: i64,
     minutes: BTreeMap<i64, Minute>,
     last_full_read: Option<FullRead>,
-    /// When the next read of new notes is due.
+    /// When new notes are read again.
     next_read: Option<Instant>,
     /// When notes were last read without an error.
     last_read: Option<Instant>,
     hasher: RandomState,
 }
 
-/// The last read of all open minutes.
+/// The last read over all open minutes.
 #[derive(Clone, Copy, Debug)]
 struct FullRead {
     begun: Instant,
     /// The first minute that was open then.
     first_open: i64,
-    /// The time until the next one.
+    /// The time until the next read.
     pause: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Minute {
-    /// Hashes of the notes that were read, a tenth of their size. Two of ten million agree once in 400,000 runs.
+    /// Hashes of the notes that were read, a tenth of their size. Among ten million hashes two agree once in
+    /// 400,000 runs.
     read: HashSet<u64>,
     latest: i64,
 }
@@ -126,13 +127,13 @@ impl OpenMinutes {
         }
     }
 
-    /// The first minute that is open now by the clock of this node.
+    /// The first minute that is open now by this node's clock.
     pub(super) fn first_open(cql: &Cql) -> i64 {
         let apart = millis(cql.client.options.clocks_apart);
         (cql.client.clock.millis() - apart - LATE) / 60_000
     }
 
-    /// The first minute of this window.
+    /// The first minute in this window.
     pub(super) const fn from(&self) -> i64 {
         self.from
     }
@@ -147,7 +148,8 @@ impl OpenMinutes {
         self.last_read.map(|at| at.elapsed())
     }
 
-    /// Unread notes, by rising stamp; none if it is too early to read again. If it fails, none of them counts as read.
+    /// Unread notes, by rising stamp; none if it is too early to read again. If it fails, no note counts as
+    /// read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<ChangeLogEntry>, StoreError> {
         let now = cql.client.clock.minute();
         let is_full = self.last_full_read.is_none_or(|last| last.begun.elapsed() > last.pause);

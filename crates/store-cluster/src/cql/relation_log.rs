@@ -1,4 +1,5 @@
-//! Events between users, in the logs of both. An entry is the same from every writer, so that it may be written again.
+//! Events between users, in both users' logs. Every writer writes the same entry, so that it may be written
+//! again.
 
 use async_trait::async_trait;
 use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};
@@ -33,14 +34,14 @@ impl RelationLog for Cql {
         rows.iter().map(event).collect()
     }
 
-    /// Each entry has a time to live.
+    /// The server forgets: each entry has a time to live.
     async fn forget_relation_log(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
         Ok(0)
     }
 }
 
 impl Cql {
-    /// The entries of an event in both logs.
+    /// The entries for an event in both logs.
     pub(super) fn event_parts(&self, event: &RelationEvent) -> Result<[Bound; 2], StoreError> {
         let (id, ttl) = (event.id, self.client.ttl(event.forgotten(self.client.options.log_kept)));
         let body = event_body(event)?;
@@ -62,7 +63,7 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
     serde_json::to_string(event).map_err(|_| malformed("event"))
 }
 
-/// The event in the body of a row.
+/// Reads the event in a row's body.
 pub(super) fn event(row: &NamedRow) -> Result<RelationEvent, StoreError> {
     row.json("body")
 }

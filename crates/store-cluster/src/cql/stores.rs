@@ -16,7 +16,7 @@ use super::{
     member::queue::ChangeQueue,
 };
 
-/// Implements every relation store; each has its own folder in this one.
+/// Implements every relation store; each has its own folder here.
 pub(crate) struct Cql {
     pub(crate) client: Arc<Client>,
     pub(super) heads: BucketCache,
@@ -40,7 +40,7 @@ impl Cql {
         }))
     }
 
-    /// Starts the sweep, which counts lists and completes changes of dead nodes, while the stores are in use.
+    /// Starts the sweep, which counts lists and completes dead nodes' changes, while the stores are in use.
     pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
         sweeper::start(self, coordination);
     }

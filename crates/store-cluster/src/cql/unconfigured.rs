@@ -1,4 +1,4 @@
-//! Stores of relations of a cluster for which none is configured.
+//! Relation stores for a cluster in which none is configured.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use kith_store::{
     Stored, Timestamp, UserId, Version, Write,
 };
 
-/// The setting of the store of relations.
+/// The setting that configures the relation store.
 const SETTING: &str = "store.cql.contact_points";
 
-/// The relations of a cluster for which no store is configured. Every call is refused with
+/// A cluster's relations if no store is configured for them. Every call is refused with
 /// [`StoreError::NotConfigured`]. Calls that search for work, or end what cannot exist, find nothing to do.
 #[derive(Debug)]
 pub(crate) struct NoRelations;

@@ -1,5 +1,6 @@
-//! Whether users are let in: fields `{av, account, tokens_from, suspended: {until, reason}}` of the users. `av` is the version of
-//! these fields, absent before the first change. All but `suspended` stays in the stub of a deleted user.
+//! Whether users are let in: fields `{av, account, tokens_from, suspended: {until, reason}}` in the users.
+//! `av` is the version of these fields, absent before the first change. All but `suspended` stays in a
+//! deleted user's stub.
 
 use std::collections::HashSet;
 
@@ -25,7 +26,7 @@ const VERSION: &str = "av";
 const ACCOUNT: &str = "account";
 const TOKENS_FROM: &str = "tokens_from";
 const SUSPENDED: &str = "suspended";
-/// What outlives a deletion.
+/// These fields outlive a deletion.
 pub(super) const KEPT: [&str; 3] = [VERSION, ACCOUNT, TOKENS_FROM];
 
 #[async_trait]
@@ -99,7 +100,7 @@ fn changes(change: AccessChange) -> Change {
     Change::Update { set, unset, params: ParamsPatch::default(), more }
 }
 
-/// The access in the document of a user, or in its stub.
+/// The access in a user's document, or in its stub.
 fn access(document: &RawDocument) -> Result<UserAccess, StoreError> {
     let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
     let mut access = UserAccess::unrestricted(UserId::new(id).map_err(|_| malformed("_id"))?);

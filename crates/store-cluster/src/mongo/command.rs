@@ -1,4 +1,5 @@
-//! Raw commands. No other file sends one: a reply with `ok: 1` may still say that a write was refused.
+//! Raw commands. No other file sends raw commands: a reply with `ok: 1` may still say that a write was
+//! refused.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const DUPLICATE_KEY: i64 = 11000;
 /// Why a reply is not a clear answer. The write may have been applied.
 #[derive(Clone, Copy, Debug)]
 enum UnclearReply {
-    /// Some of the writes of the command were applied, and others were refused.
+    /// Some writes in the command were applied, and others were refused.
     Partial,
     /// The reply has an error that cannot be read.
     Malformed,
@@ -22,46 +23,49 @@ enum UnclearReply {
 
 /// Codes by which a server says that it is not the primary, or is about to stop being it.
 const NOT_PRIMARY: [i32; 8] = [91, 189, 10058, 10107, 11600, 11602, 13435, 13436];
-/// Time limit of the server for the read that finds the primary.
+/// The server's time limit for the read that finds the primary.
 const CHECK: Duration = Duration::from_secs(1);
-/// The comment that identifies this read in a log of the server.
+/// The comment that identifies this read in a server log.
 const CHECK_COMMENT: &str = "topology check";
 
 /// Runs a command that writes nothing. Returns its reply.
 ///
 /// # Errors
-/// Those of the driver, and those that [`run_write`] adds.
+/// Fails like the driver, and with the errors that [`run_write`] adds.
 pub(super) async fn run_read(database: &Database, command: Document) -> Result<Document, Error> {
     run(database, command, examine).await.map(|(reply, ())| reply)
 }
 
-/// Runs a command that writes. Returns the reply if the whole of it says that the command was applied, under its write
-/// concern. The command names its own write concern and time limit: those of the client are not added.
+/// Runs a command that writes. Returns the reply if the whole reply says that the command was applied, under
+/// its write concern. The command names its own write concern and time limit: the client's are not added.
 ///
-/// A write concern that fails because the server stops being the primary makes the driver look for the new one.
+/// A write concern that fails because the server stops being the primary makes the driver look for the new
+/// primary.
 ///
 /// # Errors
-/// Those of the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; of both, `writeErrors`.
-/// Another kind, whose outcome is unknown, if a part of the writes was applied, or the error cannot be read.
+/// Fails like the driver. [`ErrorKind::Write`] if the reply has `writeErrors` or `writeConcernError`; if
+/// both, `writeErrors`. Another kind, whose outcome is unknown, if only some writes were applied, or the
+/// error cannot be read.
 pub(super) async fn run_write(database: &Database, command: Document) -> Result<Document, Error> {
     send_write(database, command, examine).await.map(|(reply, ())| reply)
 }
 
-/// Runs an unordered `update` command as [`run_write`] does. Returns which of its statements a unique index refused, by their
-/// place in it, if the whole reply says that all others were applied.
+/// Runs an unordered `update` command as [`run_write`] does. Returns which statements a unique index refused,
+/// by their place in the command, if the whole reply says that all others were applied.
 ///
 /// # Errors
-/// As [`run_write`]. Some statements may have been applied with every error.
+/// Fails like [`run_write`]. Some statements may have been applied with every error.
 pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
     send_write(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
 }
 
-/// An error for a reply that cannot be read. The outcome of its write is unknown.
+/// An error for a reply that cannot be read. Its write's outcome is unknown.
 pub(super) fn malformed() -> Error {
     Error::custom(UnclearReply::Malformed)
 }
 
-/// Runs a command that writes. A server that stops being the primary makes the driver look for the new one.
+/// Runs a command that writes. A server that stops being the primary makes the driver look for the new
+/// primary.
 async fn send_write<T>(
     database: &Database,
     command: Document,
@@ -86,8 +90,8 @@ async fn run<T>(
     Ok((reply, examined))
 }
 
-/// Whether a reply with `ok: 1` shows that its server is no longer the primary. The driver examines those with `ok: 0`
-/// itself.
+/// Whether a reply with `ok: 1` shows that its server is no longer the primary. The driver examines those
+/// with `ok: 0` itself.
 fn is_deposed(error: &Error) -> bool {
     match &*error.kind {
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => NOT_PRIMARY.contains(&concern.code),

@@ -1,5 +1,5 @@
-//! Reads that may fill a cache use the primary with read concern majority; acknowledged writes are on a majority. The
-//! commands are those that the driver sent, whatever the connection string asks for.
+//! Reads that may fill a cache use the primary with read concern majority; acknowledged writes are on a
+//! majority. The commands are those that the driver sent, whatever the connection string asks for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::connect::{ClusterHandle, MongoOptions, driver_options};
 
-/// The commands of these kinds that were sent while `work` ran, over connections that ask for less.
+/// Returns the commands with these names that were sent while `work` ran, over connections that ask for less.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(super) async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) -> Vec<Document> {
     let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
@@ -43,7 +43,7 @@ pub(super) async fn commands(kinds: &[&str], work: impl AsyncFnOnce(&Stores)) ->
     all.into_iter().filter(|(name, _)| kinds.contains(&name.as_str())).map(|(_, command)| command).collect()
 }
 
-/// Reads outside of transactions.
+/// Asserts the level for reads outside transactions.
 pub(super) fn assert_reads(commands: &[Document], level: &str, at_least: usize) {
     assert!(commands.len() >= at_least, "{commands:?}");
     for command in commands {
@@ -128,7 +128,7 @@ async fn strong_read_asks_a_confirmed_primary() {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
         stores.conversations.strong_conversations(&[dialog().conversation]).await.unwrap();
-        // Otherwise a deposed primary could return no erasure, or an ended one.
+        // Otherwise a deposed primary could return no erasure, or an erasure that has ended.
         stores.erasures.begin_erasure(UserId::new(1).unwrap(), false, Timestamp::now()).await.unwrap();
     });
     assert_reads(&seen.await, "linearizable", 4);

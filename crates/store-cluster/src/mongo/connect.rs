@@ -1,4 +1,4 @@
-//! Options, connection, and the handle of the stores.
+//! Options, connection, and the handle for the stores.
 
 use std::{
     fmt,
@@ -31,38 +31,38 @@ use crate::{
     reachability::Reachability,
 };
 
-/// Heartbeat period of the driver for each server. Connections of one that has not answered for this time and
-/// [`MongoOptions::connect`] are given up, with the commands that wait on them: the driver has no timeout of its own
-/// for these.
+/// The driver's heartbeat period for each server. Connections to a server that has not answered for this time
+/// and [`MongoOptions::connect`] are given up, with the commands that wait on them: the driver has no other
+/// timeout for these.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The options of MongoDB: address, timeouts and limits.
+/// The options for MongoDB: address, timeouts and limits.
 #[derive(Clone)]
 pub struct MongoOptions {
     /// Connection string. May contain a password, so it is never shown.
     pub uri: String,
-    /// Name of the database.
+    /// The database's name.
     pub database: String,
-    /// Largest number of connections to one server.
+    /// The most connections to one server.
     pub pool_max: u32,
-    /// Largest number of calls that wait for a connection; further ones are refused.
+    /// The most calls that wait for a connection; further calls are refused.
     pub waiting_max: u32,
     /// How long a call waits for a primary.
     pub server_selection: Duration,
     /// How long a connection may take to be made.
     pub connect: Duration,
-    /// Time limit of the server for one command.
+    /// The server's time limit for one command.
     pub command: Duration,
     /// How long the server waits for a majority to have a write; its outcome is unknown then.
     pub write_majority: Duration,
     /// How long a write that collides with others is retried.
     pub retry: Duration,
-    /// How long an append of messages is retried while others append to the same conversation.
+    /// How long a message append is retried while others append to the same conversation.
     pub append: Duration,
-    /// How long a change of notices is retried while others change the same audiences. Shorter than the limit of a
-    /// write, so that a change that gives up was not applied.
+    /// How long a notice change is retried while others change the same audiences. Shorter than the limit for
+    /// a write, so that a change that gives up was not applied.
     pub notices: Duration,
-    /// How long a migration waits for that of another node.
+    /// How long a migration waits while another node migrates.
     pub migration_wait: Duration,
 }
 
@@ -99,31 +99,31 @@ impl fmt::Debug for MongoOptions {
     }
 }
 
-/// Why the options of a store cannot be used.
+/// Why a store's options cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The connection string cannot be read.
     #[error("the MongoDB connection string cannot be used")]
     Address,
-    /// The servers of a `mongodb+srv` connection string cannot be looked up.
+    /// The servers in a `mongodb+srv` connection string cannot be looked up.
     #[error("the servers of the MongoDB connection string cannot be looked up")]
     Lookup,
     /// The connection string names another database than the options.
     #[error("the MongoDB connection string names the database {0}")]
     OtherDatabase(String),
-    /// The name is not valid for a database of MongoDB.
+    /// The name is not valid for a MongoDB database.
     #[error("the name of the MongoDB database cannot be used")]
     Database,
-    /// The options of the store of relations: no contact point, an invalid name, or an invalid replication.
+    /// The relation store's options: no contact point, an invalid name, or an invalid replication.
     #[error("the options of the store of relations cannot be used")]
     Relations,
 }
 
-/// Prepares the connection to MongoDB. Neither connects nor migrates: a server that is unavailable now is found as soon
-/// as it is available, and [`NodeStore::ping`](kith_store::NodeStore::ping) shows it.
+/// Prepares the connection to MongoDB. Neither connects nor migrates: a server that is unavailable now is
+/// found as soon as it is available, and [`NodeStore::ping`](kith_store::NodeStore::ping) shows it.
 ///
 /// # Errors
-/// If the options cannot be used, regardless of the server.
+/// Fails if the options cannot be used, regardless of the server.
 pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> {
     if !names_a_database(&options.database) {
         return Err(OpenError::Database);
@@ -132,10 +132,10 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     ClusterHandle::over(driver, options)
 }
 
-/// The driver's options, whatever the connection string contains: read from the primary what a majority has, and write
-/// to a journaled majority.
+/// The driver's options, whatever the connection string contains: read from the primary what a majority has,
+/// and write to a journaled majority.
 pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptions, OpenError> {
-    // Errors of the driver about a connection string may repeat it, so they are dropped.
+    // The driver's errors about a connection string may repeat it, so they are dropped.
     let mut driver = ClientOptions::parse(&options.uri).await.map_err(|error| match &*error.kind {
         ErrorKind::DnsResolve { .. } => OpenError::Lookup,
         _ => OpenError::Address,
@@ -155,7 +155,7 @@ pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptio
     Ok(driver)
 }
 
-/// The stores of a cluster, and the connections under them.
+/// A cluster's stores, and the connections under them.
 #[derive(Debug)]
 pub struct ClusterHandle {
     pub(super) mongo: Arc<Mongo>,
@@ -172,11 +172,11 @@ impl ClusterHandle {
         Ok(Self { leases: Arc::new(Leases::new(&mongo)), mongo, cql: None, probe })
     }
 
-    /// Creates it with a store of relations, or without one, which makes relations unavailable. Begins to connect, and
-    /// to count changes; a server that is unavailable now is used as soon as it answers.
+    /// Creates it with a relation store, or without, which makes relations unavailable. Begins to connect,
+    /// and to count changes; a server that is unavailable now is used as soon as it answers.
     ///
     /// # Errors
-    /// If the options cannot be used, regardless of the server.
+    /// Fails if the options cannot be used, regardless of the server.
     pub fn with_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
         let cql = Cql::open(options).ok_or(OpenError::Relations)?;
         self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
@@ -187,7 +187,7 @@ impl ClusterHandle {
         Ok(self)
     }
 
-    /// Reports why the store of relations does not serve, if there is one.
+    /// Reports why the relation store does not serve, if there is any.
     #[must_use]
     pub fn cql_probe(&self) -> Option<CqlProbe> {
         self.cql.as_ref().map(|cql| CqlProbe::new(&cql.client))
@@ -262,13 +262,13 @@ pub(super) fn durable(limit: Duration) -> WriteConcern {
     concern
 }
 
-/// As [`durable`], for a command that names its own write concern.
+/// Like [`durable`], but for a command that names its own write concern.
 pub(super) fn durable_document(limit: Duration) -> Document {
     doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
 }
 
-/// The database that a connection string names after its hosts, if it is another one than the used one. `admin` names
-/// the database of the user, and is accepted.
+/// The database that a connection string names after its hosts, if it is not the used database. `admin` names
+/// the user's database, and is accepted.
 fn other_database(named: Option<&str>, used: &str) -> Option<String> {
     named.filter(|named| *named != used && *named != "admin" && names_a_database(named)).map(str::to_owned)
 }
@@ -278,7 +278,7 @@ fn names_a_database(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Implements every store trait; the files of this folder hold one each.
+/// Implements every store trait; each file in this folder holds a trait.
 pub(super) struct Mongo {
     pub(super) client: Client,
     pub(super) database: Database,
@@ -303,7 +303,7 @@ pub(super) struct Mongo {
     pub(super) hints: Hints,
     /// Reserved ordinals for readers.
     pub(super) ordinals: ReservedOrdinals,
-    /// Changes of notices of this node are serial: most have audiences in common, and would collide.
+    /// Notice changes on this node are serial: most have audiences in common, and would collide.
     pub(super) notice_lock: Mutex<()>,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
@@ -350,8 +350,8 @@ impl Mongo {
         }
     }
 
-    /// Admits a call, or refuses it at once: if the server is known not to answer, or if too many calls wait, because
-    /// the driver's own queue for connections has no limit.
+    /// Admits a call, or refuses it at once: if the server is known not to answer, or if too many calls wait,
+    /// because the driver's own queue for connections has no limit.
     pub(super) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reachability.is_unreachable() {
             return Err(no_ping_answer());

@@ -1,5 +1,5 @@
-//! Settings of conversations for all their users: `{_id: conversation, v, min, trim, w, u}`. `trim` is true or absent;
-//! `w` is a random number of the insert, `u` one of the last update.
+//! Settings that conversations have for all their users: `{_id: conversation, v, min, trim, w, u}`. `trim` is
+//! true or absent; `w` is a random number from the insert, `u` from the last update.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,8 @@ use super::{
     write::backoff,
 };
 
-/// Most collisions of the writers of one record: each collision means that another writer raised or created it.
+/// The most collisions between writers to one record: each collision means that another writer raised or
+/// created it.
 const UPSERTS_MAX: u32 = 16;
 
 #[async_trait]
@@ -108,7 +109,7 @@ impl Mongo {
         all(self.cursor(&self.conversations, filter, None, limit, concern).await?, conversation).await
     }
 
-    /// Raises the bound and the version of a record, or creates it. `None`: no change is needed, or another caller has
+    /// Raises a record's bound and version, or creates it. `None`: no change is needed, or another caller has
     /// just created it.
     ///
     /// Operators and not a pipeline, as in `dialog_row.rs`.

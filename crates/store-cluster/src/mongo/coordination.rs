@@ -1,4 +1,4 @@
-//! Leases and marks: a document `{_id: name, holder, until, mark}` each. The clock is that of the server.
+//! Leases and marks: a document `{_id: name, holder, until, mark}` each. The clock is the server's.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

@@ -5,10 +5,10 @@ use mongodb::bson::{Document, RawBsonRef, RawDocument, doc};
 
 use super::error::malformed;
 
-/// A field of a document: its name and its value.
+/// A document field: its name and its value.
 pub(super) type Field<'a> = (&'a str, RawBsonRef<'a>);
 
-/// The fields of a document, in its order.
+/// A document's fields, in its order.
 pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = Result<Field<'_>, StoreError>> {
     document.iter().map(|field| {
         let (name, value) = field.map_err(|_| malformed("document"))?;
@@ -16,12 +16,12 @@ pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = Result<Fiel
     })
 }
 
-/// A text.
+/// Reads a text value.
 pub(super) fn text(value: RawBsonRef<'_>, field: &'static str) -> Result<Text, StoreError> {
     value.as_str().map(Text::new).ok_or_else(|| malformed(field))
 }
 
-/// Texts.
+/// Reads several texts.
 pub(super) fn texts(value: RawBsonRef<'_>, field: &'static str) -> Result<Vec<Text>, StoreError> {
     let array = value.as_array().ok_or_else(|| malformed(field))?;
     array.into_iter().map(|item| text(item.map_err(|_| malformed(field))?, field)).collect()
@@ -41,7 +41,7 @@ pub(super) fn small(value: RawBsonRef<'_>, field: &'static str) -> Result<u8, St
     u8::try_from(number(value, field)?).map_err(|_| malformed(field))
 }
 
-/// One of the kinds that `of` numbers.
+/// Reads a kind that `of` numbers.
 pub(super) fn kind<T>(
     value: RawBsonRef<'_>,
     field: &'static str,
@@ -50,17 +50,17 @@ pub(super) fn kind<T>(
     of(number(value, field)?).ok_or_else(|| malformed(field))
 }
 
-/// A time.
+/// Reads a time value.
 pub(super) fn moment(value: RawBsonRef<'_>, field: &'static str) -> Result<Timestamp, StoreError> {
     number(value, field).map(Timestamp)
 }
 
-/// A version.
+/// Reads a version.
 pub(super) fn version(value: RawBsonRef<'_>) -> Result<Version, StoreError> {
     Version::new(number(value, "v")?).ok_or_else(|| malformed("v"))
 }
 
-/// The number in the field of a document; `None`: it has no such field.
+/// The number in a document's field; `None`: it has no such field.
 pub(super) fn number_in(document: &RawDocument, field: &'static str) -> Result<Option<i64>, StoreError> {
     let value = document.get(field).map_err(|_| malformed(field))?;
     value.map(|value| number(value, field)).transpose()
@@ -77,8 +77,8 @@ pub(super) fn params_document(params: &Params) -> Document {
     params.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
-/// A condition that the parameters, changed by `patch`, are within their limits, counted as by [`Params::fits`].
-/// `None`: they always are.
+/// A condition that the parameters, changed by `patch`, are within their limits, counted as by
+/// [`Params::fits`]. `None`: they always are.
 pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
     if patch.replace || patch.set.is_empty() {
         return None;
@@ -101,7 +101,7 @@ pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
     ] } } })
 }
 
-/// Puts a change of parameters into the operands of `$set` and `$unset`.
+/// Puts a parameter change into the operands for `$set` and `$unset`.
 pub(super) fn change_params(patch: &ParamsPatch, set: &mut Document, unset: &mut Document) {
     if patch.replace {
         set.insert("params", params_document(&patch.set));

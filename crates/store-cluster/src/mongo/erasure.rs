@@ -1,4 +1,5 @@
-//! Erasures of the messages of users: `{_id: user, v, open, s}`. `open` is true or absent; `s` is the whole record as JSON.
+//! Erasures of users' messages: `{_id: user, v, open, s}`. `open` is true or absent; `s` is the whole record
+//! as JSON.
 
 use async_trait::async_trait;
 use kith_store::{Erasure, ErasureStore, StoreError, Timestamp, UserId};
@@ -15,7 +16,7 @@ use super::{
     write::backoff,
 };
 
-/// Most collisions of callers that begin an erasure of one user.
+/// The most collisions between callers that begin an erasure for one user.
 const BEGINS_MAX: u32 = 16;
 
 #[async_trait]
@@ -92,7 +93,7 @@ impl Mongo {
     }
 }
 
-/// The fields of a record besides its id.
+/// A record's fields besides its id.
 fn record(erasure: &Erasure) -> Result<Document, StoreError> {
     let state = serde_json::to_string(erasure).map_err(|_| malformed("s"))?;
     let mut record = doc! { "v": erasure.version.get(), "s": state };

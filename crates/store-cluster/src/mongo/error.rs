@@ -1,4 +1,4 @@
-//! Conversion of the driver's errors to those of the contract.
+//! Converts the driver's errors to the contract's errors.
 
 use std::{io, sync::Arc};
 
@@ -10,7 +10,7 @@ const OUT_OF_DISK_SPACE: i32 = 14031;
 /// The server gave up, or stopped being the primary in between.
 const INTERRUPTED: [i32; 13] = [50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11601, 11602, 13435, 13436];
 
-/// The part of a driver's error that is kept. Its own text may repeat keys and values of documents, and addresses.
+/// The part of a driver error that is kept. Its own text may repeat document keys and values, and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("mongodb: {what}, code {code}")]
 struct MongoFailure {
@@ -28,25 +28,25 @@ pub(super) fn malformed(field: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(MalformedField(field)) }
 }
 
-/// Whether a unique index refused the write. Which index is determined by a read: for an insert the driver returns only
-/// a text that repeats the value.
+/// Whether a unique index refused the write. Which index is determined by a read: for an insert the driver
+/// returns only a text that repeats the value.
 pub(super) fn is_duplicate(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// An error of a read, which has no effect.
+/// Converts a read's error. A read has no effect.
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(super) fn read_failed(error: Error) -> StoreError {
     store_error(&error, Outcome::NotApplied)
 }
 
-/// An error of a write outside of a transaction.
+/// Converts the error of a write outside a transaction.
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(super) fn write_failed(error: Error) -> StoreError {
     store_error(&error, outcome(&error))
 }
 
-/// An error of a commit: without a clear refusal it may have happened.
+/// Converts a commit's error: without a clear refusal it may have happened.
 pub(super) fn commit_failed(error: &Error) -> StoreError {
     store_error(error, Outcome::Unknown)
 }
@@ -72,9 +72,9 @@ pub(super) fn code(error: &Error) -> Option<i32> {
     }
 }
 
-/// Whether a failed command may have been applied. The driver retries a write once after a lost connection, and then
-/// reports the error of the attempt that may have written. A pool that is cleared also ends commands that were sent and
-/// wait for their answer.
+/// Whether a failed command may have been applied. The driver retries a write once after a lost connection,
+/// and then reports the error from the attempt that may have written. A pool that is cleared also ends
+/// commands that were sent and wait for their answer.
 fn outcome(error: &Error) -> Outcome {
     if error.contains_label("NoWritesPerformed") {
         return Outcome::NotApplied;

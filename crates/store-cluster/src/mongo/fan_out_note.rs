@@ -1,4 +1,4 @@
-//! Fan-out notes that Redis did not take: `{_id: {c, n, s}, t}`, the time by the clock of the server.
+//! Fan-out notes that Redis did not take: `{_id: {c, n, s}, t}`, the time by the server's clock.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, receipts, params, creator,
-//! created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a change of
-//! one of the three does not affect the others.
+//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, receipts, params,
+//! creator, created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the
+//! visibility: changing any of the three does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use super::{
     write::{Change, Order},
 };
 
-/// The kind of groups in the ids of secrets.
+/// How ids of secrets name a group.
 pub(super) const GROUP: &str = "g";
 
 #[async_trait]
@@ -157,12 +157,12 @@ fn public_with_key(index: &'static str, key: &str) -> PageFilter {
     PageFilter { filter, index }
 }
 
-/// The search keys of the name of a public group.
+/// The search keys for a public group's name.
 fn name_keys(name: &str) -> Vec<String> {
     group_search_keys(name, &[] as &[Text], Visibility::Public).into_iter().collect()
 }
 
-/// The search keys of the tags of a public group.
+/// The search keys for a public group's tags.
 fn tag_keys(tags: &[Text]) -> Vec<String> {
     let (first, others) = match tags.split_first() {
         Some(split) => split,

@@ -1,6 +1,6 @@
-//! Migrations: lists of commands under `migrations/mongodb`, applied in order and noted in the collection `migrations`.
-//! Every command is idempotent, so an interrupted one is simply repeated, and two nodes that both believe to hold the
-//! lock do no harm.
+//! Migrations: command lists under `migrations/mongodb`, applied in order and noted in the collection
+//! `migrations`. Every command is idempotent, so an interrupted migration is simply repeated, and two nodes
+//! that both believe to hold the lock do no harm.
 
 use std::{future::Future, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
 
-/// Number, name and commands, by number.
+/// Each migration's number, name and commands, by number.
 const KNOWN: [(u32, &str, &str); 18] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
@@ -41,7 +41,7 @@ const KNOWN: [(u32, &str, &str); 18] = [
     (17, "user access", include_str!("../../../../migrations/mongodb/0017_user_access.json")),
     (18, "message times", include_str!("../../../../migrations/mongodb/0018_message_times.json")),
 ];
-/// The migrations of the store of relations.
+/// The relation store's migrations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
@@ -135,7 +135,7 @@ impl Mongo {
         }
     }
 
-    /// Whether the tables of relations were created, too, in the configured keyspace, if there is one.
+    /// Whether the relation tables were created, too, in the configured keyspace, if there is any.
     fn has_relations(&self, note: &RawDocument) -> bool {
         self.relations.get().is_none_or(|relations| {
             note.get_str("keyspace").is_ok_and(|name| name == relations.client.keyspace_name())
@@ -205,7 +205,7 @@ fn noted(document: &RawDocument) -> Result<(i64, Timestamp), StoreError> {
 fn commands(number: u32) -> Result<Vec<Document>, StoreError> {
     let found = KNOWN.iter().find(|(known, ..)| *known == number);
     let (_, _, text) = found.ok_or_else(|| malformed("migration"))?;
-    // Straight into documents, which keep the order of their fields: that of an index matters.
+    // Reads straight into documents, which keep the order of their fields: an index's field order matters.
     serde_json::from_str(text).map_err(|_| malformed("migration"))
 }
 
@@ -218,7 +218,7 @@ mod tests {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
             let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));
-            // Fields of groups and of users that documents have when they are set.
+            // Group and user fields that documents have when they are set.
             let needs_nothing = [15, 17].contains(number);
             assert_eq!(commands(*number).unwrap().is_empty(), is_of_relations || needs_nothing);
         }

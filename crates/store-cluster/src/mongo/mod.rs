@@ -1,4 +1,4 @@
-//! Users, groups, messages, dialogs, notices, secrets, requests and shared data of nodes, in MongoDB.
+//! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
 mod access;
 mod command;

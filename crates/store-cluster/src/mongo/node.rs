@@ -1,5 +1,5 @@
-//! Data of nodes for themselves and for each other: small documents of one collection, each changed by one conditional
-//! command.
+//! Data that nodes keep for themselves and for each other: small documents in one collection, each changed by
+//! one conditional command.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl NodeStore for Mongo {
     }
 
     async fn clock(&self, limit: Duration) -> Result<Option<Timestamp>, StoreError> {
-        // As in `ping`: a task of its own. The clock is that of the primary, by which leases run.
+        // As in `ping`: a separate task. The clock is the primary's, by which leases run.
         let database = self.database.clone();
         let hello = doc! { "hello": 1 };
         let asked = tokio::spawn(async move { run_read(&database, hello).await });
@@ -113,7 +113,7 @@ impl NodeStore for Mongo {
 }
 
 impl Mongo {
-    /// Updates or creates a document of this collection, and returns the result.
+    /// Updates or creates a document in this collection, and returns the result.
     pub(super) async fn upsert(
         &self,
         collection: &Collection<RawDocumentBuf>,

@@ -1,8 +1,9 @@
 //! Audiences and their notices.
 //!
-//! An audience is `{_id, v, name, users, created, next, e, w, u}`: `e` has its entries, 33 bytes each, in the order in which they are
-//! listed. A notice is `{_id, v, rev, title, body, params, a, publish, expire, pinned, confirm, newcomers, created, updated, w, u}`:
-//! `a` has its audiences. Changes are in `notice_write.rs`.
+//! An audience is `{_id, v, name, users, created, next, e, w, u}`: `e` has its entries, 33 bytes each, in the
+//! order in which they are listed. A notice is `{_id, v, rev, title, body, params, a, publish, expire,
+//! pinned, confirm, newcomers, created, updated, w, u}`: `a` has its audiences. Changes are in
+//! `notice_write.rs`.
 
 use std::collections::HashSet;
 
@@ -27,7 +28,7 @@ use super::{
     write::backoff,
 };
 
-/// Most collisions of changes of one audience.
+/// The most collisions between changes to one audience.
 const REMOVALS_MAX: u32 = 16;
 
 #[async_trait]

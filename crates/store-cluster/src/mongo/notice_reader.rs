@@ -1,5 +1,5 @@
-//! The marks of readers of audiences: `{_id: {a, r}, a, o, s, v, w: {"12": word}}`, audience, reader, ordinal, since,
-//! version and words by page. `reader_counters` has the next ordinal of each audience: separate from the audience,
+//! Audience readers' marks: `{_id: {a, r}, a, o, s, v, w: {"12": word}}`, audience, reader, ordinal, since,
+//! version and words by page. `reader_counters` has each audience's next ordinal: separate from the audience,
 //! whose version shows that a notice has changed.
 
 mod ordinals;
@@ -27,7 +27,7 @@ use super::{
 pub(super) use ordinals::ReservedOrdinals;
 
 const DUPLICATE_KEY: i32 = 11000;
-/// Index of ordinals.
+/// The index on ordinals.
 const ORDINAL: &str = "ordinal";
 
 #[async_trait]
@@ -162,7 +162,7 @@ impl Mongo {
     }
 }
 
-/// The documents of an insert that a unique index refused, if nothing else failed.
+/// The documents in an insert that a unique index refused, if nothing else failed.
 fn duplicates(error: &Error) -> Option<Vec<usize>> {
     let ErrorKind::InsertMany(failed) = &*error.kind else { return None };
     let refused = failed.write_errors.as_ref().filter(|_| failed.write_concern_error.is_none())?;
@@ -171,8 +171,8 @@ fn duplicates(error: &Error) -> Option<Vec<usize>> {
 
 /// Alternative conditions on a reader that a mark changes, and the change. `None`: it changes no reader.
 ///
-/// `$bitsAllSet` and no `$bitsAnyClear`: that does not match a reader without a word. Positions and no mask: one with bit 63 is
-/// negative, and refused.
+/// `$bitsAllSet` and no `$bitsAnyClear`: that does not match a reader without a word. Positions and no mask:
+/// a mask with bit 63 is negative, and refused.
 fn mark_update(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, Document)> {
     let words = words_of(mark.slots());
     let mut update = doc! { "$inc": { "v": 1_i64 } };
@@ -207,7 +207,7 @@ fn mark_update(mark: &ReaderMark, dead_pages: &[u32]) -> Option<(Vec<Document>, 
     (!differs.is_empty()).then_some((differs, update))
 }
 
-/// The bits of these slots, by page.
+/// The bits for these slots, by page.
 fn words_of(slots: &[Slot]) -> BTreeMap<u32, u64> {
     ReadBits::default().with(slots).words().collect()
 }
@@ -216,7 +216,7 @@ fn positions(word: u64) -> Vec<i32> {
     (0..64).filter(|bit| word & (1 << bit) != 0).collect()
 }
 
-/// The same bits, in the form of MongoDB.
+/// Converts the bits to the number that MongoDB stores.
 const fn signed(word: u64) -> i64 {
     word.cast_signed()
 }

@@ -1,5 +1,6 @@
-//! Changes of audiences and notices: a transaction reads the documents that a change may affect, and writes each on
-//! condition of its read version. A change that collides with another one is decided again.
+//! Changes to audiences and notices: a transaction reads the documents that a change may affect, and writes
+//! each on condition that it has the version that was read. A change that collides with another change is
+//! decided again.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::{
     write::{AppliedWrite, Failure, Retries},
 };
 
-/// The kinds of writes of audiences and notices.
+/// The kinds of writes to audiences and notices.
 pub(super) enum NoticeSteps {
     /// Registers an audience.
     Register { audience: NewAudience, most: usize },
@@ -32,7 +33,7 @@ pub(super) enum NoticeSteps {
 }
 
 impl Mongo {
-    /// Makes all of these steps, or none.
+    /// Makes all these steps, or none.
     pub(super) async fn write_notice(
         &self,
         steps: &NoticeSteps,
@@ -203,13 +204,13 @@ impl Mongo {
     }
 }
 
-/// The result of a change of a notice.
+/// The result when a notice changed.
 pub(super) fn changed(reply: &RawDocument) -> Result<NoticeChangeResult, StoreError> {
     let text = reply.get_str("json").map_err(|_| malformed("reply"))?;
     serde_json::from_str(text).map_err(|_| malformed("reply"))
 }
 
-/// Writes the variable part of an audience, if it still has this version, and raises the version.
+/// Writes an audience's variable part, if it still has this version, and raises the version.
 pub(super) fn audience_update(after: &Audience, before: Version) -> (Document, Document) {
     let filter = doc! { "_id": i64::from(after.id.get()), "v": before.get() };
     let set = doc! {
@@ -261,7 +262,7 @@ fn notice_fields(notice: &Notice) -> Document {
     fields
 }
 
-/// Another write came between, which the snapshot of the transaction does not have.
+/// Another write came between, which the transaction's snapshot does not have.
 fn matched(count: u64) -> Result<(), Failure> {
     if count == 1 { Ok(()) } else { Err(Failure::Unmatched) }
 }

@@ -1,4 +1,4 @@
-//! Reads of users and groups.
+//! Reads users and groups.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,34 +15,34 @@ use super::{
     error::{malformed, read_failed},
 };
 
-/// Most documents of one reply of the server.
+/// The most documents in one reply from the server.
 const ANSWER_MAX: usize = 1000;
 
-/// A record that is stored in a collection of its own under its id. A deleted one leaves `{_id, v, deleted: true}` and
-/// what its kind must keep.
+/// A record that is stored in a separate collection under its id. A deleted record leaves `{_id, v, deleted:
+/// true}` and what its kind must keep.
 pub(super) trait Record: Sized + Send + Sync + 'static {
-    /// The kind in the ids of secrets.
+    /// How ids of secrets name the kind.
     const OWNER: &'static str;
     /// Fields that outlive a deletion, in its stub and in a record that is created again under the id.
     const KEPT: &'static [&'static str] = &[];
 
     /// The collection.
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf>;
-    /// Reads the document of a living record.
+    /// Reads a living record's document.
     fn read(document: &RawDocument) -> Result<Self, StoreError>;
-    /// Of this state.
+    /// Returns this state's version.
     fn version(&self) -> Version;
     /// Further parameters.
     fn params(&self) -> &Params;
 }
 
-/// The filter of a page of records.
+/// The filter for a page of records.
 #[derive(Debug)]
 pub(super) struct PageFilter {
-    /// Equalities.
+    /// The fields that must be equal.
     pub(super) filter: Document,
     /// The index that has these fields and then the id. It is named, for the planner might prefer the index
-    /// of ids and look at every record.
+    /// on ids and look at every record.
     pub(super) index: &'static str,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn stored<R: Record>(document: &RawDocument) -> Result<Stored<R>, Sto
     }
 }
 
-/// The version of a record or stub.
+/// Reads the version in a record or stub.
 pub(super) fn version_of(document: &RawDocument) -> Result<Version, StoreError> {
     let value = document.get("v").map_err(|_| malformed("v"))?;
     version(value.ok_or_else(|| malformed("v"))?)
@@ -70,10 +70,10 @@ pub(super) fn is_stub(document: &RawDocument) -> Result<bool, StoreError> {
     Ok(document.get("deleted").map_err(|_| malformed("deleted"))?.is_some())
 }
 
-/// The documents of a reply, as `of` reads them.
+/// The documents in a reply, as `of` reads them.
 ///
 /// # Errors
-/// If the server fails, or one of them cannot be read.
+/// Fails if the server fails, or a document cannot be read.
 pub(super) async fn all<T>(
     mut cursor: Cursor<RawDocumentBuf>,
     of: impl Fn(&RawDocument) -> Result<T, StoreError>,
@@ -86,7 +86,7 @@ pub(super) async fn all<T>(
 }
 
 impl PageFilter {
-    /// All records.
+    /// Selects all records.
     pub(super) fn all() -> Self {
         Self { filter: Document::new(), index: "_id_" }
     }
@@ -104,7 +104,7 @@ impl Mongo {
         found.map_or(Ok(Stored::Never), |document| stored(&document))
     }
 
-    /// Reads the records of these ids in one query.
+    /// Reads the records with these ids in one query.
     pub(super) async fn many<R: Record>(
         &self,
         ids: Vec<i64>,
@@ -140,8 +140,9 @@ impl Mongo {
         self.versioned::<R, _>(filter, Some(page.index), limit, ReadConcern::majority(), R::read).await
     }
 
-    /// Reads documents as [`cursor`](Self::cursor) does. Those that lack a version are given one first: the change feed gives one to
-    /// each record that is changed by hand, but has not seen those that were changed while it was lost.
+    /// Reads documents as [`cursor`](Self::cursor) does. Documents that lack a version are given a version
+    /// first: the change feed gives a version to each record that is changed by hand, but has not seen those
+    /// that were changed while it was lost.
     async fn versioned<R: Record, T>(
         &self,
         filter: Document,

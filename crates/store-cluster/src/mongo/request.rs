@@ -1,7 +1,7 @@
-//! The answers of requests, stored in the commit of their writes.
+//! The answers to requests, stored in the commit that wrote them.
 //!
-//! `{_id: request id, f: fingerprint, reply: the document that the write left, at: when}`. An index removes old ones;
-//! until then their age is checked.
+//! `{_id: request id, f: fingerprint, reply: the document that the write left, at: when}`. An index removes
+//! old answers; until then their age is checked.
 
 use kith_store::{REQUEST_KEPT, Request, StoreError, Timestamp, Write};
 use mongodb::{
@@ -17,7 +17,7 @@ use super::{
 };
 
 impl Mongo {
-    /// The answer of an earlier write with this request id, seen outside of any transaction.
+    /// The answer to an earlier write with this request id, seen outside any transaction.
     pub(super) async fn find_answer(
         &self,
         request: &Request,
@@ -29,7 +29,7 @@ impl Mongo {
         }
     }
 
-    /// What an earlier write with the request id did, in the snapshot of a transaction.
+    /// The earlier write with the request id, in a transaction's snapshot.
     pub(super) async fn find_answer_in(
         &self,
         write: &Write,
@@ -42,7 +42,7 @@ impl Mongo {
         Ok(document.map_err(Failure::Final)?.map(|document| AppliedWrite { document, replayed: true }))
     }
 
-    /// The end of a transaction that left this document: stores it as the answer, which replaces an expired one.
+    /// Ends a transaction that left this document: stores it as the answer, which replaces an expired answer.
     pub(super) async fn keep_answer_in(
         &self,
         write: &Write,

@@ -1,4 +1,4 @@
-//! What is done once after MongoDB was restored from a backup, while no node runs.
+//! Runs once after MongoDB was restored from a backup, while no node runs.
 
 use kith_store::{IdKind, RestoreSkips, StoreError};
 use mongodb::bson::doc;
@@ -12,17 +12,17 @@ use super::{
 /// The values with which a restored database continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredCounters {
-    /// The new epoch. Tokens and copies of other epochs are invalid.
+    /// The new epoch. Tokens and copies from other epochs are invalid.
     pub epoch: i64,
-    /// The next id of each kind.
+    /// The next id for each kind.
     pub next_ids: Vec<(IdKind, i64)>,
-    /// The number of sequences that were raised.
+    /// How many sequences were raised.
     pub sequences: u64,
 }
 
 impl ClusterHandle {
-    /// Raises the epoch and skips ids and sequence numbers, also if their counters did not exist in the backup. Lets
-    /// the change feeds begin at their ends. May be repeated: each call skips again.
+    /// Raises the epoch and skips ids and sequence numbers, also if their counters did not exist in the
+    /// backup. Lets the change feeds begin at their ends. May be repeated: each call skips again.
     ///
     /// # Errors
     /// If the store cannot answer. A part may have been done.
@@ -52,15 +52,15 @@ impl Mongo {
         number_in(&after, "next")?.ok_or_else(|| malformed("next"))
     }
 
-    /// Returns the number of sequences.
+    /// Returns how many sequences it raised.
     async fn skip_seqs(&self, count: i64) -> Result<u64, StoreError> {
         let _permit = self.admit()?;
         let skip = vec![doc! { "$set": { "last": { "$add": ["$last", count] } } }];
         Ok(self.sequences.update_many(doc! {}, skip).await.map_err(write_failed)?.matched_count)
     }
 
-    /// Removes the positions of change feeds, which are of the time of the backup. Nodes begin without copies, in a new
-    /// epoch, so that they need no change from before it.
+    /// Removes the positions of change feeds, which come from the time of the backup. Nodes begin without
+    /// copies, in a new epoch, so that they need no change from before it.
     async fn forget_marks(&self, names: &[String]) -> Result<(), StoreError> {
         let _permit = self.admit()?;
         let forget = doc! { "$unset": { "mark": "" } };

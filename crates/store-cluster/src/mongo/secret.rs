@@ -1,5 +1,5 @@
-//! Secrets: `{_id: {o: kind of owner, id: owner, n: name}, s: hash or sealed text}`. They are written only in the
-//! transactions of their owner, and are removed with it.
+//! Secrets: `{_id: {o: kind of owner, id: owner, n: name}, s: hash or sealed text}`. They are written only in
+//! their owner's transactions, and are removed with it.
 
 use async_trait::async_trait;
 use kith_store::{SecretOwner, SecretStore, StoreError, StoredSecret};
@@ -29,7 +29,7 @@ impl SecretStore for Mongo {
 }
 
 impl Mongo {
-    /// Sets or removes one secret of an owner.
+    /// Sets or removes one of an owner's secrets.
     pub(super) async fn put_secret(
         &self,
         kind: &str,
@@ -46,7 +46,7 @@ impl Mongo {
         self.secrets.replace_one(filter, document).upsert(true).session(session).await.map(drop)
     }
 
-    /// Removes all secrets of an owner: a range of the index on `_id`, since MongoDB compares subdocuments
+    /// Removes all an owner's secrets: a range in the index on `_id`, since MongoDB compares subdocuments
     /// field by field.
     pub(super) async fn forget_secrets(
         &self,

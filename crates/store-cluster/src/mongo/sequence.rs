@@ -1,4 +1,4 @@
-//! Sequences: `{_id: name, last}`, the end of the last block of each.
+//! Sequences: `{_id: name, last}`, where each sequence's last block ends.
 
 use std::collections::HashMap;
 

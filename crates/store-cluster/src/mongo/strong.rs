@@ -1,5 +1,6 @@
-//! Strong reads. MongoDB answers a linearizable one when a majority has confirmed that the primary still is one; after
-//! an election a primary may for some seconds lack writes that the previous one acknowledged.
+//! Strong reads. MongoDB answers a linearizable read when a majority has confirmed that the primary still is
+//! the primary; after an election a primary may for some seconds lack writes that the previous primary
+//! acknowledged.
 
 use async_trait::async_trait;
 use kith_store::{Group, GroupId, StoreError, Stored, StrongReads, User, UserId};

@@ -18,7 +18,7 @@ use super::{
     write::{AppliedWrite, Change, Creation, Failure, Order, Refusal, backoff},
 };
 
-/// Retries of a commit of unknown outcome, besides the driver's own retry.
+/// How often a commit with an unknown outcome is retried, besides the driver's own retry.
 const COMMITS_AGAIN: u32 = 4;
 
 /// How long an abort may take before the write is retried, or fails.
@@ -50,19 +50,20 @@ impl Mongo {
         Ok(session)
     }
 
-    /// Commits a transaction whose steps were made, and returns what they returned; aborts the others. A failure of a step
-    /// changes nothing.
+    /// Commits a transaction whose steps were made, and returns what they returned; aborts the others. A step
+    /// that fails changes nothing.
     pub(super) async fn end_transaction<T>(
         &self,
         mut session: ClientSession,
         made: Result<T, Failure>,
     ) -> Result<T, Failure> {
         match made {
-            // The transaction of a replay is committed, too, although it wrote nothing: only then its read state is on
-            // a majority, which a new primary could otherwise lose.
+            // A replay's transaction is committed, too, although it wrote nothing: only then its read state
+            // is on a majority, which a new primary could otherwise lose.
             Ok(done) => commit(&mut session).await.map(|()| done),
-            // Nothing was written. The server forgets the transaction by itself; an acknowledged abort releases
-            // documents with which the next attempt would collide. An unavailable server is not waited for.
+            // Nothing was written. The server forgets the transaction by itself; an acknowledged abort
+            // releases documents with which the next attempt would collide. An unavailable server is not
+            // waited for.
             failed => {
                 let abort = tokio::spawn(async move { session.abort_transaction().await });
                 drop(timeout(ABORT, abort).await);
@@ -109,8 +110,8 @@ impl Mongo {
     }
 }
 
-/// A failure of a step: the transaction never commits. A duplicate secret or request is one that another
-/// transaction has just written.
+/// Reports that a step failed: the transaction never commits. Another transaction has just written a
+/// duplicate secret or request.
 pub(super) fn before_commit(error: Error) -> Failure {
     let collided = error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_duplicate(&error);
     let store_error = read_failed(error);

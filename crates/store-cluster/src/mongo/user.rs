@@ -1,7 +1,7 @@
 //! Users: `{_id, v, name, name_key, nick, email, email_key, phone, gender, age, region, icon, params,
-//! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number of the insert, `u` one of the last
-//! update. The stub of a deleted user has `id_held`, the moment of the deletion, until the id is released. Whether the user is
-//! let in is in further fields: see [`super::access`].
+//! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number from the insert, `u` from
+//! the last update. A deleted user's stub has `id_held`, the moment of the deletion, until the id is
+//! released. Whether the user is let in is in further fields: see [`super::access`].
 
 use async_trait::async_trait;
 use kith_store::{
@@ -25,7 +25,7 @@ use super::{
     write::{Change, ID_HELD, Order},
 };
 
-/// The kind of users in the ids of secrets.
+/// How ids of secrets name a user.
 pub(super) const USER: &str = "u";
 
 #[async_trait]

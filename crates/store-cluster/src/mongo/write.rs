@@ -1,6 +1,6 @@
-//! How every write of a record runs: one command, or one transaction, retried on conflicts.
+//! How every record write runs: one command, or one transaction, retried on conflicts.
 //!
-//! Nothing is checked before it is written. The unique indexes and the filter of the command decide. Only if they
+//! Nothing is checked before it is written. The unique indexes and the command's filter decide. Only if they
 //! refuse, a read finds the reason.
 
 use std::time::Duration;
@@ -23,39 +23,39 @@ use super::{
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
-/// Field of a stub under whose id nothing may be created yet.
+/// The field in a stub under whose id nothing may be created yet.
 pub(super) const ID_HELD: &str = "id_held";
-/// Most attempts of one write.
+/// The most attempts for one write.
 const TRIES_MAX: u32 = 256;
 
-/// The effect of a write on the record.
+/// How a write affects the record.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// Creates it from these fields, without id and version.
     Create(Document),
     /// Changes fields in place.
     Update {
-        /// Operand of `$set`.
+        /// The operand for `$set`.
         set: Document,
-        /// Operand of `$unset`.
+        /// The operand for `$unset`.
         unset: Document,
         /// The patch, to check whether the result fits.
         params: ParamsPatch,
         /// Further operators, such as `$max`.
         more: Document,
     },
-    /// Leaves a stub: `_id`, `v`, these fields of the record and [`Record::KEPT`], as they are, and these others.
+    /// Leaves a stub: `_id`, `v`, these record fields and [`Record::KEPT`], as they are, and these others.
     Delete {
         /// Fields that stay.
         keep: &'static [&'static str],
-        /// Operand of `$set`, besides `deleted`.
+        /// The operand for `$set`, besides `deleted`.
         set: Document,
         /// Further operators, such as `$max`.
         more: Document,
     },
 }
 
-/// One write of one record, with all that must happen in the same commit.
+/// One write to one record, with everything that must happen in the same commit.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) id: i64,
@@ -65,7 +65,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Whether it touches more than the document of the record.
+    /// Whether it touches more than the record's document.
     fn spans_documents(&self) -> bool {
         let deletes = matches!(self.change, Change::Delete { .. });
         deletes || self.write.request.is_some() || !self.secrets.is_empty()
@@ -113,14 +113,14 @@ enum NextTry {
 pub(super) enum Creation {
     /// Nothing is stored under the id.
     Fresh,
-    /// A stub of a deleted record exists.
+    /// A deleted record's stub exists.
     OverStub,
 }
 
 impl Mongo {
     /// Makes `order`, or nothing.
     pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<AppliedWrite, StoreError> {
-        // Distinguishes an insert of this call, sent twice by the driver, from an insert of another.
+        // Distinguishes this call's insert, sent twice by the driver, from another call's insert.
         let nonce: i64 = rand::random();
         let (mut creation, mut retries) = (Creation::Fresh, Retries::within(self.options.retry));
         loop {
@@ -201,9 +201,9 @@ impl Mongo {
         }
     }
 
-    /// Makes a stub of a record, or a record of a stub: all fields are removed except those that are set or kept,
-    /// whatever wrote them. Field by field: a document is never replaced, because the change feed could not see whether
-    /// its version was raised.
+    /// Makes a record a stub, or a stub a record: removes all fields except those that are set or kept,
+    /// whatever wrote them. Field by field: a document is never replaced, because the change feed could not
+    /// see whether its version was raised.
     async fn rewrite<R: Record>(
         &self,
         mut filter: Document,
@@ -264,8 +264,8 @@ impl Mongo {
             Failure::Duplicate if creation == Creation::Fresh => self.insert_refused::<R>(order, nonce).await,
             Failure::Duplicate => self.name_refused::<R>(order).await,
         };
-        // A retry of this call may have committed since the attempt looked for one. An unavailable server does not show
-        // it.
+        // A retry of this call may have committed since the attempt looked for it. An unavailable server does
+        // not show it.
         match (verdict, &order.write.request) {
             (Err(error @ StoreError::Unavailable { .. }), _) => Err(error),
             (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {
@@ -301,7 +301,7 @@ impl Mongo {
         Ok(NextTry::Try(Creation::Fresh, StoreError::Overloaded))
     }
 
-    /// The id may be taken, or the name; of an update it is the name.
+    /// The id may be taken, or the name; an update can only hit the name.
     async fn insert_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<NextTry, StoreError> {
         let Change::Create(_) = &order.change else {
             return self.name_refused::<R>(order).await;
@@ -360,9 +360,9 @@ impl Mongo {
     }
 }
 
-/// The target state of a stub or a record.
+/// The state that a stub or a record gets.
 struct NewState {
-    /// Operand of `$set`.
+    /// The operand for `$set`.
     set: Document,
     /// Fields that stay as they are, besides [`Record::KEPT`].
     keep: &'static [&'static str],
@@ -386,7 +386,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The attempts of one write.
+/// Counts the attempts for one write.
 pub(super) struct Retries {
     give_up: Instant,
     tries: u32,
@@ -422,8 +422,8 @@ fn created(id: i64, fields: &Document, nonce: i64) -> Result<RawDocumentBuf, Ref
     RawDocumentBuf::try_from(&document).map_err(|_| Refusal::Malformed(malformed("document")))
 }
 
-/// Sets and removes fields, and raises the version. The change feed takes an update of `v` that leaves `u` as it was
-/// for a change by hand; `w` stays, for it identifies the insert.
+/// Sets and removes fields, and raises the version. The change feed takes an update that sets `v` and leaves
+/// `u` as it was for a change by hand; `w` stays, for it identifies the insert.
 fn modification(mut set: Document, unset: Document, mut more: Document, nonce: i64) -> Document {
     set.insert("u", nonce);
     let mut raised = doc! { "v": 1_i64 };
@@ -438,12 +438,12 @@ fn modification(mut set: Document, unset: Document, mut more: Document, nonce: i
     update
 }
 
-/// Whether a field of this name can be removed; of those that this program writes each can.
+/// Whether a field with this name can be removed; each field that this program writes can be.
 fn names_a_path(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('$') && !name.contains('.')
 }
 
-/// The insert of this very call, which the driver sent again after its first answer was lost.
+/// The insert by this very call, which the driver sent again after its first answer was lost.
 fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<AppliedWrite>, StoreError> {
     let Change::Create(fields) = &order.change else {
         return Ok(None);
@@ -451,7 +451,7 @@ fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<
     if number_in(holder, "w")? != Some(nonce) {
         return Ok(None);
     }
-    // Others may have changed the record since: the result of this write is returned.
+    // Others may have changed the record since: this write's result is returned.
     let document = created(order.id, fields, nonce).map_err(|_| malformed("document"))?;
     Ok(Some(AppliedWrite { document, replayed: false }))
 }

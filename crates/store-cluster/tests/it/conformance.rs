@@ -1,4 +1,4 @@
-//! The contract of the stores, on a real MongoDB and a real Cassandra.
+//! The store contract, on a real MongoDB and a real Cassandra.
 
 use crate::server;
 use kith_store::Stores;

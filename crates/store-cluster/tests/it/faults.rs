@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The server has one fail point of each kind.
 static FAIL_POINT: Mutex<()> = Mutex::const_new(());
 
-/// Stores whose connections carry a name of their own, and a switch for their faults.
+/// Stores whose connections carry a separate name, and a switch for their faults.
 pub(crate) struct FaultyStores {
     pub(crate) stores: Stores,
     admin: Client,
@@ -43,7 +43,7 @@ impl FaultyStores {
         Self { stores, admin, app, _guard: guard, _alone: alone }
     }
 
-    /// The next commands of these names, `times` of them, fail as `how` says.
+    /// The next commands with these names, `times` of them, fail as `how` says.
     pub(crate) async fn fail(&self, commands: &[&str], times: i32, how: Document) {
         let mut data = doc! { "failCommands": commands, "appName": &self.app };
         data.extend(how);
@@ -54,7 +54,7 @@ impl FaultyStores {
 
     /// The driver's own view of the database.
     pub(crate) fn database(&self) -> Database {
-        // Its name is that of the connections.
+        // The connections have the same name.
         self.admin.database(&self.app)
     }
 
@@ -122,7 +122,7 @@ async fn update_with_lost_answer_is_done_once() {
 async fn an_insert_that_meets_itself_is_no_conflict() {
     let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
-    // The insert is done; what comes back is the refusal of its second sending.
+    // The insert is done; its second sending is refused, and that comes back.
     faulty.fail(&["insert"], 1, majority_unknown(11000)).await;
     let made = users.create_user(ann(SecretChange::new()), write()).await.unwrap();
     faulty.heal().await;
@@ -181,7 +181,7 @@ async fn commit_with_lost_answers_happens_once() {
 async fn dead_transaction_leaves_nothing() {
     let faulty = FaultyStores::open().await;
     let users = Arc::clone(&faulty.stores.users);
-    // The record and the secret are written; the memory of the request is refused for good.
+    // The record and the secret are written; the request's memory is refused for good.
     let refused = doc! { "errorCode": 13 };
     faulty.fail(&["update"], 1, refused).await;
     let error = users.create_user(ann(secret()), requested("r", 7)).await.unwrap_err();
@@ -197,7 +197,7 @@ fn dialog(user: i64) -> DialogKey {
     DialogKey { user: UserId::new(user).unwrap(), conversation: "g9".parse().unwrap() }
 }
 
-/// Marks of two users.
+/// Marks by two users.
 fn marks(kind: &MarkKind) -> [DialogMark; 2] {
     [7, 8].map(|user| DialogMark { key: dialog(user), mark: ReadMark::direct(kind.clone()) })
 }
@@ -234,7 +234,7 @@ async fn marks_that_fail_after_others_are_unknown() {
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     let hidden = DialogMark { key: dialog(7), mark: ReadMark::direct(MarkKind::Hidden(3)) };
     dialogs.mark_dialogs(&[hidden], Timestamp::now()).await.unwrap();
-    // The mark of user 8 is made; the dialog of user 7 has to be read.
+    // User 8's mark is made; user 7's dialog has to be read.
     faulty.fail(&["find"], 1, doc! { "errorCode": 13 }).await;
     let error = dialogs.mark_dialogs(&marks(&MarkKind::UpTo(5)), Timestamp::now()).await.unwrap_err();
     faulty.heal().await;

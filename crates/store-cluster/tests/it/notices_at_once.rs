@@ -1,4 +1,4 @@
-//! Publishers on several nodes, all of the same audience.
+//! Publishers on several nodes, all for the same audience.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::server;
 
 const NODES: i64 = 8;
-/// Publishers of each node, which begin together.
+/// Publishers on each node, which begin together.
 const PUBLISHERS: i64 = 32;
 
 fn audience() -> AudienceId {

@@ -1,5 +1,5 @@
-//! Every query of many documents walks an index in the order of the answer: it neither looks at all documents
-//! nor sorts. The queries are those that the server saw, taken from its profiler, not copies of them.
+//! Every query for many documents walks an index in the order of the answer: it neither looks at all
+//! documents nor sorts. The queries are those that the server saw, taken from its profiler, not copies.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ use mongodb::{
     bson::{Document, doc},
 };
 
-/// What the profiler noted of the finds in one collection.
+/// The profiler's notes about finds in one collection.
 async fn noted(database: &Database, collection: &str) -> Vec<Document> {
     let filter = doc! { "op": "query", "ns": format!("{}.{collection}", database.name()) };
     let notes = database.collection::<Document>("system.profile");
@@ -94,7 +94,7 @@ fn user() -> UserId {
     UserId::new(7).unwrap()
 }
 
-/// Dialogs of one day.
+/// Dialogs on one day.
 fn dialogs(count: i64) -> Vec<DialogKey> {
     let group = |id| ConversationId::Group(GroupId::new(id).unwrap());
     (1..=count).map(|id| DialogKey { user: user(), conversation: group(id) }).collect()

@@ -1,4 +1,4 @@
-//! What the probe says of a MongoDB of its own: with TLS, and with users.
+//! Tests what the probe says about a separate MongoDB: with TLS, and with users.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(60);
 const PORT_TRIES: usize = 3;
 const LOG: &str = "mongod.log";
 
-/// A mongod in a folder of its own; killed when dropped.
+/// A mongod in a separate folder; killed when dropped.
 struct Mongod {
     process: Child,
     port: u16,
@@ -30,8 +30,8 @@ struct Mongod {
 }
 
 impl Mongod {
-    /// `arguments` may name files of the folder, which is given. Another program may take the free port before it does: then it
-    /// ends, and the next try has another port.
+    /// `arguments` may name files in the folder, which is given. Another program may take the free port
+    /// before it does: then it ends, and the next try has another port.
     async fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
         let mut tries = PORT_TRIES;
         loop {
@@ -59,7 +59,8 @@ impl Mongod {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What keeps it from serving the database `kith`, asked until it is something else than that it starts.
+    /// Returns what keeps it from serving the database `kith`, asked until it is something else than that it
+    /// starts.
     async fn unfit(&self, user: &str, query: &str) -> Option<Unfit> {
         let uri = format!("mongodb://{user}{}/?{query}", self.host());
         let handle = connect(MongoOptions::new(uri, "kith")).await.unwrap();
@@ -87,8 +88,8 @@ impl Mongod {
     }
 }
 
-/// Waits until the server says that it accepts connections; false: it has ended. Asking the port would not do: another program
-/// may answer there.
+/// Waits until the server says that it accepts connections; false: it has ended. Asking the port would not
+/// do: another program may answer there.
 async fn listens(process: &mut Child, folder: &Path) -> bool {
     let begun = Instant::now();
     while !fs::read_to_string(folder.join(LOG)).unwrap().contains("Waiting for connections") {
@@ -108,7 +109,7 @@ impl Drop for Mongod {
     }
 }
 
-/// A certificate for the address of tests with its key, in one file as mongod wants it.
+/// A certificate for the tests' address with its key, in one file as mongod wants it.
 fn certificate(folder: &tempfile::TempDir) -> PathBuf {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let path = folder.path().join("mongod.pem");

@@ -1,4 +1,4 @@
-//! The copy of one moment.
+//! The copy that a backup takes at one moment.
 
 use std::{
     path::Path,
@@ -14,14 +14,14 @@ use rusqlite::{
 use super::BackupError;
 use crate::{SqliteOptions, identity, open, open_error::sqlite_error};
 
-/// Pages of one step: 1 MiB at the usual size of a page.
+/// Pages in one step: 1 MiB at the usual page size.
 const STEP_PAGES: i32 = 256;
 /// Rest after each step, so that the node gets its turns at the disk: at most 200 MiB a second are copied.
 const REST: Duration = Duration::from_millis(5);
 /// How long a step may be refused because SQLite itself is at work on the file.
 const BUSY: Duration = Duration::from_secs(30);
 
-/// The progress of a backup.
+/// How far a backup has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Pages that are copied.
@@ -31,11 +31,11 @@ pub struct Progress {
 }
 
 /// Copies the data file at `from` as it is at one moment after the call to the empty file `to`, which no
-/// other process may have. Until it returns the log of `from` grows by what is written to it.
+/// other process may have. Until it returns, the log of `from` grows by everything that is written to it.
 pub(super) fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(), BackupError> {
     let options = SqliteOptions::new(from);
     let source = open::reader(&options).map_err(|error| sqlite_error(from, error))?;
-    // Deferred: the first read fixes the moment, and the transaction keeps it for every later one.
+    // Deferred: the first read fixes the moment, and the transaction keeps it for all later reads.
     source.execute_batch("BEGIN").map_err(|error| sqlite_error(from, error))?;
     identity::refuse_foreign(from, &source)?;
     if open::refuse_newer(from, &source)? == 0 {
@@ -44,7 +44,7 @@ pub(super) fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -
     let failed = |error| BackupError::failed(to, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut target = Connection::open_with_flags(to, flags).map_err(failed)?;
-    // It is of no use before it is complete, and then the whole file is synchronised.
+    // An incomplete copy is useless, and the complete file is synchronised at the end.
     target.pragma_update(None, "journal_mode", "OFF").map_err(failed)?;
     target.pragma_update(None, "synchronous", "OFF").map_err(failed)?;
     let steps = Backup::new(&source, &mut target).map_err(failed)?;

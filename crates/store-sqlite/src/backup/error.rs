@@ -1,97 +1,97 @@
-//! Errors of backups and restores.
+//! Errors in backups and restores.
 
 use std::{error::Error, io, path::PathBuf};
 
 use crate::{OpenError, open_error};
 
-/// Why a backup was not taken or not restored: one line with the cause and what to do. Files that had the final names
-/// before are unchanged.
+/// Why a backup was not taken or not restored: one line with the cause and what to do. Files that had the
+/// final names before are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The data file is missing.
     #[error("there are no data at {}; name the data folder of the node with --data-dir", .path.display())]
     NoData {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
     /// A backup never replaces a file.
     #[error("{} exists already; choose another name, or move it away", .path.display())]
     Exists {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The folder of the backup is missing.
+    /// The backup folder is missing.
     #[error("there is no folder {}; make it, or choose another", .path.display())]
     NoFolder {
-        /// The folder.
+        /// The folder's path.
         path: PathBuf,
     },
     /// Another process writes a backup under the same name.
     #[error("another backup to {} is under way; wait for it, or choose another name", .path.display())]
     UnderWay {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The file of the backup is missing.
+    /// The backup file is missing.
     #[error("there is no backup at {}; name a file that kith backup has written", .path.display())]
     NoBackup {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// A file of a backup cannot be read.
+    /// A backup file cannot be read.
     #[error("{} cannot be read ({source}); give this user the right to it", .path.display())]
     Unreadable {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// The manifest of a backup is missing.
+    /// A backup's manifest is missing.
     #[error("{} is missing; a backup is two files: copy both, and name the one without .manifest.json",
         .path.display())]
     NoManifest {
-        /// Where it should be.
+        /// The path where it should be.
         path: PathBuf,
     },
     /// The manifest, or the file next to it, is something else.
     #[error("{} is no backup made by kith; name a file that kith backup has written", .path.display())]
     NotABackup {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The file is not the one of the manifest.
+    /// The file is not the file in the manifest.
     #[error("{} is not as it was backed up (its size or SHA-256 differs); take another copy of it",
         .path.display())]
     Damaged {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// A newer version of the program made it.
+    /// A newer version of the program made the backup.
     #[error(
         "the backup was made by kith {theirs} at migration {found}, this is kith {ours}, which knows \
         {known}; restore it with kith {theirs} or newer"
     )]
     NewerSchema {
-        /// Version of the program that made the backup.
+        /// The program version that made the backup.
         theirs: String,
-        /// Newest migration of the backup.
+        /// The backup's newest migration.
         found: u32,
-        /// Version of this program.
+        /// This program's version.
         ours: &'static str,
-        /// Newest migration of this program.
+        /// This program's newest migration.
         known: u32,
     },
-    /// Data exists at the target of the restore.
+    /// Data exists at the restore target.
     #[error("{} holds data already; choose another data folder, or use --force: the existing data is kept next to it",
         .path.display())]
     HasData {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
     /// SQLite finds faults in the data.
     #[error("{} is damaged: SQLite finds faults in it; restore an earlier backup", .path.display())]
     Unsound {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
     /// The data file cannot be opened.
@@ -100,9 +100,9 @@ pub enum BackupError {
     /// The system or SQLite failed.
     #[error("{}: {source}; check disk, path and rights", .path.display())]
     Failed {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The error.
+        /// The error below.
         source: Box<dyn Error + Send + Sync>,
     },
 }
@@ -118,7 +118,7 @@ impl BackupError {
         Self::Failed { path: path.into(), source: source.into() }
     }
 
-    /// As [`Self::failed`], except that a missing right is reported before anything begins.
+    /// Like [`Self::failed`], except that a missing right is reported before anything begins.
     pub(super) fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         match source.kind() {

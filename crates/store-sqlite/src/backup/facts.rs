@@ -13,7 +13,7 @@ const NEXT_ID: &str = "SELECT next FROM id_counters WHERE kind = ?1";
 const USERS: &str = "SELECT count(*) FROM users WHERE deleted = 0";
 const GROUPS: &str = "SELECT count(*) FROM groups WHERE deleted = 0";
 
-/// Counts of a file.
+/// Counts in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     /// Newest migration; 0: none.
@@ -34,7 +34,7 @@ pub(super) fn open_alone(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Reads all tables of users and groups once.
+/// Reads all tables with users and groups once.
 pub(super) fn facts(connection: &Connection) -> rusqlite::Result<Facts> {
     let count = |table, sql| match has_table(connection, table)? {
         true => connection.query_row(sql, [], |row| row.get::<_, i64>(0)),
@@ -68,7 +68,7 @@ pub(super) fn has_table(connection: &Connection, name: &str) -> rusqlite::Result
     connection.query_row(HAS_TABLE, [name], |row| row.get(0))
 }
 
-/// Whether SQLite finds no fault; reads all of the file.
+/// Whether SQLite finds no fault; reads the whole file.
 pub(super) fn is_sound(connection: &Connection) -> rusqlite::Result<bool> {
     let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     Ok(found == "ok")

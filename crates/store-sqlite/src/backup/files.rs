@@ -10,10 +10,10 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of one read.
+/// Bytes in one read.
 const BUFFER: usize = 256 * 1024;
 
-/// The name of the file with this at its end.
+/// Returns the file's name with this at its end.
 pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(suffix);
@@ -38,12 +38,12 @@ pub(super) fn remove_logs(file: &Path) -> io::Result<()> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove(&with_suffix(file, suffix)))
 }
 
-/// Synchronizes the folder of `file`.
+/// Synchronizes the folder that contains `file`.
 pub(super) fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder(file))?.sync_all()
 }
 
-/// The folder of `file`.
+/// Returns the folder that contains `file`.
 pub(super) fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

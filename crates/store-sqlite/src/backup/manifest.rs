@@ -14,25 +14,25 @@ use super::{
     files::{private, with_suffix},
 };
 
-/// The form of manifests that this program writes and reads.
+/// The manifest format that this program writes and reads.
 const FORMAT: u32 = 1;
 /// A manifest has some 400 bytes; longer files are refused.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// The description of a backup, stored as JSON in `FILE.manifest.json`.
+/// Describes a backup. Stored as JSON in `FILE.manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Form of the manifest.
+    /// The manifest's format.
     pub format: u32,
-    /// Version of the program that made the backup.
+    /// The program version that made the backup.
     pub kith: String,
-    /// Newest migration of the data.
+    /// The data's newest migration.
     pub schema: u32,
-    /// Epoch of the node when the backup was taken.
+    /// The node's epoch when the backup was taken.
     pub epoch: u64,
-    /// Size of the file.
+    /// The file's size.
     pub bytes: u64,
-    /// SHA-256 of the file, in hexadecimal digits.
+    /// The file's SHA-256, in hexadecimal digits.
     pub sha256: String,
     /// Existing users.
     pub users: u64,
@@ -50,13 +50,13 @@ impl Manifest {
     /// The form that this program writes.
     pub(super) const FORMAT: u32 = FORMAT;
 
-    /// The path of the manifest of a backup.
+    /// Returns the path of a backup's manifest.
     #[must_use]
     pub fn path_of(backup: &Path) -> PathBuf {
         with_suffix(backup, ".manifest.json")
     }
 
-    /// Reads the manifest of a backup.
+    /// Reads a backup's manifest.
     ///
     /// # Errors
     /// If it is missing, too large, or invalid.
@@ -78,7 +78,7 @@ impl Manifest {
         if manifest.format == FORMAT { Ok(manifest) } else { Err(BackupError::NotABackup { path }) }
     }
 
-    /// Writes it next to `backup`, atomically, replacing an existing one.
+    /// Writes it next to `backup`, atomically, replacing an existing manifest.
     pub(super) fn save(&self, backup: &Path) -> io::Result<()> {
         let path = Self::path_of(backup);
         let part = with_suffix(&path, ".part");

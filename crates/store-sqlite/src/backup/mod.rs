@@ -1,8 +1,9 @@
-//! Backups of a data file, also while a running node writes it, and their restoration.
+//! Backups of a data file, also while a running node writes it, and how to restore them.
 //!
-//! A backup is two files: a copy of the data file, and its [`Manifest`]. The copy is made within one read transaction,
-//! so that it is the state of one moment, also during writes. `VACUUM INTO` would do that, too, but cannot pause or
-//! report its progress; copying pages without a transaction starts again with every write of the node.
+//! A backup is two files: a copy of the data file, and its [`Manifest`]. The copy is made within one read
+//! transaction, so that it shows the state at one moment, also during writes. `VACUUM INTO` would do that,
+//! too, but cannot pause or report its progress; copying pages without a transaction starts again whenever
+//! the node writes.
 
 mod copy;
 mod error;

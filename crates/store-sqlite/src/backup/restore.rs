@@ -1,9 +1,9 @@
 //! Restoring a backup.
 //!
-//! What was written after the backup is lost, but clients still hold consistency tokens, ids, and sequence numbers from
-//! that time. So the epoch, the counters of ids and the sequences of the backup continue above all of these. The
-//! highest values are read from the replaced data, if possible (except for sequences); otherwise it follows from the
-//! time, as [`RestoreSkips`] says.
+//! Everything that was written after the backup is lost, but clients still hold consistency tokens, ids, and
+//! sequence numbers from that time. So the backup's epoch, id counters and sequences continue above all
+//! these. The highest values are read from the replaced data, if possible (except for sequences); otherwise
+//! it follows from the time, as [`RestoreSkips`] says.
 
 use std::{
     fs::{self, File},
@@ -37,31 +37,31 @@ const SKIP_SEQS: &str = "UPDATE sequences SET last = last + ?1";
 /// Whether existing data may be moved away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// It may not.
+    /// It may not replace anything.
     Never,
     /// It is kept under another name, next to the restored data.
     KeepAside,
 }
 
-/// The result of a restore.
+/// How a restore ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The data file.
+    /// The data file's path.
     pub path: PathBuf,
-    /// The path of the replaced data.
+    /// The path to the replaced data.
     pub kept: Option<PathBuf>,
-    /// The epoch of the restored data; tokens of other epochs are invalid.
+    /// The restored data's epoch; tokens from other epochs are invalid.
     pub epoch: u64,
-    /// The manifest of the backup.
+    /// The backup's manifest.
     pub backup: Manifest,
 }
 
-/// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the backup first, and
-/// all of it: until that is done, and the new file is on the disk, nothing is changed. Raises the epoch and skips ids
-/// and numbers of sequences, so that ids, tokens and numbers from the lost time get no new meaning. The next start
-/// migrates the data.
+/// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the whole
+/// backup first: until that is done, and the new file is on the disk, nothing is changed. Raises the epoch
+/// and skips ids and sequence numbers, so that ids, tokens and numbers from the lost time get no new meaning.
+/// The next start migrates the data.
 ///
-/// Blocks its thread: reads the backup three times. Holds the lock of the data file meanwhile.
+/// Blocks its thread: reads the backup three times. Holds the data file's lock meanwhile.
 ///
 /// # Errors
 /// See [`BackupError`]; the existing data is unchanged then.
@@ -127,7 +127,7 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
 #[derive(Debug, Default)]
 struct ReplacedData {
     epoch: i64,
-    /// By the order of [`IdKind::ALL`].
+    /// Ordered as in [`IdKind::ALL`].
     next_ids: [i64; IdKind::ALL.len()],
     /// Whether the log is in the file.
     is_folded: bool,
@@ -154,7 +154,8 @@ impl ReplacedData {
     }
 }
 
-/// Checks the copy and raises its epoch and counters above the values that clients may know. Returns the new epoch.
+/// Checks the copy and raises its epoch and counters above the values that clients may know. Returns the new
+/// epoch.
 fn prepare(part: &Path, from: &Path, backup: &Manifest, replaced: &ReplacedData) -> Result<i64, BackupError> {
     let foreign = |_| BackupError::NotABackup { path: from.to_owned() };
     let connection = open_alone(part).map_err(foreign)?;
@@ -183,7 +184,7 @@ fn advance(
     replaced: &ReplacedData,
 ) -> Result<(), Failure> {
     if !has_table(connection, "node_state")? {
-        // From a version without an epoch; the tables are those of a migration.
+        // A version without an epoch wrote it; a migration makes the tables.
         migrate::migrate(connection)?;
     }
     let transaction = connection.unchecked_transaction()?;
@@ -198,15 +199,15 @@ fn advance(
     Ok(transaction.commit()?)
 }
 
-/// Gives the existing data a second name with the time; the restored data then replaces the first one. So there is
-/// always data under the first name: without it a node would begin with an empty file.
+/// Gives the existing data a second name with the time; the restored data then replaces the first name. So
+/// the first name always has data: without it a node would begin with an empty file.
 fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     if !holds_data(file) {
         return Ok(None);
     }
     let kept = free_name(file);
     if file.exists() && fs::hard_link(file, &kept).is_err() {
-        // Not every file system has links.
+        // Some file systems have no links.
         fs::rename(file, &kept)?;
     }
     let log = files::with_suffix(file, "-wal");

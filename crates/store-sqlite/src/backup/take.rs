@@ -14,13 +14,13 @@ use super::{
     manifest::now,
 };
 
-/// Backs up the data file `from` to the file `to`, with its [`Manifest`] next to it, also while a node serves from
-/// `from`. The backup is the state of one moment after the call began; it appears under its name complete, checked and
-/// on the disk, or not at all. `progress` is called for every MiB.
+/// Backs up the data file `from` to the file `to`, with its [`Manifest`] next to it, also while a node serves
+/// from `from`. The backup shows the state at one moment after the call began; it appears under its name
+/// complete, checked and on the disk, or not at all. `progress` is called for every MiB.
 ///
-/// Blocks its thread: some milliseconds for each MiB. Only the owner can read both files, because they contain the
-/// secrets of the data. A process that is killed leaves `TO.part` behind, which the next backup with that name
-/// replaces.
+/// Blocks its thread: some milliseconds for each MiB. Only the owner can read both files, because they
+/// contain the data's secrets. A process that is killed leaves `TO.part` behind, which the next backup with
+/// that name replaces.
 ///
 /// # Errors
 /// See [`BackupError`]; then neither file exists.
@@ -91,7 +91,7 @@ fn write(
     Ok(manifest)
 }
 
-/// Merges the copy into one file and checks its integrity. Faults would be those of `from`.
+/// Merges the copy into one file and checks its integrity. Any faults would come from `from`.
 fn check(part: &Path, from: &Path) -> Result<Facts, BackupError> {
     let failed = |error| BackupError::failed(part, error);
     let copy = open_alone(part).map_err(failed)?;

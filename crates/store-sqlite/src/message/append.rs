@@ -20,8 +20,8 @@ const _: () = assert!(DOCUMENT == 100);
 const INSERT: &str = "INSERT INTO messages
         (conversation, seq, sender, sent_ms, flags, version, key, hash, body)
     VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8) ON CONFLICT (conversation, key) DO NOTHING";
-/// The first message of a document: the highest time up to it, by the document before it and the messages of that. Index
-/// `message_documents_by_time`, and the primary key.
+/// A document's first message: the highest time up to it, by the document before it and that document's
+/// messages. Uses index `message_documents_by_time`, and the primary key.
 pub(crate) const BEGIN_DOCUMENT: &str = "INSERT INTO message_documents (conversation, first, highest_ms, settled)
     SELECT ?1, ?2, max(?3,
         coalesce((SELECT max(highest_ms) FROM message_documents WHERE conversation = ?1), ?3),
@@ -102,7 +102,7 @@ pub(super) fn sent_before(
 ) -> Result<Option<Appended>, Failure> {
     first(connection, BY_KEY, params![log, row.key.0], |found| {
         let (seq, sent, hash) = (found.get(0)?, Timestamp(found.get(1)?), found.get::<_, Vec<u8>>(2)?);
-        // Of an erased message the hash is gone, too.
+        // An erased message has lost its hash, too.
         let is_same = hash.is_empty() || hash == row.hash.0;
         Ok(if is_same { Appended::Replayed { seq, sent } } else { Appended::OtherContent })
     })

@@ -1,4 +1,5 @@
-//! A change of one message, with its event: in the savepoint of one write, so that no other write comes between.
+//! A change to one message, with its event: in the savepoint of one write, so that no other write comes
+//! between.
 
 use kith_store::{Appended, ContentChange, Message, MessageChange, MessageChangeOutcome, Seq};
 use rusqlite::{Connection, params};
@@ -13,11 +14,11 @@ use crate::{
     statement::run,
 };
 
-/// Primary key. A mention of all is a flag of its own: it is set or removed with the content.
+/// Uses the primary key. A mention of all is a separate flag: it is set or removed with the content.
 pub(crate) const UPDATE: &str =
     "UPDATE messages SET version = version + 1, flags = (flags & ~?3) | ?4, body = ?5
     WHERE conversation = ?1 AND seq = ?2";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BODY: &str = "SELECT body FROM messages WHERE conversation = ?1 AND seq = ?2";
 
 /// Makes a change and appends its event, or does neither.

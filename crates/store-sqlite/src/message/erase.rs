@@ -1,4 +1,4 @@
-//! Removal of the contents of all messages of a sender, a document at a time.
+//! Removes the contents of all a sender's messages, a document at a time.
 
 use kith_store::{
     DOCUMENT, Recalled, RecalledBy, SEARCHED_AT_ONCE, SentDocuments, Seq, Timestamp, UserId, document_of,
@@ -12,14 +12,14 @@ use crate::{
     statement::{all, first, run},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const FROM: &str =
     "SELECT seq FROM messages WHERE conversation = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1";
 /// Primary key. A message whose content was erased has no hash.
 pub(crate) const SENT_BY: &str = "SELECT seq FROM messages
     WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 AND sender = ?4 AND flags & 4 = 0 AND length(hash) > 0
     ORDER BY seq";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const ERASE: &str =
     "UPDATE messages SET version = version + 1, flags = flags & ~?3, hash = x'', body = ?4
     WHERE conversation = ?1 AND seq = ?2";
@@ -68,7 +68,7 @@ fn erase_one(connection: &Connection, log: &str, seq: Seq, now: Timestamp) -> Re
     run(connection, ERASE, params![log, seq, page::MENTION_ALL, body])
 }
 
-/// The first number that is stored from this one on.
+/// Finds the first stored number from this number on.
 fn next(connection: &Connection, log: &str, from: Seq) -> Result<Option<Seq>, Failure> {
     first(connection, FROM, params![log, from], |row| Ok(row.get(0)?))
 }

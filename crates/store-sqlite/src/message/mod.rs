@@ -1,4 +1,4 @@
-//! The messages of each conversation: a row per message, in the order of their numbers.
+//! Each conversation's messages: a row per message, in the order of their numbers.
 
 pub(crate) mod append;
 pub(crate) mod change;
@@ -29,10 +29,10 @@ pub(crate) const BEGINNING: &str = "SELECT seq FROM messages WHERE conversation 
 /// Index `message_documents_by_time`, its end.
 pub(crate) const BEFORE: &str = "SELECT first FROM message_documents
     WHERE conversation = ?1 AND highest_ms < ?2 ORDER BY highest_ms DESC, first DESC LIMIT 1";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SENT_SINCE: &str = "SELECT seq FROM messages
     WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 AND sent_ms >= ?4 ORDER BY seq LIMIT 1";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SENT: &str = "SELECT sent_ms FROM messages WHERE conversation = ?1 AND seq = ?2";
 
 #[async_trait]
@@ -86,7 +86,7 @@ impl MessageStore for Sqlite {
         let (asked, tables) = (asked.to_vec(), Arc::clone(&self.header_tables));
         let heads = move |connection: &Connection| {
             let changes: Vec<_> = asked.iter().map(|(log, _)| tables.changes(*log)).collect();
-            // One snapshot: between two statements outside of a transaction another message may arrive.
+            // Reads one snapshot: between two statements outside a transaction another message may arrive.
             let reads = connection.unchecked_transaction()?;
             let asked = asked.iter().zip(changes);
             asked.map(|((log, above), changes)| page::head(&reads, &tables, *log, *above, changes)).collect()
@@ -103,7 +103,7 @@ impl MessageStore for Sqlite {
         at_most(conversations.len(), BATCH_MAX)?;
         let logs: Vec<String> = conversations.iter().map(ConversationId::to_string).collect();
         let ends = move |connection: &Connection| {
-            // One lock of the file for all of them.
+            // Locks the file once for all of them.
             let reads = connection.unchecked_transaction()?;
             logs.iter().map(|log| end(&reads, log)).collect()
         };
@@ -136,7 +136,7 @@ impl MessageStore for Sqlite {
     }
 }
 
-/// The end of a log.
+/// Finds where a log ends.
 pub(crate) fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure> {
     let found = first(connection, END, [log], |row| {
         Ok(LogEnd { seq: row.get(0)?, sent: Some(Timestamp(row.get(1)?)) })
@@ -144,8 +144,8 @@ pub(crate) fn end(connection: &Connection, log: &str) -> Result<LogEnd, Failure>
     Ok(found?.unwrap_or_default())
 }
 
-/// The messages are read by one statement, so as of one moment. Those that came after the end was read are left out if they are
-/// of another document.
+/// One statement reads the messages, so they show one moment. Messages that came after the end was read are
+/// left out if they are in another document.
 fn last_documents(connection: &Connection, log: &str) -> Result<Vec<Message>, Failure> {
     let end = end(connection, log)?.seq;
     if end == 0 {
@@ -155,8 +155,8 @@ fn last_documents(connection: &Connection, log: &str) -> Result<Vec<Message>, Fa
     page::read(connection, log, last - 2 * DOCUMENT + 1, last)
 }
 
-/// The first message that was sent at a time or later is in the last document up to whose first message all are earlier,
-/// or is the first one of the next document.
+/// The first message that was sent at a time or later is in the last document up to whose first message all
+/// are earlier, or is the first message in the next document.
 fn seq_at(connection: &Connection, log: &str, time: Timestamp) -> Result<Seq, Failure> {
     let found = |row: &rusqlite::Row<'_>| Ok(row.get(0)?);
     let Some(from) = first(connection, BEFORE, params![log, time.0], found)? else {

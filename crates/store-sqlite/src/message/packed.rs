@@ -1,6 +1,7 @@
-//! The fields of a message that no query needs, packed in one column, which is read as a whole.
+//! Message fields that no query needs, packed in one column, which is read as a whole.
 //!
-//! Four parts: the form (1 byte), the length of the head (4 bytes, little endian), the head as JSON, the body of the message.
+//! Four parts: the format (1 byte), the head's length (4 bytes, little endian), the head as JSON, the message
+//! body.
 
 use kith_store::{
     Edited, NewContent, NewMessage, Recalled, RecalledBy, Seq, StoreError, Text, Timestamp, UserId,
@@ -9,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{corrupt, internal};
 
-/// Rises with each change of the form. An older program refuses to read a newer one.
+/// Increases whenever the format changes. An older program refuses to read a newer format.
 const FORM: u8 = 1;
-/// Its position.
+/// The column's name.
 const COLUMN: &str = "messages.body";
 
-/// The head: all but the body of the message. A field that has no value is left out.
+/// The head: everything but the message body. A field that has no value is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packed {
-    /// Length of the body. A truncated column does not match it.
+    /// The body's length. A truncated column does not match it.
     #[serde(rename = "b")]
     body_bytes: usize,
     #[serde(rename = "t", default, skip_serializing_if = "Text::is_empty")]
@@ -28,19 +29,19 @@ pub(super) struct Packed {
     pub(super) reply_to: Option<Seq>,
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub(super) client_message_id: Option<Text>,
-    /// The number of edits, and the time of the last one.
+    /// How many edits there were, and when the last edit was made.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     edited: Option<(i64, i64)>,
-    /// The number of the event of the last edit. An earlier version has not stored it.
+    /// The event number of the last edit. An earlier version has not stored it.
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     edit_event: Option<Seq>,
-    /// The removal of its content.
+    /// Which user removed its content, and when.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     recalled: Option<(i64, i64)>,
 }
 
 impl Packed {
-    /// The head of a message.
+    /// Makes a message's head.
     pub(super) fn of(new: &NewMessage) -> Self {
         Self {
             body_bytes: new.body.len(),
@@ -54,7 +55,7 @@ impl Packed {
         }
     }
 
-    /// The same message after its content was removed.
+    /// Returns the same message after its content was removed.
     pub(super) fn recalled(self, recalled: Recalled) -> Self {
         Self {
             body_bytes: 0,
@@ -66,7 +67,7 @@ impl Packed {
         }
     }
 
-    /// The same message with another content, whose event has this number.
+    /// Returns the same message with another content, whose event has this number.
     pub(super) fn edited(self, content: &NewContent, event: Seq) -> Self {
         let edited = content.edited(event);
         Self {
@@ -79,7 +80,7 @@ impl Packed {
         }
     }
 
-    /// The edits.
+    /// Returns the edits.
     ///
     /// # Errors
     /// If it cannot be decoded.
@@ -88,7 +89,7 @@ impl Packed {
         self.edited.map(edited).transpose()
     }
 
-    /// The removal of the content.
+    /// Returns how the content was removed.
     ///
     /// # Errors
     /// If it cannot be decoded.
@@ -100,7 +101,7 @@ impl Packed {
         self.recalled.map(recalled).transpose()
     }
 
-    /// The column: this head and the body of its message.
+    /// Encodes the column: this head and its message's body.
     ///
     /// # Errors
     /// If the head cannot be encoded.
@@ -111,7 +112,8 @@ impl Packed {
         Ok([[FORM].as_slice(), &length.to_le_bytes(), &head, body].concat())
     }
 
-    /// The head and the body that a column has; `None` if it is damaged or of a form that this program does not know.
+    /// The head and the body that a column has; `None` if it is damaged or has a format that this program
+    /// does not know.
     pub(super) fn decode(column: &[u8]) -> Option<(Self, &[u8])> {
         let (form, rest) = column.split_first()?;
         let (length, rest) = rest.split_first_chunk()?;

@@ -15,7 +15,7 @@ use crate::{
     statement::{all, first},
 };
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const PAGE: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
     WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq";
 
@@ -23,15 +23,15 @@ pub(crate) const PAGE: &str = "SELECT seq, sender, sent_ms, flags, body FROM mes
 pub(crate) const LAST: &str = "SELECT seq, sender, sent_ms, flags, body FROM messages
     WHERE conversation = ?1 ORDER BY seq DESC LIMIT 1";
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const VERSIONS: &str =
     "SELECT SUM(version) FROM messages WHERE conversation = ?1 AND seq BETWEEN ?2 AND ?3";
 
-/// Flag of a message that leaves unread counts as they are.
+/// Flags a message that leaves unread counts as they are.
 pub(super) const SILENT: i64 = 1;
-/// Flag of a message that mentions every reader.
+/// Flags a message that mentions every reader.
 pub(super) const MENTION_ALL: i64 = 2;
-/// Flag of a message that Kith made.
+/// Flags a message that Kith made.
 pub(super) const EVENT: i64 = 4;
 
 /// The messages from `first` to `last` that exist, by rising number.
@@ -44,11 +44,12 @@ pub(super) fn read(
     all(connection, PAGE, params![log, first, last], message_of)
 }
 
-/// A whole document. Its version is the sum of those of its messages, so that it rises with each of them.
+/// A whole document. Its version is the sum of its messages' versions, so that it increases with each of
+/// them.
 pub(super) fn document(connection: &Connection, key: DocumentKey) -> Result<Option<LogDocument>, Failure> {
     let (log, first) = (key.conversation.to_string(), key.first());
     let last = first + DOCUMENT - 1;
-    // Of one moment.
+    // All reads show one moment.
     let reads = connection.unchecked_transaction()?;
     let sum: Option<i64> =
         reads.prepare_cached(VERSIONS)?.query_row(params![log, first, last], |row| row.get(0))?;
@@ -57,7 +58,7 @@ pub(super) fn document(connection: &Connection, key: DocumentKey) -> Result<Opti
     Ok(Some(LogDocument { key, version, messages: read(&reads, &log, first, last)? }))
 }
 
-/// The headers of the same.
+/// Like `read`, but returns the headers.
 pub(super) fn headers(
     connection: &Connection,
     log: &str,
@@ -67,8 +68,8 @@ pub(super) fn headers(
     all(connection, PAGE, params![log, first, last], header_of)
 }
 
-/// The last message of a log, and the headers of those of the last [`DOCUMENT`] messages that are above a number. `changes`:
-/// read before the transaction of the connection began to read.
+/// A log's last message, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
+/// `changes`: read before the connection's transaction began to read.
 pub(super) fn head(
     connection: &Connection,
     tables: &HeaderTables,

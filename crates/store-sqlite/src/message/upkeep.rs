@@ -1,4 +1,5 @@
-//! Removal of messages, and of their contents. One transaction removes whole documents from the beginning of a log.
+//! Removes messages, and message contents. One transaction removes whole documents from the beginning of a
+//! log.
 
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub(crate) const REMOVE_DOCUMENTS: &str =
 /// Index `message_documents_aging`.
 pub(crate) const AGED: &str = "SELECT highest_ms, conversation, first FROM message_documents
     WHERE settled = 0 AND highest_ms >= ?1 AND highest_ms < ?2 ORDER BY highest_ms LIMIT ?3";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SETTLE: &str =
     "UPDATE message_documents SET settled = 1 WHERE conversation = ?1 AND first = ?2";
 

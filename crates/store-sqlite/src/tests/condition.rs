@@ -1,4 +1,4 @@
-//! What the writer finds out about its files.
+//! Tests how the writer watches its files.
 
 use std::{fs, path::PathBuf};
 
@@ -7,7 +7,7 @@ use crate::{WriteObstacle, quick_check};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What happens to the data folder.
+/// Damages the data folder.
 type Damage = fn(&Path);
 
 fn file(folder: &TempDir, end: &str) -> PathBuf {

@@ -131,7 +131,7 @@ async fn failed_migration_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open(options(&folder)).await.unwrap();
     let migrations = handle.stores().migrations;
-    // In the way of one of the last migrations.
+    // This table is in the way when a late migration runs.
     let block = |connection: &Connection| Ok(connection.execute_batch("CREATE TABLE messages (a)")?);
     handle.sqlite.writer.exclusively(block).await.unwrap();
     migrations.migrate().await.unwrap_err();
@@ -163,7 +163,7 @@ async fn copied_files_have_acknowledged_writes() {
     for number in 1..=50 {
         create(&handle, new_user(number)).await.unwrap();
     }
-    // What a machine that loses power at this moment has on its disk.
+    // Copies what a machine that loses power at this moment has on its disk.
     std::fs::create_dir(copy.path().join("data")).unwrap();
     for name in ["kith.db", "kith.db-wal"] {
         std::fs::copy(folder.path().join("data").join(name), copy.path().join("data").join(name)).unwrap();
@@ -243,7 +243,7 @@ async fn integrity_check_reports_damage() {
     };
     let page = handle.sqlite.readers.read(root).await.unwrap();
     handle.close().await;
-    // An index that has lost its entries: a page of its kind with none.
+    // Makes an index that has lost its entries: an empty page with the same kind.
     let file = std::fs::OpenOptions::new().write(true).open(options(&folder).path).unwrap();
     file.write_all_at(&[0x0a, 0, 0, 0, 0, 0x10, 0, 0], u64::from(page - 1) * 4096).unwrap();
     let damaged = open(options(&folder)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Members: plans, rows of older versions.
+//! Members: plans, rows from older versions.
 
 use kith_store::{ChangeContext, ConversationId, FormerMember, GroupId, MemberChange, MemberKey};
 
@@ -35,7 +35,7 @@ async fn member_queries_seek_in_their_index() {
 #[tokio::test]
 async fn row_without_ranges_opens_nothing() {
     let handle = open_in_memory().await.unwrap();
-    // As migration 10 leaves the rows that it meets. User 2 has left, 3 is a member.
+    // Migration 10 leaves the rows that it meets like this. User 2 has left, 3 is a member.
     let rows = |connection: &Connection| {
         Ok(connection.execute_batch(
             "INSERT INTO rosters (id, version, count, ordinals) VALUES (9, 3, 1, 2);

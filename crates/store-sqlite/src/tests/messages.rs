@@ -70,7 +70,7 @@ async fn acknowledged_messages_are_in_copied_files() {
     for number in 1..=20 {
         append_to(&handle, 9, &[message(&format!("a{number}"))]).await;
     }
-    // What a machine that loses power at this moment has on its disk.
+    // Copies what a machine that loses power at this moment has on its disk.
     std::fs::create_dir(copy.path().join("data")).unwrap();
     for name in ["kith.db", "kith.db-wal"] {
         std::fs::copy(folder.path().join("data").join(name), copy.path().join("data").join(name)).unwrap();
@@ -184,7 +184,7 @@ async fn damaged_message_is_corrupt_and_not_shown() {
     }
 }
 
-/// The highest times of all documents, as appends or the migration wrote them.
+/// The highest times in all documents, as appends or the migration wrote them.
 fn document_times(connection: &Connection) -> Result<Vec<(String, Seq, i64, bool)>, crate::error::Failure> {
     let text = "SELECT conversation, first, highest_ms, settled FROM message_documents ORDER BY 1, 2";
     crate::statement::all(connection, text, [], |row| {
@@ -278,7 +278,7 @@ async fn queries_of_messages_read_their_index() {
     }
 }
 
-/// The flags of the rows of a log, changed without the store.
+/// Sets the flags in a log's rows, without the store.
 fn silence(handle: &SqliteHandle, group: i64) -> impl Future<Output = ()> {
     let log = log_of(group).to_string();
     let silenced = handle.sqlite.writer.write(move |connection| {
@@ -308,7 +308,8 @@ async fn headers_are_read_once() {
     assert_eq!(silent_ones(&handle, 9).await, [1, 2, 3, 5], "after a change they are, with its event");
 }
 
-/// Interleaving: a list that misses its table reads rows, a message is recalled, and the list then keeps what it read.
+/// Interleaving: a list that misses its table reads rows, a message is recalled, and the list then keeps what
+/// it read.
 #[tokio::test]
 async fn headers_read_before_a_change_are_not_used() {
     let tables = Arc::new(HeaderTables::default());

@@ -1,4 +1,4 @@
-//! What the suite of the contract cannot see: commits, queues, files, plans.
+//! Tests what the contract suite cannot see: commits, queues, files, plans.
 
 mod applications;
 mod condition;
@@ -61,7 +61,7 @@ async fn open_migrated(folder: &TempDir) -> SqliteHandle {
     handle
 }
 
-/// Opens a file whose last owner is letting go of it.
+/// Opens a file while its last owner is letting it go.
 async fn open_again(folder: &TempDir) -> SqliteHandle {
     for _ in 0..10_000 {
         match open(options(folder)).await {
@@ -92,7 +92,7 @@ async fn hold_writer(handle: &SqliteHandle) -> (mpsc::Sender<()>, impl Future<Ou
     (release, async move { hold.await.unwrap() })
 }
 
-/// Lets all other tasks of this single-threaded runtime run until they wait.
+/// Lets all other tasks in this single-threaded runtime run until they wait.
 async fn let_others_queue() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -350,7 +350,7 @@ async fn no_hot_query_scans_or_sorts() {
     ];
     for sql in batches.into_iter().flatten().chain(single) {
         for step in plan(&handle, sql).await {
-            // A subquery is a list of ids that an index yielded, no longer than a page.
+            // A subquery is a list with ids that an index yielded, no longer than a page.
             let scans = step.starts_with("SCAN") && !step.starts_with("SCAN (subquery");
             assert!(!scans && !step.contains("TEMP B-TREE"), "{step}\n{sql}");
         }

@@ -26,7 +26,8 @@ async fn some_follows() -> SqliteHandle {
     handle
 }
 
-/// Creates an index of follows again with the rows of `condition`, under a definition that names the active ones.
+/// Creates an index on follows again with the rows that meet `condition`, under a definition that names the
+/// active rows.
 async fn damage_index(handle: &SqliteHandle, index: &'static str, columns: &str, condition: &str) {
     let text = |condition| format!("CREATE INDEX {index} ON follows {columns} WHERE {condition}");
     let sql = format!(
@@ -95,7 +96,7 @@ async fn list_with_ended_entries_is_rebuilt() {
     }
 }
 
-/// What all lists of all users show.
+/// Returns everything that all users' lists show.
 async fn shown(handle: &SqliteHandle) -> Vec<Follow> {
     let follows = handle.stores().follows;
     let mut shown = Vec::new();
@@ -213,7 +214,7 @@ async fn no_query_of_relations_scans_or_sorts() {
     ];
     for sql in batches.into_iter().flatten().chain(single) {
         for step in plan(&handle, sql).await {
-            // Values are what was asked for, and a constant row is none of a table.
+            // Values are what was asked for, and a constant row comes from no table.
             let bounded = step.ends_with("VALUES CLAUSE") || step == "SCAN CONSTANT ROW";
             assert!(bounded || !step.starts_with("SCAN"), "{step}\n{sql}");
             assert!(!step.contains("TEMP B-TREE"), "{step}\n{sql}");

@@ -1,4 +1,4 @@
-//! Backups of one moment, and what a restoration must never repeat.
+//! Backups show one moment, and a restoration must never repeat ids, tokens or numbers.
 
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
@@ -15,7 +15,7 @@ use kith_store_sqlite::{
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A data file of some 8 MiB: more than one step of a backup.
+/// A data file with some 8 MiB: more than one backup step.
 async fn filled(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("data").join("kith.db");
     let handle = kith_store_sqlite::open(SqliteOptions::new(&path)).await.unwrap();
@@ -130,7 +130,7 @@ async fn damaged_data_are_not_backed_up() {
         created_ms, updated_ms) VALUES (1, 1, 0, 'a', '', 0, 0, '', '', '{}', 0, 0)";
     connection.execute(user, []).unwrap();
     drop(connection);
-    // An index that has lost its entries: a page of its kind with none.
+    // Makes an index that has lost its entries: an empty page with the same kind.
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(
         &file,

@@ -1,4 +1,4 @@
-//! The suite of the contract, over a store in memory and over a file.
+//! Runs the contract suite over a store in memory and over a file.
 
 #![expect(clippy::unwrap_used, reason = "a suite of tests")]
 

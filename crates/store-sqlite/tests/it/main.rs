@@ -1,4 +1,4 @@
-//! The integration tests of store-sqlite in one executable: each is linked once.
+//! The integration tests for store-sqlite in one executable: each crate is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -20,7 +20,7 @@ pub use store::{
 };
 
 id! {
-    /// The id of an application among those to one receiver. Rises with the time of creation.
+    /// Identifies an application among those to one receiver. Rises with the creation time.
     ApplicationId
 }
 id_of_moment! { ApplicationId }
@@ -28,18 +28,18 @@ id_of_moment! { ApplicationId }
 const MESSAGE_CHARS_MAX: usize = 200;
 const REFERENCE_CHARS_MAX: usize = 64;
 
-/// The receiver of an application, who decides about it.
+/// The party that receives an application, and decides about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Receiver {
-    /// A user.
+    /// A user receives it.
     User(UserId),
     /// A group: its owner and admins.
     Group(GroupId),
 }
 
 impl Receiver {
-    /// The stored form: 0 and the id of a user, or 1 and the id of a group.
+    /// The stored form: 0 and a user's id, or 1 and a group's id.
     #[must_use]
     pub const fn numbers(self) -> (i32, i64) {
         match self {
@@ -59,10 +59,10 @@ impl Receiver {
     }
 }
 
-/// The key of an application.
+/// Identifies an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ApplicationKey {
-    /// The receiver.
+    /// The party that decides about it.
     pub receiver: Receiver,
     /// The application.
     pub id: ApplicationId,
@@ -73,11 +73,11 @@ pub struct ApplicationKey {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationKind {
-    /// A friend request of a user to another one.
+    /// A user asks another user for friendship.
     Friend = 1,
-    /// The application of a user to a group.
+    /// A user applies to a group.
     Join = 2,
-    /// The invite of a user to a group.
+    /// A user is invited to a group.
     Invite = 3,
 }
 
@@ -85,16 +85,16 @@ pub enum ApplicationKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationPurpose {
-    /// This user becomes a friend of the applicant.
+    /// This user becomes the applicant's friend.
     Friend(UserId),
-    /// The applicant becomes a member of this group.
+    /// The applicant becomes a member in this group.
     Join(GroupId),
-    /// This user, whom the applicant invites, becomes a member of this group.
+    /// This user, whom the applicant invites, becomes a member in this group.
     Invite(GroupId, UserId),
 }
 
 impl ApplicationPurpose {
-    /// The kind.
+    /// Returns the kind.
     #[must_use]
     pub const fn kind(self) -> ApplicationKind {
         match self {
@@ -113,7 +113,7 @@ impl ApplicationPurpose {
         }
     }
 
-    /// The slot of an application of this applicant. All inviters of a group to a user share one slot.
+    /// Returns the slot for this applicant's application. All who invite a user to a group share one slot.
     #[must_use]
     pub const fn slot(self, applicant: UserId) -> ApplicationSlot {
         let origin = match self {
@@ -123,7 +123,7 @@ impl ApplicationPurpose {
         ApplicationSlot { kind: self.kind(), origin }
     }
 
-    /// The group, if it concerns one.
+    /// The group, if it concerns any.
     #[must_use]
     pub const fn group(self) -> Option<GroupId> {
         match self {
@@ -136,18 +136,18 @@ impl ApplicationPurpose {
 /// At most one application to a receiver is pending in each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ApplicationSlot {
-    /// The kind.
+    /// The application's kind.
     pub kind: ApplicationKind,
     /// The applicant: a user; for invites the group, whichever admin invites.
     pub origin: i64,
 }
 
-/// The status of an application. The numbers are stored.
+/// An application's status. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationState {
-    /// Not decided yet.
+    /// The receiver has not decided yet.
     Pending = 1,
     /// Accepted by its receiver.
     Accepted = 2,
@@ -176,72 +176,72 @@ impl ApplicationState {
     }
 }
 
-/// The effect of an application. The numbers are stored.
+/// Says whether an application's effect was applied. The numbers are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationEffect {
-    /// None: it was not accepted.
+    /// There is no effect: it was not accepted.
     #[default]
     None = 0,
     /// Outstanding: it was accepted, and its effect is in progress.
     Outstanding = 1,
-    /// Done.
+    /// The effect was applied.
     Done = 2,
     /// Failed: it was accepted, but the group was full by then, or a user was deleted.
     Refused = 3,
 }
 
-/// The preconditions of an application, recorded when it was made. It can be accepted while all of them hold.
+/// An application's preconditions, recorded when it was made. It can be accepted while all hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationBasis {
-    /// When the account of the applicant was created: another account may have its id later.
+    /// When the applicant's account was created: another account may have its id later.
     pub applicant: Timestamp,
-    /// When the account of the receiving user was created; `None`: the receiver is a group.
+    /// When the receiving user's account was created; `None`: the receiver is a group.
     pub user: Option<Timestamp>,
-    /// Those of the group, if it concerns one.
+    /// The group's preconditions, if it concerns a group.
     pub group: Option<GroupBasis>,
     /// Whether the applicant invites by its own role in the group; false: a service invites in its name.
     pub by_role: bool,
 }
 
-/// The preconditions of a group.
+/// The preconditions that concern a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupBasis {
-    /// When the group was created: after its dismissal another one may have its id.
+    /// When the group was created: after its dismissal another group may have its id.
     pub created: Timestamp,
-    /// The version of the roster, read before the check that the user is not a member. If the row of the user has a
+    /// The roster's version, read before the check that the user is not a member. If the user's row has a
     /// later version, the user was a member in between.
     pub roster: Version,
 }
 
-/// A request of a user or group that another one decides.
+/// A user's or group's request that another party decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
     /// Its id among those to its receiver.
     pub id: ApplicationId,
-    /// The purpose.
+    /// The purpose that the applicant stated.
     #[serde(rename = "asks")]
     pub purpose: ApplicationPurpose,
-    /// The applicant.
+    /// The user who applies.
     pub applicant: UserId,
-    /// The version of the [`PendingRequests`](crate::PendingRequests) at the last change of this record. Rises, but is
+    /// The version of [`PendingRequests`](crate::PendingRequests) at this record's last change. Rises, but is
     /// not consecutive.
     pub version: Version,
     /// The applicant's message.
     pub message: Text,
-    /// A reference of the applicant's program.
+    /// A reference for the applicant's program.
     pub reference: Text,
     /// The users whose lists of received applications contain it.
     pub receivers: Vec<UserId>,
     /// Its preconditions; `None`: it was made by a version that did not record them.
     #[serde(default)]
     pub basis: Option<ApplicationBasis>,
-    /// The status.
+    /// The application's status.
     pub state: ApplicationState,
     /// The user who decided or withdrew it; `None`: not decided, or not by a user.
     pub decider: Option<UserId>,
-    /// The effect.
+    /// The state of its effect.
     pub effect: ApplicationEffect,
     /// When it was made.
     pub created: Timestamp,
@@ -254,7 +254,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// Its key.
+    /// Returns its key.
     #[must_use]
     pub const fn key(&self) -> ApplicationKey {
         ApplicationKey { receiver: self.purpose.receiver(), id: self.id }
@@ -273,7 +273,7 @@ impl Application {
         std::iter::once(ApplicationList::Sent(self.applicant)).chain(received).chain(of_group)
     }
 
-    /// When it is deleted; for a pending one, at the earliest.
+    /// When it is deleted; for a pending application, at the earliest.
     #[must_use]
     pub fn forgotten(&self) -> Timestamp {
         self.decided.unwrap_or(self.expires).after(self.kept)
@@ -285,14 +285,14 @@ impl Application {
         self.state == ApplicationState::Pending && now < self.expires
     }
 
-    /// Whether work is left: the effect of an acceptance, or the end of an expired one.
+    /// Whether work is left: an acceptance to carry out, or an expired application to end.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.effect == ApplicationEffect::Outstanding
             || self.state == ApplicationState::Pending && self.expires <= now
     }
 
-    /// Checks a message: prose of at most 200 characters, see [`prose`].
+    /// Checks a message: prose with at most 200 characters, see [`prose`].
     ///
     /// # Errors
     /// If it is longer, or contains a character that is not allowed.
@@ -300,7 +300,7 @@ impl Application {
         prose(message, MESSAGE_CHARS_MAX)
     }
 
-    /// Checks a reference: one line of at most 64 characters, see [`single_line`].
+    /// Checks a reference: one line with at most 64 characters, see [`single_line`].
     ///
     /// # Errors
     /// If it is longer, or contains a character that is not allowed.
@@ -314,13 +314,13 @@ impl Application {
 pub struct NewApplication {
     /// Its id, if none is pending.
     pub id: ApplicationId,
-    /// The purpose.
+    /// The purpose that the applicant states.
     pub purpose: ApplicationPurpose,
-    /// The applicant.
+    /// The user who applies.
     pub applicant: UserId,
     /// The applicant's message.
     pub message: Text,
-    /// What the applicant refers to.
+    /// The applicant's reference.
     pub reference: Text,
     /// The users whose lists of received applications are to contain it.
     pub receivers: Vec<UserId>,
@@ -330,45 +330,46 @@ pub struct NewApplication {
     pub expires: Timestamp,
     /// How long it is kept after its decision.
     pub kept: Duration,
-    /// Most pending applications to the receiver, of all kinds.
+    /// The most pending applications to the receiver, all kinds together.
     pub pending_max: u32,
 }
 
-/// The decision of a receiver.
+/// How a receiver decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// Accept.
+    /// Accepts the application.
     Accept,
-    /// Reject.
+    /// Rejects the application.
     Refuse,
 }
 
-/// A change of the applications to one receiver.
+/// A change to the applications for one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplicationChange {
-    /// Creates one if none of its slot is pending; otherwise returns the pending one unchanged.
+    /// Creates an application if none in its slot is pending; otherwise returns the pending application
+    /// unchanged.
     Apply(NewApplication),
-    /// Decides a pending one, by this user; `None`: by a service.
+    /// Decides a pending application, by this user; `None`: by a service.
     Decide(ApplicationId, Decision, Option<UserId>),
-    /// Withdraws a pending one, by this user; `None`: by a service.
+    /// Withdraws a pending application, by this user; `None`: by a service.
     Withdraw(ApplicationId, Option<UserId>),
-    /// Closes a pending one of this slot that was made by this time: its purpose was fulfilled, or its preconditions
-    /// ended, at this time.
+    /// Closes a pending application in this slot that was made by this time: its purpose was fulfilled, or
+    /// its preconditions ended, at this time.
     Close(ApplicationSlot, Timestamp),
-    /// Ends a pending one that has expired. No effect on others.
+    /// Ends a pending application that has expired. Does nothing to other applications.
     Expire(ApplicationId),
     /// Refuses a new request as not found; a repeated one gets its former answer.
     ReplayOnly,
-    /// Records the result of an outstanding effect. No effect if none is outstanding.
+    /// Records an outstanding effect's result. Does nothing if no effect is outstanding.
     RecordEffect(ApplicationId, ApplicationEffect),
 }
 
 /// The application that a change concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeTarget {
-    /// The one with this id.
+    /// Finds the application with this id.
     Id(ApplicationId),
-    /// The last one of this slot.
+    /// Finds the last application in this slot.
     Slot(ApplicationSlot),
 }
 
@@ -387,13 +388,13 @@ impl ApplicationChange {
     }
 }
 
-/// Why a change of applications was refused.
+/// Why a change to applications was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRefusal {
     /// It is no longer pending; with its status, and the user who decided, if one did.
     #[error("the application is not pending any more")]
     Decided(ApplicationState, Option<UserId>),
-    /// The receiver has reached its limit of pending applications.
+    /// The receiver has reached its limit for pending applications.
     #[error("as many applications are pending with the receiver as may be")]
     TooManyPending,
 }

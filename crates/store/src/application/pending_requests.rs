@@ -1,4 +1,4 @@
-//! The rules of changes of applications, shared by all backends.
+//! How changes to applications are decided. All backends share these rules.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::{
     Decision, NewApplication, StoreError, Timestamp, UserId, Version,
 };
 
-/// The counts of pending applications to one receiver. Every change of one of its applications raises the version by
+/// Counts the pending applications for one receiver. Every change to an application raises the version by
 /// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequests {
-    /// The version of the last change; [`Version::NONE`]: there never was an application.
+    /// The last change's version; [`Version::NONE`]: there never was an application.
     pub version: Version,
     /// Friend requests to a user, or applications to a group.
     pub requests: u32,
@@ -19,14 +19,14 @@ pub struct PendingRequests {
     pub invites: u32,
 }
 
-/// The result of a change.
+/// How a change was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationTransition {
     /// The counts after the change.
     pub pending: PendingRequests,
     /// The application after the change.
     pub application: Application,
-    /// The expired application that lost its slot to this one, after its end.
+    /// The expired application that lost its slot to this application, after its end.
     pub ended: Option<Application>,
     /// Whether anything must be written.
     pub changed: bool,
@@ -40,14 +40,15 @@ impl ApplicationTransition {
 }
 
 impl PendingRequests {
-    /// Number of pending applications of all kinds.
+    /// The number of pending applications, all kinds together.
     #[must_use]
     pub const fn total(&self) -> u32 {
         self.requests.saturating_add(self.invites)
     }
 
-    /// Decides a change. `found` is its application: that of the id in the change, or the last one of the slot. The
-    /// caller must write the result on condition that the version is unchanged, which implies that both are.
+    /// Decides a change. `found` is its application: the application whose id is in the change, or the last
+    /// in the slot. The caller must write the result on condition that the version is unchanged, which
+    /// implies that both are.
     ///
     /// # Errors
     /// [`StoreError::Application`], or [`StoreError::NotFound`] if the application does not exist.
@@ -149,7 +150,7 @@ impl PendingRequests {
         ApplicationTransition { pending, application, ended: None, changed: true }
     }
 
-    /// The count for the kind of a pending one.
+    /// Ends a pending application, and counts it no longer.
     fn end(
         self,
         found: Application,

@@ -1,4 +1,4 @@
-//! The store of applications, and their lists.
+//! The store for applications, and their lists.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -9,17 +9,17 @@ use crate::{
     Receiver, StoreError, Timestamp, UserId, Write, at_most,
 };
 
-/// Most applications in one call that marks.
+/// The most applications in one call that marks.
 pub const APPLICATIONS_AT_ONCE: usize = 100;
 /// For this long after a change, its completion is left to the node that made it.
 pub const COMPLETION_GRACE: Duration = Duration::from_secs(3);
 
-/// A list of applications, by rising id.
+/// A list with applications, by rising id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApplicationList {
-    /// Applications that a user made, and invites that it made in the name of groups.
+    /// Applications that a user made, also invites in the name of a group.
     Sent(UserId),
-    /// Applications to a user, and to the groups that it owned or was an admin of when they were made.
+    /// Applications to a user, and to the groups where it was owner or admin when they were made.
     Received(UserId),
     /// Applications to a group, and invites in its name.
     Group(GroupId),
@@ -37,21 +37,21 @@ impl ApplicationList {
     }
 }
 
-/// An entry of an application in a list, with the marks of the list's owner.
+/// An application's entry in a list, with the marks that the list's owner made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedApplication {
     /// The application.
     pub application: Application,
-    /// When the owner of the list received it first; `None`: not yet.
+    /// When the list's owner received it first; `None`: not yet.
     pub received: Option<Timestamp>,
-    /// When the owner of the list read it first; `None`: not yet.
+    /// When the list's owner read it first; `None`: not yet.
     pub read: Option<Timestamp>,
 }
 
-/// The marks of the owner of a list.
+/// The marks that a list's owner can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApplicationMark {
-    /// Received.
+    /// Marks it as received.
     Received,
     /// Read, which implies received.
     Read,
@@ -71,33 +71,35 @@ pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreEr
 pub struct DueApplication {
     /// The application.
     pub key: ApplicationKey,
-    /// The position of its note in the store.
+    /// Where the store keeps its note.
     pub noted: (i64, i64),
 }
 
-/// The result of a search for incomplete applications.
+/// The incomplete applications that a search found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueApplications {
-    /// Some of them, the oldest first.
+    /// Some incomplete applications, the oldest first.
     pub due: Vec<DueApplication>,
     /// Where the next search begins: everything before is complete.
     pub mark: Option<Vec<u8>>,
 }
 
-/// Storage of [`Application`] records and of the lists that contain them. Changes of the applications to one receiver
-/// are serial, each in one atomic step. The lists are updated before a change is acknowledged, or soon after if the
-/// node dies in between.
+/// Storage for [`Application`] records and the lists that contain them. Changes to the applications for one
+/// receiver are serial, each in one atomic step. The lists are updated before a change is acknowledged, or
+/// soon after if the node dies in between.
 ///
-/// The store does not carry out the effect of an acceptance: it is outstanding until [`ApplicationChange::RecordEffect`], and
-/// due from [`COMPLETION_GRACE`] after the acceptance on.
+/// The store does not carry out an acceptance's effect: it is outstanding until
+/// [`ApplicationChange::RecordEffect`], and due from [`COMPLETION_GRACE`] after the acceptance on.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
-    /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it from the stored state, and returns
-    /// the application after the change. Ignores `write.expected`: each change has its own conditions.
+    /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it from the stored state,
+    /// and returns the application after the change. Ignores `write.expected`: each change has its own
+    /// conditions.
     ///
     /// # Errors
-    /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not exist,
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not
+    /// exist, [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see
+    /// [`StoreError::outcome`].
     async fn change_application(
         &self,
         receiver: Receiver,
@@ -105,20 +107,22 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<Application>, StoreError>;
 
-    /// Reads one application. `None`: there is none, or it was deleted. Sees every change that was acknowledged before.
+    /// Reads one application. `None`: there is none, or it was deleted. Sees every change that was
+    /// acknowledged before.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError>;
 
-    /// Reads the number of pending applications to a receiver. An expired one counts until it is ended.
+    /// Reads how many applications to a receiver are pending. An expired application counts until it is
+    /// ended.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError>;
 
-    /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth,
-    /// plus a small cost for each month between `after` and the first result.
+    /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any
+    /// depth, plus a small cost for each month between `after` and the first result.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -129,8 +133,8 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Marks entries of a list as received or read at this time; earlier marks are kept. Returns the entries that are
-    /// in the list, after the marks, by rising id; others are ignored.
+    /// Marks list entries as received or read at this time; earlier marks are kept. Returns the entries that
+    /// are in the list, after the marks, by rising id; others are ignored.
     ///
     /// # Errors
     /// If the store cannot answer, some may be marked; [`StoreError::Overloaded`] for more than
@@ -154,8 +158,8 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<DueApplications, StoreError>;
 
-    /// Completes the data of an application within the store, and returns it if work [is due](Application::is_due) that
-    /// the caller has to do. Otherwise it is no longer due.
+    /// Completes an application's data within the store, and returns it if work [is due](Application::is_due)
+    /// that the caller has to do. Otherwise it is no longer due.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -1,4 +1,4 @@
-//! Applications and changes of them that the cases start from.
+//! Applications, and changes to them, that the cases start from.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -13,7 +13,7 @@ use crate::{
     Timestamp, Write,
 };
 
-/// How long the applications of most cases can be decided.
+/// How long the applications in most cases can be decided.
 pub(super) const PENDING: Duration = Duration::from_secs(3_600);
 /// More than any case has pending.
 const ROOM: u32 = 10_000;
@@ -103,18 +103,18 @@ pub(super) async fn read(stores: &Stores, key: ApplicationKey) -> Application {
     stores.applications.get_application(key).await.unwrap().unwrap()
 }
 
-/// What is pending with a receiver: requests, and invites.
+/// Counts the pending applications to a receiver: requests, and invites.
 pub(super) async fn pending(stores: &Stores, receiver: Receiver) -> (u32, u32) {
     let pending = stores.applications.count_pending(receiver).await.unwrap();
     (pending.requests, pending.invites)
 }
 
-/// All of a list, which is shorter than a page.
+/// Reads a whole list, which is shorter than a page.
 pub(super) async fn list(stores: &Stores, list: ApplicationList) -> Vec<ListedApplication> {
     stores.applications.list_applications(list, long_ago(), 1_000).await.unwrap()
 }
 
-/// The ids and states of all of a list.
+/// Reads the ids and states in a whole list.
 pub(super) async fn shown(stores: &Stores, of: ApplicationList) -> Vec<(ApplicationId, ApplicationState)> {
     let shown = list(stores, of).await;
     shown.iter().map(|listed| (listed.application.id, listed.application.state)).collect()
@@ -125,7 +125,7 @@ pub(super) fn long_ago() -> ApplicationId {
     ApplicationId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0)
 }
 
-/// What is due at a moment.
+/// Reads everything that is due at a moment.
 pub(super) async fn due(stores: &Stores, now: Timestamp) -> Vec<DueApplication> {
     stores.applications.due_applications(None, now, 1_000).await.unwrap().due
 }

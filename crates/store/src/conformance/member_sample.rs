@@ -1,4 +1,4 @@
-//! Groups and changes of members that the cases start from.
+//! Groups, and changes to members, that the cases start from.
 
 use super::sample::{applied, group_id, user_id, write};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     StoreError, Stored, Stores, UserId, Version, Write,
 };
 
-/// The group of most cases.
+/// The group that most cases use.
 pub(super) const GROUP: i64 = 9;
 /// More than any case has members.
 const ROOM: u32 = 10_000;
@@ -19,12 +19,12 @@ pub(super) fn users(ids: impl IntoIterator<Item = i64>) -> Vec<UserId> {
     ids.into_iter().map(user_id).collect()
 }
 
-/// On behalf of a service.
+/// Acts on behalf of a service.
 pub(super) const fn service() -> ChangeContext {
     ChangeContext { by: None, members_max: ROOM, bans_max: ROOM, history: false }
 }
 
-/// On behalf of this user.
+/// Acts on behalf of this user.
 pub(super) fn by(user: i64) -> ChangeContext {
     ChangeContext { by: Some(user_id(user)), ..service() }
 }
@@ -37,12 +37,12 @@ pub(super) async fn try_change(
     stores.members.change_members(group_id(GROUP), change, terms, write()).await.map(applied)
 }
 
-/// A change on behalf of a service.
+/// Makes a change on behalf of a service.
 pub(super) async fn change(stores: &Stores, change: MemberChange) -> MembersUpdated {
     try_change(stores, change, service()).await.unwrap()
 }
 
-/// A change of another group on behalf of a service.
+/// Changes another group on behalf of a service.
 pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange) -> MembersUpdated {
     let write: Write = write();
     applied(stores.members.change_members(group_id(group), change, service(), write).await.unwrap())
@@ -79,19 +79,19 @@ pub(super) async fn roster(stores: &Stores, group: i64) -> Roster {
     rosters.remove(0)
 }
 
-/// All members of the group, which are fewer than a page holds, with their roles.
+/// Lists all the group's members, which are fewer than a page holds, with their roles.
 pub(super) async fn roles(stores: &Stores) -> Vec<(i64, Role)> {
     let list = stores.members.member_list(group_id(GROUP), Role::Member, None, 10_000).await.unwrap();
     list.iter().map(|member| (member.key.user.get(), member.role)).collect()
 }
 
-/// The ids of all members, which are fewer than a page holds.
+/// Lists all members' ids, which are fewer than a page holds.
 pub(super) async fn list(stores: &Stores, group: i64) -> Vec<i64> {
     let list = stores.members.member_list(group_id(group), Role::Member, None, 10_000).await.unwrap();
     list.iter().map(|member| member.key.user.get()).collect()
 }
 
-/// The groups of a user, which are fewer than a page holds.
+/// Lists a user's groups, which are fewer than a page holds.
 pub(super) async fn groups(stores: &Stores, user: i64) -> Vec<i64> {
     let groups = stores.members.memberships(user_id(user), None, 1_000).await.unwrap();
     groups.into_iter().map(GroupId::get).collect()
@@ -103,7 +103,7 @@ pub(super) fn assert_refused<T: std::fmt::Debug>(result: Result<T, StoreError>, 
     assert!(matches!(error, StoreError::Member(refusal) if refusal == why), "{error:?}");
 }
 
-/// The user, whether it is in the group, and the version of each member row that a change wrote.
+/// The user, whether it is in the group, and the version in each member row that a change wrote.
 pub(super) fn changed_rows(changed: &MembersUpdated) -> Vec<(i64, bool, Version)> {
     let rows = changed.rows.iter();
     rows.map(|row| (row.member.key.user.get(), row.live, row.member.version)).collect()

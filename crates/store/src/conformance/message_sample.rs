@@ -12,22 +12,22 @@ use crate::{
 
 const CONTENT_TYPE: &str = "text/plain";
 
-/// The conversation of a group; most cases use one.
+/// Returns a group's conversation. Most cases use a single group.
 pub fn log_of(group: i64) -> ConversationId {
     ConversationId::Group(group_id(group))
 }
 
-/// A moment; the messages of the cases are sent at 0 where a case sets no other.
+/// A moment. The messages are sent at 0 where a case sets no other time.
 pub(super) fn at(milliseconds: i64) -> Timestamp {
     Timestamp(1_700_000_000_000 + milliseconds)
 }
 
-/// A message of user 7 with this id, whose body is the id.
+/// A message from user 7 with this id, whose body is the id.
 pub fn message(id: &str) -> NewMessage {
     with_body(id, id.to_owned())
 }
 
-/// The same with another body.
+/// Like `message`, but with another body.
 pub(super) fn with_body(id: &str, body: impl Into<Bytes>) -> NewMessage {
     let (sender, body) = (Some(user_id(7)), body.into());
     NewMessage {
@@ -51,7 +51,7 @@ pub fn batch(ids: &str, count: usize) -> Vec<NewMessage> {
     (1..=count).map(|number| message(&format!("{ids}-{number}"))).collect()
 }
 
-/// What is stored of a message that got this number.
+/// The stored form of a message that got this number.
 pub(super) fn stored(new: &NewMessage, seq: Seq) -> Message {
     Message {
         seq,
@@ -70,7 +70,7 @@ pub(super) fn stored(new: &NewMessage, seq: Seq) -> Message {
     }
 }
 
-/// What is stored of a batch that got the numbers from `first` on.
+/// The stored form of a batch that got the numbers from `first` on.
 pub(super) fn stored_from(first: Seq, batch: &[NewMessage]) -> Vec<Message> {
     (first..).zip(batch).map(|(seq, new)| stored(new, seq)).collect()
 }
@@ -85,14 +85,14 @@ pub(super) async fn append(
     appended
 }
 
-/// Appends messages in batches of a document.
+/// Appends messages in batches that fill a document.
 pub(super) async fn fill(stores: &Stores, conversation: ConversationId, messages: &[NewMessage]) {
     for some in messages.chunks(usize::try_from(DOCUMENT).unwrap()) {
         new_numbers(&append(stores, conversation, some).await);
     }
 }
 
-/// The numbers of messages that were all appended.
+/// Returns the numbers that messages got, which were all appended.
 pub(super) fn new_numbers(appended: &[Appended]) -> Vec<Seq> {
     let number = |one: &Appended| match one {
         Appended::New(seq) => Some(*seq),
@@ -102,7 +102,8 @@ pub(super) fn new_numbers(appended: &[Appended]) -> Vec<Seq> {
     numbers.unwrap_or_else(|| panic!("not all were appended: {appended:?}"))
 }
 
-/// The outcome of a message that was sent again: the number of the first, and the time of [`message`].
+/// The outcome for a message that was sent again: the first message's number, and the time that [`message`]
+/// sets.
 pub fn replayed(seq: Seq) -> Appended {
     Appended::Replayed { seq, sent: at(0) }
 }
@@ -122,7 +123,7 @@ pub(super) async fn page(
     stores.messages.messages(conversation, first, last).await.unwrap()
 }
 
-/// All messages up to the end that is read first. Their numbers are contiguous from 1.
+/// Reads all messages up to the end that is read first. Their numbers are contiguous from 1.
 pub(super) async fn log(stores: &Stores, conversation: ConversationId) -> Vec<Message> {
     let (end, mut first, mut found) = (end(stores, conversation).await, 1, Vec::new());
     while first <= end {

@@ -1,4 +1,4 @@
-//! The suite that every backend passes, and every decorator of one.
+//! The suite that every backend passes, and every decorator around a backend.
 //!
 //! A backend has a function that opens empty, migrated stores, and returns with them what must exist
 //! as long as they are used (a temporary folder, a database that is dropped at the end; `()` if nothing):
@@ -10,12 +10,12 @@
 //! kith_store::conformance!(open, #[ignore = "needs a server"]);
 //! ```
 //!
-//! A backend that keeps a part of the records has `records_conformance!` or `relations_conformance!` instead. One that
-//! nodes share has `shared_conformance!` as well.
+//! A backend that keeps some record kinds has `records_conformance!` or `relations_conformance!` instead. A
+//! backend that nodes share has `shared_conformance!` as well.
 //!
-//! A case is a `pub async fn` in a file of [`records`], [`relations`] or [`shared`]. `build.rs` finds it there and adds
-//! it to the macro of its folder, so that no case is forgotten. Each case is a test of its own in a module named
-//! after its file, over fresh stores.
+//! A case is a `pub async fn` in a file under [`records`], [`relations`] or [`shared`]. `build.rs` finds it
+//! there and adds it to its folder's macro, so that no case is forgotten. Each case is a separate test in a
+//! module named after its file, over fresh stores.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, missing_docs, reason = "a suite of tests")]
 
@@ -32,8 +32,8 @@ pub mod shared;
 
 include!(concat!(env!("OUT_DIR"), "/conformance.rs"));
 
-/// Makes a test of every case of records and relations, over the stores that `$open` returns. Further attributes
-/// (`ignore = "…"`) are put on each test.
+/// Makes a test from every case for records and relations, over the stores that `$open` returns. Further
+/// attributes (`ignore = "…"`) are put on each test.
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {

@@ -48,7 +48,7 @@ pub(super) async fn notice(stores: &Stores, id: i64) -> Stored<Notice> {
     found.into_iter().next().map_or(Stored::Never, |(_, notice)| notice)
 }
 
-/// Ids of the notices of an audience, in the order in which they are listed.
+/// The ids of an audience's notices, in the order in which they are listed.
 pub(super) async fn listed(stores: &Stores, id: i64) -> Vec<i64> {
     audience(stores, id).await.entries.iter().map(|entry| entry.notice.get()).collect()
 }
@@ -80,7 +80,7 @@ pub(super) async fn publish(stores: &Stores, id: i64, new: NewNotice) -> Notice 
     change(stores, id, NoticeChange::Publish(new)).await.notice.unwrap()
 }
 
-/// Registers readers of audience 1, who have always been there.
+/// Registers readers in audience 1, who have always been there.
 pub(super) async fn register_readers(stores: &Stores, readers: &[i64]) -> Vec<NoticeReader> {
     let readers: Vec<_> = readers.iter().map(|id| (ReaderId::new(*id).unwrap(), Timestamp(0))).collect();
     stores.notice_readers.register_readers(audience_id(1), &readers, READERS).await.unwrap()
@@ -93,7 +93,7 @@ pub(super) async fn reader(stores: &Stores, key: ReaderKey) -> Option<NoticeRead
     found.into_iter().next()
 }
 
-/// Makes a mark of a registered reader.
+/// Makes a registered reader's mark.
 pub(super) async fn mark(stores: &Stores, key: ReaderKey, mark: ReaderMark) -> MarkedReader {
     let marked = stores.notice_readers.mark_reader(key, mark, &[]).await.unwrap().unwrap();
     assert_eq!(reader(stores, key).await.as_ref(), Some(&marked.reader));

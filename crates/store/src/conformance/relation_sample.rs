@@ -21,7 +21,7 @@ pub fn edge(from: i64, to: i64) -> Edge {
     Edge::new(user_id(from), user_id(to)).unwrap()
 }
 
-/// A moment of the past, this many seconds after another one that is always the same.
+/// A past moment, this many seconds after a fixed moment.
 pub(super) fn moment(seconds: i64) -> Timestamp {
     Timestamp(1_700_000_000_000 + 1000 * seconds)
 }
@@ -63,7 +63,7 @@ pub(super) async fn live_follow(stores: &Stores, from: i64, to: i64) -> Follow {
     follow_state(stores, from, to).await.live().unwrap()
 }
 
-/// What a batch read of one edge returned for it; an edge that never existed may be left out.
+/// Returns what a batch read found for one edge; an edge that never existed may be left out.
 fn only<T>(read: Vec<(Edge, Stored<T>)>, asked: Edge) -> Stored<T> {
     assert!(read.len() <= 1, "one edge was asked for, {} were returned", read.len());
     read.into_iter().next().map_or(Stored::Never, |(edge, stored)| {
@@ -72,7 +72,7 @@ fn only<T>(read: Vec<(Edge, Stored<T>)>, asked: Edge) -> Stored<T> {
     })
 }
 
-/// The first entries of a list, which is known to be shorter than the limit.
+/// The first entries in a list, which is known to be shorter than the limit.
 pub(super) async fn whole_list(stores: &Stores, user: i64, list: FollowList) -> Vec<Follow> {
     stores.follows.follow_list(user_id(user), list, None, 500).await.unwrap()
 }
@@ -83,7 +83,7 @@ pub(super) async fn following(stores: &Stores, user: i64) -> Vec<i64> {
     list.iter().map(|follow| follow.edge.to.get()).collect()
 }
 
-/// Who follows the user, the newest first.
+/// Lists the user's fans, the newest first.
 pub(super) async fn fans(stores: &Stores, user: i64) -> Vec<i64> {
     let list = whole_list(stores, user, FollowList::Fans).await;
     list.iter().map(|follow| follow.edge.from.get()).collect()
@@ -96,13 +96,13 @@ pub(super) async fn counts(stores: &Stores, users: &[i64]) -> Vec<(u64, u64)> {
     counts.into_iter().map(|FollowCounts { following, fans }| (following, fans)).collect()
 }
 
-/// Waits until the counts of the users are these.
+/// Waits until the users' counts are these.
 pub(super) async fn await_counts(stores: &Stores, expected: &[(i64, (u64, u64))]) {
     let (users, expected): (Vec<i64>, Vec<(u64, u64)>) = expected.iter().copied().unzip();
     await_equal(&expected, async || counts(stores, &users).await).await;
 }
 
-/// Waits until both lists show each active follow once, in its present state, and no inactive one.
+/// Waits until both lists show each active follow once, in its present state, and no inactive follow.
 pub(super) async fn await_lists(stores: &Stores, edges: &[Edge]) {
     for edge in edges {
         let (from, to) = (edge.from.get(), edge.to.get());
@@ -185,7 +185,7 @@ pub(super) async fn live_block(stores: &Stores, from: i64, to: i64) -> Block {
     block_state(stores, from, to).await.live().unwrap()
 }
 
-/// A page of a list of blocks.
+/// Reads a page from a block list.
 pub(super) async fn block_page(
     stores: &Stores,
     user: i64,

@@ -106,7 +106,7 @@ pub(super) fn setting(pairs: &[(&str, &str)]) -> ParamsPatch {
     ParamsPatch { set: params(pairs), ..ParamsPatch::default() }
 }
 
-/// Parameters whose keys and values have this many bytes together, in values of at most 30,000.
+/// Parameters whose keys and values have this many bytes together, in values with at most 30,000.
 pub(super) fn params_of(bytes: usize) -> Params {
     let mut map = BTreeMap::new();
     let mut rest = bytes;
@@ -132,7 +132,7 @@ pub(super) fn expecting(expected: i64) -> Write {
     Write { expected: Some(version(expected)), ..write() }
 }
 
-/// A write with this request id, of a method and body represented by `fingerprint`.
+/// A write with this request id, whose method and body are represented by `fingerprint`.
 pub fn requested(id: &str, fingerprint: u8) -> Write {
     let request = Request { id: id.parse().unwrap(), fingerprint: [fingerprint; 32] };
     Write { request: Some(request), ..write() }
@@ -169,13 +169,13 @@ pub(super) async fn group_state(stores: &Stores, id: i64) -> Stored<Group> {
     stores.groups.group(group_id(id)).await.unwrap()
 }
 
-/// The record of a write that took effect just now.
+/// The record that a write returned, which took effect just now.
 pub(super) fn applied<T>(applied: Applied<T>) -> T {
     assert!(!applied.replayed, "a write with no earlier one was answered as a replay");
     applied.record
 }
 
-/// The record of a write that an earlier one answered.
+/// The record that a write returned, which an earlier write answered.
 pub(super) fn replay<T: Debug>(result: Result<Applied<T>, StoreError>) -> T {
     let applied = result.unwrap();
     assert!(applied.replayed, "a second effect: {applied:?}");
@@ -188,7 +188,7 @@ pub(super) fn assert_mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) 
     assert!(matches!(error, StoreError::RequestMismatch), "{error:?}");
 }
 
-/// One answer took effect, and all are equal.
+/// Asserts that one answer took effect, and that all are equal.
 pub(super) fn one_effect<T: PartialEq + Debug>(results: Vec<Result<Applied<T>, StoreError>>) -> T {
     let answers: Vec<_> = results.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
@@ -196,7 +196,7 @@ pub(super) fn one_effect<T: PartialEq + Debug>(results: Vec<Result<Applied<T>, S
     answers.into_iter().next().unwrap().record
 }
 
-/// Makes the call of each item at once, each in a task of its own over the stores.
+/// Makes each item's call at once, each in a separate task over the stores.
 pub(super) async fn each_at_once<T, F>(
     stores: &Stores,
     items: impl IntoIterator<Item = T>,
@@ -208,7 +208,7 @@ where
     at_once(items.into_iter().map(|item| call(stores.clone(), item))).await
 }
 
-/// Runs the futures at once, each in a task of its own.
+/// Runs the futures at once, each in a separate task.
 pub(super) async fn at_once<F, T>(futures: impl IntoIterator<Item = F>) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,

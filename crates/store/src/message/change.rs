@@ -1,64 +1,65 @@
-//! Recalls and edits of messages.
+//! Message recalls and edits.
 
 use bytes::Bytes;
 
 use super::{Message, MessageKey, NewMessage, Seq};
 use crate::{Text, Timestamp, UserId};
 
-/// The number of edits of a message, and the time of the last one.
+/// How often a message was edited, and when the last edit was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edited {
-    /// Number of edits; above 0.
+    /// How many edits; above 0.
     pub count: u32,
-    /// Time of the last edit.
+    /// When the last edit was made.
     pub last: Timestamp,
-    /// The number of the event of the last edit. `None`: an earlier version stored the edit, without it.
+    /// The event number of the last edit. `None`: an earlier version stored the edit, without it.
     pub event: Option<Seq>,
 }
 
-/// The removal of a message's content.
+/// Records that a message's content was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recalled {
-    /// The party.
+    /// The party that removed it.
     pub by: RecalledBy,
-    /// The time.
+    /// When it was removed.
     pub time: Timestamp,
 }
 
-/// The party that removed the content of a message.
+/// The party that removed a message's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecalledBy {
     /// The sender, or a user who moderates the group.
     User(UserId),
-    /// A service.
+    /// A service removed it.
     Service,
-    /// All messages of the sender were erased.
+    /// All the sender's messages were erased.
     Erasure,
 }
 
-/// A change of one message, and its event.
+/// A change to one message, and its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageChange {
-    /// The message.
+    /// The message's number.
     pub seq: Seq,
-    /// The change of its content.
+    /// How its content changes.
     pub content: ContentChange,
-    /// The event, which is appended with the change. Its key is that of the change ([`MessageKey::of_recall`],
-    /// [`MessageKey::of_edit`]). Its hash is of what the change does: two changes of one key and one hash are the same.
+    /// The event, which is appended with the change. Its key is the change's key ([`MessageKey::of_recall`],
+    /// [`MessageKey::of_edit`]). Its hash covers what the change does: two changes with the same key and hash
+    /// are the same.
     pub event: NewMessage,
 }
 
-/// The effect of a change on the content of a message, and the required state of the message.
+/// How a change affects a message's content, and the state that the message must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentChange {
-    /// Content type, body, mentions and the id of the client are removed. Number, sender, times, key and hash stay. The message
-    /// has its content.
+    /// Removes content type, body, mentions and the client's id. Number, sender, times, key and hash stay.
+    /// The message has its content.
     Recall(Recalled),
-    /// The content is replaced. The message has its content and was edited this number of times.
+    /// Replaces the content. The message has its content and was edited this number of times.
     Edit(NewContent),
 }
 
-/// The new content of a message.
+/// A message's new content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewContent {
     /// See [`Message::content_type`].
@@ -69,20 +70,20 @@ pub struct NewContent {
     pub mentions: Vec<UserId>,
     /// See [`Message::mention_all`].
     pub mention_all: bool,
-    /// Number of earlier edits.
+    /// How many edits came before.
     pub edits_before: u32,
-    /// Time of the edit.
+    /// When the edit is made.
     pub time: Timestamp,
 }
 
-/// The result of a change.
+/// How a change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageChangeOutcome {
     /// It was made, now or by an earlier call.
     Done {
         /// The present message.
         message: Message,
-        /// The number of the event.
+        /// The event's number.
         event_seq: Seq,
         /// When the event was sent.
         event_sent: Timestamp,
@@ -96,7 +97,7 @@ pub enum MessageChangeOutcome {
 }
 
 impl RecalledBy {
-    /// How it is stored: the id of the user, 0 for an erasure, -1 for a service.
+    /// How it is stored: the user's id, 0 for an erasure, -1 for a service.
     #[must_use]
     pub const fn number(self) -> i64 {
         match self {
@@ -106,7 +107,7 @@ impl RecalledBy {
         }
     }
 
-    /// The inverse of [`Self::number`]; `None`: no such number is stored.
+    /// Reverses [`Self::number`]; `None`: no such number is stored.
     #[must_use]
     pub fn of(number: i64) -> Option<Self> {
         match number {
@@ -118,8 +119,8 @@ impl RecalledBy {
 }
 
 impl Edited {
-    /// The stored form: the number of edits, the time of the last one in milliseconds, and the number of its event.
-    /// `None`: not edited.
+    /// The stored form: how many edits there were, when the last was made, in milliseconds, and its event's
+    /// number. `None`: not edited.
     #[must_use]
     pub fn of(count: i64, last: i64, event: Option<Seq>) -> Option<Self> {
         let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
@@ -142,7 +143,7 @@ impl ContentChange {
 }
 
 impl NewContent {
-    /// The edits of the message after the change, whose event has this number.
+    /// The message's edits after the change, whose event has this number.
     #[must_use]
     pub const fn edited(&self, event: Seq) -> Edited {
         Edited { count: self.edits_before.saturating_add(1), last: self.time, event: Some(event) }
@@ -150,13 +151,13 @@ impl NewContent {
 }
 
 impl MessageKey {
-    /// The key of the event of a recall. No id of a client has a colon.
+    /// The key for a recall's event. No client's id has a colon.
     #[must_use]
     pub fn of_recall(seq: Seq) -> Self {
         Self::of(None, &format!("recall:{seq}"))
     }
 
-    /// The key of the event of an edit of a message with this number of earlier edits.
+    /// The key for the event when a message that was edited this often before is edited.
     #[must_use]
     pub fn of_edit(seq: Seq, edits_before: u32) -> Self {
         Self::of(None, &format!("edit:{seq}:{edits_before}"))

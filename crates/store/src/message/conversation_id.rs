@@ -1,4 +1,4 @@
-//! Ids of conversations.
+//! Conversation ids.
 
 use std::{fmt, str::FromStr};
 
@@ -9,39 +9,39 @@ use crate::{GroupId, Invalid, UserId};
 const FORM: Invalid =
     Invalid::fixed("must be d, two user ids with a hyphen between, as d7-8, or g and a group id, as g9");
 
-/// The id of a conversation. It is derived from the participants, so nothing has to be looked up or created.
+/// Identifies a conversation. It is derived from the participants, so nothing has to be looked up or created.
 ///
-/// The text form is `d7-8` (two users, smaller id first; `d7-7` is notes to oneself) or `g9` (a group). It has at most 40
-/// characters and exactly one spelling.
+/// The text form is `d7-8` (two users, smaller id first; `d7-7` is notes to oneself) or `g9` (a group). It
+/// has at most 40 characters and exactly one spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ConversationId {
-    /// Of two users; the first id is not above the second. Made by [`ConversationId::direct`].
+    /// Belongs to two users; the first id is not above the second. Made by [`ConversationId::direct`].
     Direct(UserId, UserId),
-    /// Of a group.
+    /// Belongs to a group.
     Group(GroupId),
-    /// A log of Kith itself, which lists users who had no receiver when a message was delivered: `o0` to `o3`. It is
-    /// parsed by [`ConversationId::stored`] alone, so that no caller can name it.
+    /// A log of Kith's own, which lists users who had no receiver when a message was delivered: `o0` to `o3`.
+    /// It is parsed by [`ConversationId::stored`] alone, so that no caller can name it.
     Offline(u8),
 }
 
 impl ConversationId {
-    /// All logs of users without a receiver.
+    /// All logs that list users without a receiver.
     pub const OFFLINE: [Self; 4] = [Self::Offline(0), Self::Offline(1), Self::Offline(2), Self::Offline(3)];
 
-    /// The direct conversation of two users, in any order.
+    /// The direct conversation between two users, in any order.
     #[must_use]
     pub fn direct(one: UserId, other: UserId) -> Self {
         Self::Direct(one.min(other), one.max(other))
     }
 
-    /// Whether it is a direct conversation of this user.
+    /// Whether it is a direct conversation with this user in it.
     #[must_use]
     pub fn is_direct_of(self, user: UserId) -> bool {
         matches!(self, Self::Direct(one, other) if one == user || other == user)
     }
 
-    /// The log of users without a receiver for messages of this conversation: always the same one.
+    /// The log that lists users without a receiver for messages in this conversation: always the same log.
     #[must_use]
     pub const fn offline_log(self) -> Self {
         let id = match self {

@@ -1,27 +1,27 @@
-//! Documents of messages: a fixed number of messages with contiguous numbers each.
+//! Message documents: each has a fixed number of messages with contiguous numbers.
 
 use std::{fmt, str::FromStr};
 
 use super::{ConversationId, DOCUMENT, Message, Seq};
 use crate::{Invalid, Version};
 
-/// The key of a document of a log: [`DOCUMENT`] messages with contiguous numbers that are stored together.
+/// Identifies a log's document: [`DOCUMENT`] messages with contiguous numbers that are stored together.
 ///
-/// The text form is that of the conversation, a slash and the number of the document, as `g9/12`.
+/// The text form is the conversation, a slash and the document's number, as `g9/12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey {
-    /// The log.
+    /// The document's log.
     pub conversation: ConversationId,
     /// The number, from 0; see [`document_of`](super::document_of).
     pub document: i64,
 }
 
-/// A document as it is stored. One that is followed by another one is full: it gets no further message.
+/// A document as it is stored. A document that is followed by another is full: it gets no further message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDocument {
-    /// The key.
+    /// The document's key.
     pub key: DocumentKey,
-    /// Rises with each change of one of its messages, but not with appends.
+    /// Rises with each change to one of its messages, but not with appends.
     pub version: Version,
     /// The messages by rising number.
     pub messages: Vec<Message>,
@@ -39,7 +39,7 @@ impl LogDocument {
         self.messages.iter().filter(move |message| (first..=last).contains(&message.seq))
     }
 
-    /// Approximate size in bytes, for the bounds of caches.
+    /// Approximate size in bytes, for the bounds that caches have.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.messages.iter().map(Message::weight).sum::<usize>()
@@ -47,7 +47,7 @@ impl LogDocument {
 }
 
 impl DocumentKey {
-    /// The number of its first message.
+    /// Returns its first message's number.
     #[must_use]
     pub const fn first(self) -> Seq {
         self.document * DOCUMENT + 1

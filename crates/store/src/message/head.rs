@@ -1,12 +1,12 @@
-//! Heads of logs, and headers of messages.
+//! Log heads, and message headers.
 
 use super::{Message, MessageKind, Seq};
 use crate::{MessageHeader, UserId};
 
-/// Most logs of one [`MessageStore::heads`](super::MessageStore::heads).
+/// The most logs in one [`MessageStore::heads`](super::MessageStore::heads) call.
 pub const HEADS_AT_ONCE: usize = 100;
 
-/// The header of a message, for unread counts: read without the content.
+/// A message's header, for unread counts: read without the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredHeader {
     /// See [`MessageHeader::seq`].
@@ -24,7 +24,7 @@ pub struct StoredHeader {
 }
 
 impl StoredHeader {
-    /// The header of a message.
+    /// Returns a message's header.
     #[must_use]
     pub fn of(message: &Message) -> Self {
         Self {
@@ -51,12 +51,13 @@ impl<'a> From<&'a StoredHeader> for MessageHeader<'a> {
     }
 }
 
-/// The end of a log, for lists. All of it is of one moment, except that headers of messages that arrived during the
-/// read may be newer.
+/// A log's end, for lists. It shows one moment, except that headers of messages that arrived during the read
+/// may be newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHead {
     /// The last message; `None`: there is none.
     pub last: Option<Message>,
-    /// The headers of those of the last [`DOCUMENT`](super::DOCUMENT) messages that were asked for, by rising number.
+    /// The headers of those of the last [`DOCUMENT`](super::DOCUMENT) messages that were asked for, by rising
+    /// number.
     pub headers: Vec<StoredHeader>,
 }

@@ -1,4 +1,4 @@
-//! Messages of conversations: records and numbers.
+//! Messages in conversations: records and numbers.
 
 mod change;
 mod conversation_id;
@@ -28,7 +28,7 @@ pub use upkeep::{
     SentDocuments, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, removable_documents,
 };
 
-/// The number of a message in its conversation. The first is 1, and there are no gaps. 0 means "before the first".
+/// A message's number in its conversation. The first is 1, and there are no gaps. 0 means "before the first".
 pub type Seq = i64;
 
 /// A message as it is stored.
@@ -42,7 +42,7 @@ pub struct Message {
     pub sent: Timestamp,
     /// Whether it was written by users or by Kith.
     pub kind: MessageKind,
-    /// Media type of the body, as the sender set it; may be empty.
+    /// The body's media type, as the sender set it; may be empty.
     pub content_type: Text,
     /// The content; for an event: an encoded `kith.message.v1.Event`.
     pub body: Bytes,
@@ -52,25 +52,26 @@ pub struct Message {
     pub mention_all: bool,
     /// Whether it leaves unread counts as they are.
     pub silent: bool,
-    /// The number of the message that it answers.
+    /// The message that it answers.
     pub reply_to: Option<Seq>,
     /// The id that the sender chose.
     pub client_message_id: Option<Text>,
     /// Its edits; `None`: never edited.
     pub edited: Option<Edited>,
-    /// The removal of its content; `None`: it has its content. Without it content type, body, mentions and the id of
-    /// the client are empty.
+    /// When its content was removed; `None`: it has its content. Otherwise content type, body, mentions and
+    /// the client's id are empty.
     pub recalled: Option<Recalled>,
 }
 
 impl Message {
-    /// Whether its content is of an event above this number. An edit without the number of its event counts as such.
+    /// Whether its content comes from an event above this number. An edit without its event's number counts
+    /// as such.
     #[must_use]
     pub fn is_edited_above(&self, seq: Seq) -> bool {
         self.edited.is_some_and(|edited| edited.event.is_none_or(|event| event > seq))
     }
 
-    /// Approximate size in bytes, for the bounds of pages and caches.
+    /// Approximate size in bytes, for the bounds that pages and caches have.
     #[must_use]
     pub fn weight(&self) -> usize {
         let mentions = self.mentions.len() * size_of::<UserId>();
@@ -78,13 +79,13 @@ impl Message {
     }
 }
 
-/// The origin of a message. The numbers are stored.
+/// A message's origin. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
     /// A user or a service.
     Message = 1,
-    /// Kith, for an event of the conversation: a member joined, a message was recalled.
+    /// Kith, for an event in the conversation: a member joined, a message was recalled.
     Event = 2,
 }
 

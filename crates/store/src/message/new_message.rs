@@ -6,22 +6,23 @@ use sha2::{Digest as _, Sha256};
 use super::{Message, MessageKind, Seq};
 use crate::{Invalid, Text, Timestamp, UserId};
 
-/// Most bytes of a body, whatever is configured: a document of 100 messages stays below the 16 MiB of MongoDB.
+/// The most bytes in a body, whatever is configured: a document with 100 messages stays below MongoDB's 16
+/// MiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most characters of a content type.
+/// The most characters in a content type.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 128;
-/// Most users that one message mentions.
+/// The most users that one message mentions.
 pub const MENTIONS_MAX: usize = 50;
-/// Most characters of the id that a client gives a message.
+/// The most characters in the id that a client gives a message.
 pub const CLIENT_MESSAGE_ID_CHARS_MAX: usize = 64;
 
-/// Identifies repeated sends of a message: the first 16 bytes of SHA-256 over the sender and the client's id, or random
-/// bytes. Every message has one, because MongoDB's unique index treats absent values as equal.
+/// Identifies repeated sends of a message: the first 16 bytes of SHA-256 over the sender and the client's id,
+/// or random bytes. Every message has a key, because MongoDB's unique index treats absent values as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageKey(pub [u8; 16]);
 
 impl MessageKey {
-    /// The key of the message with this id of this sender (`None`: a service).
+    /// The key for the message to which this sender gave this id (`None`: a service).
     #[must_use]
     pub fn of(sender: Option<UserId>, client_message_id: &str) -> Self {
         let mut hash = Sha256::new();
@@ -30,7 +31,8 @@ impl MessageKey {
         Self(first_bytes(&hash.finalize()))
     }
 
-    /// This key, bound to a later account with the id of the sender: the accounts before chose their ids without it.
+    /// Binds this key to a later account with the sender's id: the accounts before chose their ids without
+    /// it.
     #[must_use]
     pub fn of_account(self, account: u32) -> Self {
         if account == 0 {
@@ -41,13 +43,13 @@ impl MessageKey {
     }
 }
 
-/// 8 bytes of SHA-256 over content type and body as they were sent. A repeated id is compared with it, also after the message was
-/// edited or recalled.
+/// 8 bytes of SHA-256 over content type and body as they were sent. A repeated id is compared with it, also
+/// after the message was edited or recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentHash(pub [u8; 8]);
 
 impl ContentHash {
-    /// The hash of this content.
+    /// Hashes this content.
     #[must_use]
     pub fn of(content_type: &str, body: &[u8]) -> Self {
         let mut hash = Sha256::new();
@@ -68,7 +70,7 @@ fn first_bytes<const N: usize>(digest: &[u8]) -> [u8; N] {
 pub struct NewMessage {
     /// Identifies repeated sends of the message.
     pub key: MessageKey,
-    /// Hash with which the content of a repeated send is compared.
+    /// The hash with which a repeated send's content is compared.
     pub hash: ContentHash,
     /// See [`Message::sender`](super::Message::sender).
     pub sender: Option<UserId>,
@@ -93,7 +95,7 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// Checks a client's id of a message: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    /// Checks a client's message id: 1 to 64 of `A-Z a-z 0-9 _ -`.
     ///
     /// # Errors
     /// If it is empty, too long, or has another character.
@@ -107,7 +109,8 @@ impl NewMessage {
         }
     }
 
-    /// Checks a content type: visible ASCII characters and spaces, at most [`CONTENT_TYPE_CHARS_MAX`]; may be empty.
+    /// Checks a content type: visible ASCII characters and spaces, at most [`CONTENT_TYPE_CHARS_MAX`]; may be
+    /// empty.
     ///
     /// # Errors
     /// If it is longer, or has another character.
@@ -141,7 +144,7 @@ impl NewMessage {
         }
     }
 
-    /// Approximate size in bytes, for the bound of a batch.
+    /// Approximate size in bytes, for a batch's bound.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>()

@@ -1,4 +1,4 @@
-//! The store of messages.
+//! The store for messages.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{StoreError, Timestamp};
 
-/// Number of messages that are stored together. An append adds at most this many.
+/// How many messages are stored together. An append adds at most this many.
 pub const DOCUMENT: i64 = 100;
 
 /// The document that holds the message with this number, from 0. The number is above 0.
@@ -19,7 +19,7 @@ pub const fn document_of(seq: Seq) -> i64 {
     (seq - 1) / DOCUMENT
 }
 
-/// Refuses a range of numbers that is not in one document.
+/// Refuses a range that is not in one document.
 ///
 /// # Errors
 /// [`StoreError::Overloaded`] for others.
@@ -27,8 +27,8 @@ pub const fn in_one_document(first: Seq, last: Seq) -> Result<(), StoreError> {
     if first < 1 || document_of(first) != document_of(last) { Err(StoreError::Overloaded) } else { Ok(()) }
 }
 
-/// The parts of documents from one number, above 0, to another, by rising number: the first and the last number of each
-/// part. Empty if `last` is below `first`.
+/// Splits the numbers from one number, above 0, to another into parts by document, rising: each part's first
+/// and last number. Empty if `last` is below `first`.
 pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {
     let documents = (document_of(first)..=document_of(last)).filter(move |_| first <= last);
     documents.map(move |document| {
@@ -37,59 +37,60 @@ pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = 
     })
 }
 
-/// The result of one message of an append.
+/// How an append ended for one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It was appended and has this number.
     New(Seq),
     /// A message with its key and content exists already.
     Replayed {
-        /// The number of that message.
+        /// The first message's number.
         seq: Seq,
         /// When it was sent.
         sent: Timestamp,
     },
-    /// A message with its key and another content exists. This one was not appended.
+    /// A message with its key and another content exists. This message was not appended.
     OtherContent,
 }
 
-/// The end of a log.
+/// Where a log ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The number of the last message; 0: there is none.
+    /// The last message's number; 0: there is none.
     pub seq: Seq,
     /// When the last message was sent; `None`: there is none.
     pub sent: Option<Timestamp>,
 }
 
-/// Storage of the messages of each conversation.
+/// Storage for the messages in each conversation.
 ///
-/// A message gets its number from its append. The numbers of a conversation are contiguous from 1 and rise in the order of the
-/// appends. An acknowledged message is durable, keeps its number, and is seen by every later read.
+/// A message gets its number from its append. A conversation's numbers are contiguous from 1 and rise in the
+/// order of the appends. An acknowledged message is durable, keeps its number, and is seen by every later
+/// read.
 ///
-/// Any number of callers on any number of nodes may append to one conversation at once. Rights, ranges and limits are checked by
-/// the caller.
+/// Any number of callers on any number of nodes may append to one conversation at once. The caller checks
+/// rights, ranges and limits.
 #[async_trait]
 pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
-    /// Appends up to [`DOCUMENT`] messages in their order and returns the result of each, in the same order. Each key
-    /// occurs once. Repeating an append, whatever its outcome was, adds each message once.
+    /// Appends up to [`DOCUMENT`] messages in their order and returns each result, in the same order. Each
+    /// key occurs once. Repeating an append, whatever its outcome was, adds each message once.
     ///
-    /// The new messages are durable together or one part after the other: if the batch crosses the border of a
-    /// document, messages of other callers may come between its two parts.
+    /// The new messages are durable together or one part after the other: if the batch crosses a document's
+    /// border, other callers' messages may come between its two parts.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. For other errors see
-    /// [`StoreError::outcome`]; a part of the batch may have been appended.
+    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. For other
+    /// errors see [`StoreError::outcome`]; a part of the batch may have been appended.
     async fn append(
         &self,
         conversation: ConversationId,
         batch: &[NewMessage],
     ) -> Result<Vec<Appended>, StoreError>;
 
-    /// Reads the messages from `first` to `last`, both included, by rising number. Both are above 0 and in one document (see
-    /// [`document_of`]). Those that do not exist are left out.
+    /// Reads the messages from `first` to `last`, both included, by rising number. Both are above 0 and in
+    /// one document (see [`document_of`]). Those that do not exist are left out.
     ///
-    /// Costs one read of the store, of only these messages.
+    /// Costs one store read, for only these messages.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
@@ -102,16 +103,16 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
 
     /// Reads a document as a whole; `None`: there is none.
     ///
-    /// Costs one read of the store.
+    /// Costs one store read.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError>;
 
-    /// As [`MessageStore::messages`], without the contents.
+    /// Like [`MessageStore::messages`], but without the contents.
     ///
     /// # Errors
-    /// As there.
+    /// Fails like [`MessageStore::messages`].
     async fn headers(
         &self,
         conversation: ConversationId,
@@ -119,23 +120,24 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         last: Seq,
     ) -> Result<Vec<StoredHeader>, StoreError>;
 
-    /// Reads the heads of up to [`HEADS_AT_ONCE`](super::HEADS_AT_ONCE) logs, in the order of `asked`: of each the last message,
-    /// and the headers of those of the last [`DOCUMENT`] messages whose numbers are above the one that is given with it. What is
-    /// read of a log is of one moment. Sees every append that was acknowledged before it began, except for some seconds after a
-    /// failover.
+    /// Reads the heads of up to [`HEADS_AT_ONCE`](super::HEADS_AT_ONCE) logs, in the order of `asked`: each
+    /// log's last message, and the headers of those of the last [`DOCUMENT`] messages whose numbers are above
+    /// the number that is given with it. Each log is read at one moment. Sees every append that was
+    /// acknowledged before it began, except for some seconds after a failover.
     ///
-    /// Costs a bounded number of reads of the store for all logs together. Contents are read of the last messages alone.
+    /// Costs a bounded number of store reads for all logs together. Only the last messages are read with
+    /// their contents.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more logs.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
 
-    /// Reads the messages of the last two documents of a log, by rising number. There are 1 to 200, or none if the log has none.
-    /// Sees what [`MessageStore::ends`] sees.
+    /// Reads the messages in a log's last two documents, by rising number. There are 1 to 200, or none if the
+    /// log has none. Sees what [`MessageStore::ends`] sees.
     ///
-    /// Invariant, for copies of the result: each message has every change that was written together with a message that
-    /// is returned. So documents are read newest first, or all as of one moment. A backend does it in one read; this
-    /// implementation costs up to three.
+    /// Invariant, for copies of the result: each message has every change that was written together with a
+    /// message that is returned. So documents are read newest first, or all at one moment. A backend does it
+    /// in one read; this implementation costs up to three.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -154,39 +156,39 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
         Ok(both)
     }
 
-    /// Reads the ends of up to [`BATCH_MAX`](crate::BATCH_MAX) logs, in the order of `conversations`. Sees every append that was
-    /// acknowledged before it began, except for some seconds after a failover.
+    /// Reads the ends of up to [`BATCH_MAX`](crate::BATCH_MAX) logs, in the order of `conversations`. Sees
+    /// every append that was acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError>;
 
-    /// Reads the end of a log, also right after a failover: a deposed primary cannot answer. Costs more than
+    /// Reads a log's end, also right after a failover: a deposed primary cannot answer. Costs more than
     /// [`MessageStore::ends`]: a round trip to the majority.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError>;
 
-    /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times need
-    /// not rise: clocks of nodes differ, and imported messages have any time. If such a message was removed, the result
-    /// is the first number that is stored.
+    /// Reads the smallest number whose message was sent at `time` or later; the end + 1 if there is none.
+    /// Times need not rise: node clocks differ, and imported messages have any time. If such a message was
+    /// removed, the result is the first number that is stored.
     ///
-    /// Costs up to three reads of the store.
+    /// Costs up to three store reads.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError>;
 
-    /// Changes one message, if it is in the state that the change needs, and appends the event of the change: both or neither.
-    /// Returns the message as it is now.
+    /// Changes one message, if it is in the state that the change needs, and appends the change's event: both
+    /// or neither. Returns the message as it is now.
     ///
-    /// May be repeated, whatever its outcome was: a change whose event is in the log is not made again. Of concurrent
-    /// changes that need the same state, one is made. Every later read sees the change with its event; a reader that
-    /// sees the event and then reads the message sees it changed.
+    /// May be repeated, whatever its outcome was: a change whose event is in the log is not made again. Among
+    /// concurrent changes that need the same state, only one is made. Every later read sees the change with
+    /// its event; a reader that sees the event and then reads the message sees it changed.
     ///
-    /// Costs a transaction over two documents, which is retried while others append to the conversation. Appends wait
-    /// for it.
+    /// Costs a transaction over two documents, which is retried while others append to the conversation.
+    /// Appends wait for it.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

@@ -1,4 +1,4 @@
-//! Removal of messages and of their contents.
+//! How messages, and their contents, are removed.
 
 use std::{fmt, ops::Range, time::Duration};
 
@@ -7,23 +7,23 @@ use async_trait::async_trait;
 use super::{ConversationId, DocumentKey, Seq, document_of};
 use crate::{StoreError, Timestamp, UserId};
 
-/// Most documents that one [`MessageUpkeep::trim`] removes.
+/// The most documents that one [`MessageUpkeep::trim`] removes.
 pub const TRIMMED_AT_ONCE: usize = 20;
 
-/// Number of the oldest documents of a log that a backend examines for [`removable_documents`].
+/// How many of a log's oldest documents a backend examines for [`removable_documents`].
 pub const DOCUMENTS_READ: usize = TRIMMED_AT_ONCE + 2;
 
-/// Least age of the document after a removed one. A node that has found a document full may make the next one for a
-/// minute, by a clock that may be wrong: it must not make one where others were removed.
+/// How old the document after a removed document must be. A node that has found a document full may make the
+/// next document for a minute, by a clock that may be wrong: it must not make it where others were removed.
 pub const SUCCESSOR_AGE: Duration = Duration::from_secs(3_600);
 
-/// Most documents that one [`MessageUpkeep::documents_sent_by`] examines.
+/// The most documents that one [`MessageUpkeep::documents_sent_by`] examines.
 pub const SEARCHED_AT_ONCE: usize = 20;
 
-/// The result of a [`MessageUpkeep::trim`].
+/// The result of a [`MessageUpkeep::trim`] call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimResult {
-    /// Number of removed messages.
+    /// How many messages were removed.
     pub messages: u64,
     /// Whether more messages are to be removed.
     pub left: TrimRemainder,
@@ -32,7 +32,7 @@ pub struct TrimResult {
 /// The remainder after a [`MessageUpkeep::trim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimRemainder {
-    /// No document but the last one has only messages that are to be removed.
+    /// Only the last document, if any, has nothing but messages that are to be removed.
     Nothing,
     /// There are others that can be removed now.
     Some,
@@ -43,45 +43,46 @@ pub enum TrimRemainder {
 /// A document, as [`MessageUpkeep::aged`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgedDocument {
-    /// The highest time of its first message and of all messages before it, also of those that were removed. Never falls
-    /// from one document of a log to the next, although the times of messages may.
+    /// The highest time among its first message and all messages before it, also those that were removed.
+    /// Never falls from one document in a log to the next, although message times may.
     pub highest: Timestamp,
-    /// Of which conversation.
+    /// The conversation that it belongs to.
     pub conversation: ConversationId,
-    /// The number of its first message. All documents of the conversation before it are full, or were removed.
+    /// Its first message's number. All documents before it in the conversation are full, or were removed.
     pub first: Seq,
 }
 
-/// The result of a [`MessageUpkeep::complete_times`].
+/// The result of a [`MessageUpkeep::complete_times`] call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompletedTimes {
-    /// Number of documents that had no highest time and got one.
+    /// How many documents had no highest time and got it.
     pub completed: u64,
     /// Where the next part begins; `None`: there are no further documents.
     pub next: Option<DocumentKey>,
 }
 
-/// The result of a [`MessageUpkeep::documents_sent_by`].
+/// The result of a [`MessageUpkeep::documents_sent_by`] call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentDocuments {
-    /// The first numbers of the documents, rising.
+    /// The documents' first numbers, rising.
     pub firsts: Vec<Seq>,
     /// The number at which the search continues; `None`: the log has no other documents.
     pub next: Option<Seq>,
 }
 
-/// Removal of messages from their logs, and of their contents. A document of [`DOCUMENT`](super::DOCUMENT) messages is removed as a whole, see
-/// [`document_of`](super::document_of).
+/// Removes messages from their logs, and their contents. A document with [`DOCUMENT`](super::DOCUMENT)
+/// messages is removed as a whole, see [`document_of`](super::document_of).
 ///
-/// Invariant: the last document of a log is never removed, so that numbers continue. Whether users may still read the
-/// messages is checked by the caller.
+/// Invariant: a log's last document is never removed, so that numbers continue. The caller checks whether
+/// users may still read the messages.
 #[async_trait]
 pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
-    /// Removes the oldest documents of a log, as long as all messages of a document have numbers below `below` and the document
-    /// after it was begun [`SUCCESSOR_AGE`] before `now` or earlier: at most [`TRIMMED_AT_ONCE`].
+    /// Removes a log's oldest documents, as long as all messages in a document have numbers below `below` and
+    /// the document after it was begun [`SUCCESSOR_AGE`] before `now` or earlier: at most
+    /// [`TRIMMED_AT_ONCE`].
     ///
-    /// Not atomic: documents are removed one after the other, in any order. May be repeated whatever its outcome was, and by
-    /// several callers at once.
+    /// Not atomic: documents are removed one after the other, in any order. May be repeated whatever its
+    /// outcome was, and by several callers at once.
     ///
     /// # Errors
     /// See [`StoreError::outcome`]; some documents may have been removed.
@@ -92,8 +93,9 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<TrimResult, StoreError>;
 
-    /// Reads up to `limit` documents of all logs that are not settled and whose highest time is in this range, by rising
-    /// time. Then every message before such a document, and its first one, was sent before the end of the range.
+    /// Reads up to `limit` documents from all logs that are not settled and whose highest time is in this
+    /// range, by rising time. Then every message before such a document, and its first message, was sent
+    /// before the end of the range.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -105,9 +107,9 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     /// See [`StoreError::outcome`]; some may have been settled.
     async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError>;
 
-    /// Adds the highest times to documents of an earlier version, which lack them: examines up to `limit` documents of all
-    /// logs from `from` on, in the order of a backend. Until the last document of a log has its time, those of the log are
-    /// not used. A backend whose migration has added them examines none.
+    /// Adds the highest times to documents from an earlier version, which lack them: examines up to `limit`
+    /// documents from all logs from `from` on, in the backend's order. A log's times are not used until its
+    /// last document has a time. A backend whose migration has added them examines none.
     ///
     /// # Errors
     /// See [`StoreError::outcome`]. May be repeated.
@@ -117,8 +119,8 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<CompletedTimes, StoreError>;
 
-    /// Examines up to [`SEARCHED_AT_ONCE`] documents of a log, with numbers from `from` on, and returns those with
-    /// content of a sender: messages that [`MessageUpkeep::erase_document`] changes.
+    /// Examines up to [`SEARCHED_AT_ONCE`] documents in a log, with numbers from `from` on, and returns those
+    /// with a sender's content: messages that [`MessageUpkeep::erase_document`] changes.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -129,13 +131,14 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         from: Seq,
     ) -> Result<SentDocuments, StoreError>;
 
-    /// Removes the content of all messages of a sender in one document, given by its first number: content type, body,
-    /// mentions, the id of the client and the hash. Number, sender, time and key are kept. Messages that were recalled
-    /// already are kept as they are; the others are recalled by [`RecalledBy::Erasure`](super::RecalledBy::Erasure).
-    /// Events are unchanged. Returns the number of changed messages.
+    /// Removes the content of all a sender's messages in one document, given by its first number: content
+    /// type, body, mentions, the client's id and the hash. Number, sender, time and key are kept. Messages
+    /// that were recalled already are kept as they are; the others are recalled by
+    /// [`RecalledBy::Erasure`](super::RecalledBy::Erasure). Events are unchanged. Returns how many messages
+    /// changed.
     ///
-    /// Atomic. Repeating it changes nothing. A message without a hash is equal to every message that is sent with its
-    /// key.
+    /// Atomic. Repeating it changes nothing. A message without a hash is equal to every message that is sent
+    /// with its key.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -148,10 +151,11 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     ) -> Result<u64, StoreError>;
 }
 
-/// Decides, for all backends, which of the oldest documents of a log are removed.
+/// Decides, for all backends, which of a log's oldest documents are removed.
 ///
-/// `documents`: the number of each, rising, and when it was begun, from the first one on: [`DOCUMENTS_READ`] of them,
-/// or all if there are fewer. Returns the number of documents to be removed, from the first one on, and the remainder.
+/// `documents`: each document's number, rising, and when it was begun, from the first document on:
+/// [`DOCUMENTS_READ`] documents, or all if there are fewer. Returns how many documents to remove, from the
+/// first on, and the remainder.
 #[must_use]
 pub fn removable_documents(
     documents: &[(i64, Timestamp)],

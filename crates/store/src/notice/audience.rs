@@ -1,4 +1,4 @@
-//! Audiences of notices.
+//! Notice audiences.
 
 use std::{fmt, num::NonZeroI32, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AudienceEntry, NoticeId, Slot, read_bits::page_of};
 use crate::{Invalid, Text, Timestamp, Version, heap_bytes};
 
-/// The id of an audience: a platform, or a kind of account. 1 to `i32::MAX`.
+/// Identifies an audience: a platform, or a kind of account. 1 to `i32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub struct AudienceId(NonZeroI32);
@@ -57,41 +57,41 @@ impl FromStr for AudienceId {
     }
 }
 
-/// An audience with the entries of its notices.
+/// An audience with its notices' entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audience {
-    /// The key.
+    /// The audience's id.
     pub id: AudienceId,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// Shown to operators.
     pub name: Text,
-    /// Whether its readers are users of Kith. Never changes.
+    /// Whether its readers are Kith users. Never changes.
     pub of_users: bool,
     /// When it was registered.
     pub created: Timestamp,
     /// The slot that the next notice gets.
     pub next_slot: Slot,
-    /// The entries in the order of lists: pinned ones first, then the newest.
+    /// The entries in list order: pinned entries first, then the newest.
     pub entries: Vec<AudienceEntry>,
 }
 
 impl Audience {
-    /// The entry of a notice; `None`: the audience does not have it.
+    /// A notice's entry; `None`: the audience does not have it.
     #[must_use]
     pub fn entry(&self, notice: NoticeId) -> Option<&AudienceEntry> {
         self.entries.iter().find(|entry| entry.notice == notice)
     }
 
-    /// Whether no bit of this page belongs to a notice, now or later. Also true for an old copy of the audience: slots
-    /// are assigned by rising number.
+    /// Whether no bit on this page belongs to a notice, now or later. Also true for an old copy of the
+    /// audience: slots are assigned by rising number.
     #[must_use]
     pub fn is_dead_page(&self, page: u32) -> bool {
         let is_of_page = |slot: Slot| page_of(slot) == page;
         page < page_of(self.next_slot) && !self.entries.iter().any(|entry| entry.slots().any(is_of_page))
     }
 
-    /// Approximate size of the record in memory, in bytes, for the cache.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.name) + self.entries.capacity() * size_of::<AudienceEntry>()

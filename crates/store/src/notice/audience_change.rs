@@ -1,4 +1,4 @@
-//! What a change of a notice does to an audience.
+//! How changing a notice changes an audience.
 
 use std::time::Duration;
 
@@ -8,22 +8,23 @@ use crate::Timestamp;
 /// How long an entry is kept after it expired. Until then an update may extend it, and its marks are kept.
 pub const EXPIRED_KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// A change of the entries of an audience.
+/// A change to an audience's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AudienceChange {
-    /// Adds or updates a notice with these terms. `is_unread`: under new slots, so that no reader has read it.
+    /// Adds or updates a notice with these terms. `is_unread`: under new slots, so that no reader has read
+    /// it.
     Put {
-        /// The notice.
+        /// The notice's id.
         notice: NoticeId,
-        /// The terms.
+        /// The notice's terms.
         terms: NoticeTerms,
         /// Whether it gets new slots although it has some.
         is_unread: bool,
     },
     /// Removes a notice.
     Remove(NoticeId),
-    /// Removes the entries that expired [`EXPIRED_KEPT`] before this time, a time in the store that no wrong clock moves.
-    /// No other change removes them.
+    /// Removes the entries that expired [`EXPIRED_KEPT`] before this time, a time in the store that no wrong
+    /// clock moves. No other change removes them.
     RemoveExpired(Timestamp),
 }
 
@@ -70,7 +71,7 @@ fn put(
     Ok(())
 }
 
-/// A new slot.
+/// Takes a new slot.
 fn next(audience: &mut Audience) -> Result<Slot, NoticeRefusal> {
     let slot = audience.next_slot;
     audience.next_slot = slot.checked_add(1).ok_or(NoticeRefusal::TooManyNotices)?;

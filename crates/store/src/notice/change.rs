@@ -1,4 +1,4 @@
-//! Changes of notices.
+//! How notices change.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{StoreError, Stored, Timestamp, Version, Write};
 
-/// A change of a notice, made in all of its audiences or in none.
+/// A change to a notice, made in all of its audiences or in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeChange {
-    /// Publishes it.
+    /// Publishes the notice.
     Publish(NewNotice),
     /// Changes fields.
     Update(NoticePatch),
@@ -23,18 +23,18 @@ pub enum NoticeChange {
 /// The records that a change writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeDecision {
-    /// The notice, or the version of its stub.
+    /// The notice, or its stub's version.
     pub notice: Result<Notice, Version>,
     /// The changed audiences.
     pub audiences: Vec<Audience>,
-    /// The result of the write.
+    /// The write's result.
     pub changed: NoticeChangeResult,
 }
 
-/// The result of a change of a notice.
+/// How a change left the notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeChangeResult {
-    /// The version of the notice, or of its stub.
+    /// The version of the notice, or its stub.
     pub version: Version,
     /// The notice; `None`: it was deleted.
     pub notice: Option<Notice>,
@@ -42,12 +42,12 @@ pub struct NoticeChangeResult {
     pub audiences: Vec<ChangedAudience>,
 }
 
-/// An audience that a change of a notice changed.
+/// An audience that changed with a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAudience {
-    /// The notice.
+    /// The audience's id.
     pub id: AudienceId,
-    /// The changed audience.
+    /// The audience's version after the change.
     pub version: Version,
     /// Slots that the change assigned.
     pub slots: Vec<Slot>,
@@ -72,11 +72,11 @@ impl NoticeChange {
         all
     }
 
-    /// Decides the change of the notice `id` from its stored state and that of [`Self::audiences`].
+    /// Decides the change to the notice `id` from its stored state and the state of [`Self::audiences`].
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`], [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`] or a
-    /// [`NoticeRefusal`].
+    /// [`StoreError::IdTaken`], [`StoreError::NotFound`], [`StoreError::Conflict`],
+    /// [`StoreError::ParamsTooLarge`] or a [`NoticeRefusal`].
     pub fn decide(
         &self,
         id: NoticeId,
@@ -99,7 +99,7 @@ impl NoticeChange {
         Ok(decision(after, changed))
     }
 
-    /// The notice after the change, or the version of its stub.
+    /// The notice after the change, or its stub's version.
     fn notice_after(
         &self,
         id: NoticeId,
@@ -124,7 +124,7 @@ impl NoticeChange {
         if after.audiences.is_empty() { Ok(Err(version)) } else { Ok(Ok(Notice { version, ..after })) }
     }
 
-    /// The change of an audience; `None`: it stays as it is.
+    /// How an audience changes; `None`: it stays as it is.
     fn of_audience(
         &self,
         id: NoticeId,
@@ -133,7 +133,8 @@ impl NoticeChange {
     ) -> Option<AudienceChange> {
         let is_unread = matches!(self, Self::Update(patch) if patch.make_unread);
         match after.filter(|notice| notice.audiences.contains(&audience)) {
-            // A removal from some audiences leaves the entries of the others unchanged, also expired ones.
+            // Removing a notice from some audiences leaves the entries in the others unchanged, also expired
+            // entries.
             Some(_) if matches!(self, Self::Delete(_)) => None,
             Some(notice) => Some(AudienceChange::Put { notice: id, terms: notice.terms, is_unread }),
             None => Some(AudienceChange::Remove(id)),

@@ -1,4 +1,4 @@
-//! Entries of audiences, and their stored form.
+//! Audience entries, and their stored form.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use std::cmp::{Ordering, Reverse};
 use super::NoticeId;
 use crate::Timestamp;
 
-/// The position of a bit in the words of each reader of an audience. Never reused.
+/// A bit's position in the words that each reader of an audience has. Never reused.
 pub type Slot = u32;
 
-/// Bytes of an entry in its packed form.
+/// Bytes in a packed entry.
 const PACKED: usize = 33;
 const PINNED: u8 = 1;
 const FOR_NEWCOMERS: u8 = 2;
@@ -20,11 +20,11 @@ const MUST_CONFIRM: u8 = 8;
 /// A notice in an audience: its visibility and its position in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudienceEntry {
-    /// The notice.
+    /// The notice's id.
     pub notice: NoticeId,
-    /// The read bit.
+    /// The slot for the read bit.
     pub slot: Slot,
-    /// The bit of a confirmation; `None`: it needs no confirmation.
+    /// The slot for the confirmation bit; `None`: it needs no confirmation.
     pub confirm_slot: Option<Slot>,
     /// When it becomes visible.
     pub publish: Timestamp,
@@ -49,7 +49,7 @@ impl AudienceEntry {
         self.expire.is_some_and(|expire| expire <= now)
     }
 
-    /// Its slots.
+    /// Returns its slots.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         [Some(self.slot), self.confirm_slot].into_iter().flatten()
     }
@@ -82,7 +82,7 @@ pub fn pack_entries(entries: &[AudienceEntry]) -> Vec<u8> {
     bytes
 }
 
-/// The inverse of [`pack_entries`]; `None`: invalid.
+/// Reverses [`pack_entries`]; `None`: invalid.
 #[must_use]
 pub fn unpack_entries(bytes: &[u8]) -> Option<Vec<AudienceEntry>> {
     let (packed, rest) = bytes.as_chunks::<PACKED>();

@@ -1,7 +1,7 @@
-//! Notices to all readers of an audience, and the marks of the readers.
+//! Notices to all an audience's readers, and the readers' marks.
 //!
-//! An audience has an entry for each of its notices, with the slot of the notice: the position of its bit in the words of
-//! each reader. Slots are never reused, so that a late mark of a removed notice has no visible effect.
+//! An audience has an entry for each notice, with the notice's slot: the position of its bit in each reader's
+//! words. Slots are never reused, so that a late mark for a removed notice has no visible effect.
 
 mod audience;
 mod audience_change;

@@ -1,13 +1,13 @@
-//! Which notices of an audience a reader has read.
+//! The notices that a reader has read in an audience.
 
 use serde::{Deserialize, Serialize};
 
 use super::Slot;
 
-/// Bits of a word.
+/// Bits in a word.
 const WORD: u32 = 64;
 
-/// The bits of a reader: one for each slot of its audience, 64 in a word. Words without a bit are absent.
+/// A reader's bits: one for each slot in its audience, 64 in a word. Words without a bit are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u32, u64)>")]
 pub struct ReadBits(Vec<(u32, u64)>);
@@ -33,13 +33,13 @@ impl ReadBits {
         self.word(page_of(slot)) & bit_of(slot) != 0
     }
 
-    /// The word of a page.
+    /// Returns a page's word.
     #[must_use]
     pub fn word(&self, page: u32) -> u64 {
         self.0.binary_search_by_key(&page, |(page, _)| *page).map_or(0, |at| self.0[at].1)
     }
 
-    /// Page and word of each, by rising page.
+    /// Returns each page and its word, by rising page.
     pub fn words(&self) -> impl Iterator<Item = (u32, u64)> {
         self.0.iter().copied()
     }
@@ -82,13 +82,13 @@ impl ReadBits {
         Self(self.0.iter().filter(|(page, _)| !pages.contains(page)).copied().collect())
     }
 
-    /// Approximate size outside of the record, in bytes.
+    /// Approximate size outside the record, in bytes.
     pub(super) fn weight(&self) -> usize {
         self.0.capacity() * size_of::<(u32, u64)>()
     }
 }
 
-/// The page of the word that has this bit.
+/// The page with the word that has this bit.
 pub(super) const fn page_of(slot: Slot) -> u32 {
     slot / WORD
 }

@@ -1,4 +1,4 @@
-//! Readers of audiences and their marks.
+//! Audience readers and their marks.
 
 use std::{fmt, str::FromStr};
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::{Audience, AudienceEntry, AudienceId, ReadBits, Slot, read_bits::page_of};
 use crate::{Invalid, Timestamp, Version, id::id};
 
-/// Dense index of a reader in its audience, from 0. Never reused.
+/// A reader's dense index in its audience, from 0. Never reused.
 pub type ReaderOrdinal = u32;
 
 id! {
-    /// The id of a reader within its audience. 1 to `i64::MAX`.
+    /// Identifies a reader within its audience. 1 to `i64::MAX`.
     ReaderId
 }
 
-/// The key of a reader. The same id in two audiences is two readers.
+/// Identifies a reader. The same id in two audiences is two readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReaderKey {
-    /// The audience.
+    /// The reader's audience.
     pub audience: AudienceId,
     /// The reader within it.
     pub reader: ReaderId,
@@ -39,18 +39,18 @@ impl FromStr for ReaderKey {
     }
 }
 
-/// The `since` of a reader that was forgotten: it sees notices from the creation of the user on that has its id now. Nothing
-/// is visible to it while no user has the id.
+/// The `since` of a reader that was forgotten: it sees notices from the time on when the user that has its id
+/// now was created. Nothing is visible to it while no user has the id.
 pub const SINCE_CREATION: Timestamp = Timestamp(i64::MAX);
 
-/// The record of a reader.
+/// A reader's record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReader {
-    /// The key.
+    /// The reader's key.
     pub key: ReaderKey,
     /// Raised by each write that changes a bit.
     pub version: Version,
-    /// Its position among the readers of the audience. Never changes.
+    /// Its position among the audience's readers. Never changes.
     pub ordinal: ReaderOrdinal,
     /// The publish time from which on it sees notices.
     pub since: Timestamp,
@@ -59,8 +59,8 @@ pub struct NoticeReader {
 }
 
 impl NoticeReader {
-    /// The reader after a mark; `None`: the mark changes nothing. Words of `dead_pages` are dropped by a mark that
-    /// changes something.
+    /// The reader after a mark; `None`: the mark changes nothing. A mark that changes something drops the
+    /// words on `dead_pages`.
     #[must_use]
     pub fn marked(&self, mark: &ReaderMark, dead_pages: &[u32]) -> Option<Self> {
         let (since, bits) = match mark {
@@ -77,21 +77,22 @@ impl NoticeReader {
         Some(Self { version: self.version.next(), since, bits, ..self.clone() })
     }
 
-    /// Approximate size of the record in memory, in bytes, for the cache.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.bits.weight()
     }
 }
 
-/// The change that a mark makes to the bits of a reader.
+/// The change that a mark makes to a reader's bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReaderMark {
     /// Sets these bits.
     Read(Vec<Slot>),
     /// Clears these bits.
     Unread(Vec<Slot>),
-    /// Clears all bits, and raises `since` to this time, which is [`SINCE_CREATION`] if another user may get the id.
+    /// Clears all bits, and raises `since` to this time, which is [`SINCE_CREATION`] if another user may get
+    /// the id.
     Forget(Timestamp),
 }
 
@@ -115,53 +116,53 @@ pub struct MarkedReader {
     pub is_changed: bool,
 }
 
-/// A reader with one of its words.
+/// A reader with a single word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScannedReader {
-    /// Its position.
+    /// Its position in the audience.
     pub ordinal: ReaderOrdinal,
-    /// Its id.
+    /// The reader's id.
     pub reader: ReaderId,
     /// The publish time from which on it sees notices.
     pub since: Timestamp,
-    /// The word of the requested page.
+    /// The requested page's word.
     pub word: u64,
 }
 
 impl ScannedReader {
-    /// Whether the bit of a slot in the requested page is set.
+    /// Whether a slot's bit on the requested page is set.
     #[must_use]
     pub const fn has(&self, slot: Slot) -> bool {
         self.word & (1 << (slot % 64)) != 0
     }
 }
 
-/// The number of readers of an audience.
+/// How many readers an audience has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderExtent {
     /// Registered readers.
     pub readers: u64,
-    /// One more than the highest ordinal. There may be ordinals below it that no reader has.
+    /// The highest ordinal plus 1. There may be ordinals below it that no reader has.
     pub end: ReaderOrdinal,
 }
 
-/// Counts of the notices that are visible to a reader.
+/// Counts the notices that are visible to a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoticeTotals {
-    /// Read ones.
+    /// Notices that were read.
     pub read: u32,
-    /// Unread ones.
+    /// Unread notices.
     pub unread: u32,
-    /// Ones that need a confirmation and have none.
+    /// Notices that need a confirmation and have none.
     pub unconfirmed: u32,
 }
 
 impl NoticeTotals {
-    /// The counts of a reader with this `since` and these bits.
+    /// Counts for a reader with this `since` and these bits.
     #[must_use]
     pub fn of(audience: &Audience, since: Timestamp, bits: &ReadBits, now: Timestamp) -> Self {
         let mut totals = Self::default();
-        // Entries of one page are mostly adjacent.
+        // Entries on the same page are mostly adjacent.
         let mut word = (0, bits.word(0));
         let mut has = |slot: Slot| {
             if word.0 != page_of(slot) {

@@ -1,31 +1,31 @@
-//! Notices.
+//! Notice records.
 
 use serde::{Deserialize, Serialize};
 
 use super::AudienceId;
 use crate::{Invalid, Params, ParamsPatch, Text, Timestamp, Version, fold, heap_bytes, id::id, single_line};
 
-/// Most audiences of a notice.
+/// The most audiences that a notice may have.
 pub const NOTICE_AUDIENCES_MAX: usize = 64;
 const TITLE_CHARS_MAX: usize = 200;
 
 id! {
-    /// The id of a notice. 1 to `i64::MAX`.
+    /// Identifies a notice. 1 to `i64::MAX`.
     NoticeId
 }
 
 /// A notice as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// The key.
+    /// The notice's id.
     pub id: NoticeId,
-    /// The version of this state.
+    /// This state's version.
     pub version: Version,
     /// 1 at first; rises by 1 with every update.
     pub revision: i64,
     /// The title, in one line.
     pub title: Text,
-    /// The body.
+    /// The notice's body.
     pub body: Text,
     /// Further parameters.
     pub params: Params,
@@ -40,7 +40,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Checks a title: one line of 1 to 200 characters, see [`single_line`].
+    /// Checks a title: one line with 1 to 200 characters, see [`single_line`].
     ///
     /// # Errors
     /// When it is empty or longer, or contains a character that is not allowed.
@@ -52,7 +52,7 @@ impl Notice {
         Ok(title)
     }
 
-    /// Approximate size of the record in memory, in bytes, for the cache.
+    /// The record's approximate size in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         let audiences = self.audiences.capacity() * size_of::<AudienceId>();
@@ -64,12 +64,12 @@ impl Notice {
     }
 }
 
-/// The terms of a notice: its visibility and its position in lists.
+/// A notice's terms: its visibility and its position in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeTerms {
     /// When it becomes visible.
     pub publish: Timestamp,
-    /// Until when; `None`: until it is deleted.
+    /// When it stops being visible; `None`: it is visible until it is deleted.
     pub expire: Option<Timestamp>,
     /// Whether it is listed before notices that are not pinned.
     pub pinned: bool,
@@ -88,13 +88,13 @@ pub struct NewNotice {
     pub body: Text,
     /// See [`Notice::params`].
     pub params: Params,
-    /// At most [`NOTICE_AUDIENCES_MAX`], each once.
+    /// The audiences, at most [`NOTICE_AUDIENCES_MAX`], each once.
     pub audiences: Vec<AudienceId>,
     /// See [`Notice::terms`].
     pub terms: NoticeTerms,
 }
 
-/// A partial change of a notice: `None` leaves a field unchanged, `Some(None)` unsets it.
+/// A partial change to a notice: `None` leaves a field unchanged, `Some(None)` unsets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoticePatch {
     /// See [`Notice::title`].

@@ -1,4 +1,4 @@
-//! The stores of notices and of their readers.
+//! The stores for notices and their readers.
 
 use std::fmt;
 
@@ -10,29 +10,30 @@ use super::{
 };
 use crate::{Applied, StoreError, Stored, Text, Timestamp, Write};
 
-/// Most slots of one mark: those of all notices that an audience may have.
+/// The most slots in one mark: those of all notices that an audience may have.
 pub const SLOTS_AT_ONCE: usize = 8_000;
-/// Most readers of one registration.
+/// The most readers in one registration.
 pub const READERS_AT_ONCE: usize = 1_000;
-/// Most readers of one scan.
+/// The most readers in one scan.
 pub const READERS_SCANNED: usize = 20_000;
 
 /// An audience to be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAudience {
-    /// The key.
+    /// The audience's id.
     pub id: AudienceId,
     /// Shown to operators.
     pub name: Text,
-    /// Whether its readers are users of Kith.
+    /// Whether its readers are Kith users.
     pub of_users: bool,
 }
 
-/// Storage of audiences and their notices.
+/// Storage for audiences and their notices.
 #[async_trait]
 pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) audiences; each once, in any order. Those that do not exist are left out.
-    /// `strong`: also right after a failover no deposed primary answers; costs a round trip to the majority.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) audiences; each once, in any order. Those that do not
+    /// exist are left out. `strong`: also right after a failover no deposed primary answers; costs a round
+    /// trip to the majority.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more audiences.
@@ -48,8 +49,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Audience>, StoreError>;
 
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) notices; each once, in any order. Those that never existed may be left out.
-    /// `strong` as in [`Self::audiences`].
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) notices; each once, in any order. Those that never existed
+    /// may be left out. `strong` as in [`Self::audiences`].
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more notices.
@@ -59,12 +60,12 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         strong: bool,
     ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError>;
 
-    /// Registers an audience, or renames it, and returns it; the version rises if something changes. Concurrent
-    /// registrations may together exceed `most` by a few.
+    /// Registers an audience, or renames it, and returns it; the version rises if something changes.
+    /// Concurrent registrations may together exceed `most` by a few.
     ///
     /// # Errors
-    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most`
-    /// audiences. [`StoreError::RequestMismatch`]. For other errors see [`StoreError::outcome`].
+    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are
+    /// `most` audiences. [`StoreError::RequestMismatch`]. For other errors see [`StoreError::outcome`].
     async fn register_audience(
         &self,
         audience: NewAudience,
@@ -72,11 +73,11 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<()>, StoreError>;
 
-    /// Makes a change of a notice and of all its audiences in one commit, as [`NoticeChange::decide`] decides it.
+    /// Changes a notice and all its audiences in one commit, as [`NoticeChange::decide`] decides it.
     ///
     /// # Errors
-    /// As there, and [`StoreError::RequestMismatch`]: nothing is changed then. For other errors see
-    /// [`StoreError::outcome`].
+    /// Fails as [`NoticeChange::decide`] does, and with [`StoreError::RequestMismatch`]: nothing is changed
+    /// then. For other errors see [`StoreError::outcome`].
     async fn change_notice(
         &self,
         id: NoticeId,
@@ -85,8 +86,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<NoticeChangeResult>, StoreError>;
 
-    /// Removes the entries of an audience that expired [`EXPIRED_KEPT`](super::EXPIRED_KEPT) ago. Returns whether there were
-    /// some.
+    /// Removes an audience's entries that expired [`EXPIRED_KEPT`](super::EXPIRED_KEPT) ago. Returns whether
+    /// there were some.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -99,23 +100,24 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError>;
 }
 
-/// Storage of the marks of readers. Does not know audiences: the caller must check that one exists.
+/// Storage for readers' marks. Does not know audiences: the caller must check that the audience exists.
 #[async_trait]
 pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) readers; each once, in any order. Those that are not registered are left out.
-    /// `strong` as in [`NoticeStore::audiences`].
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) readers; each once, in any order. Those that are not
+    /// registered are left out. `strong` as in [`NoticeStore::audiences`].
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more readers.
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves registered ones unchanged. Returns
-    /// the newly registered ones, in any order. Each gets an ordinal that no other reader of the audience has or will
-    /// have. Not atomic: some may be registered when it fails. May be repeated.
+    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves registered readers
+    /// unchanged. Returns the newly registered readers, in any order. Each gets an ordinal that no other
+    /// reader in the audience has or will have. Not atomic: some may be registered when it fails. May be
+    /// repeated.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals would reach
-    /// `most`. For other errors see [`StoreError::outcome`].
+    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals
+    /// would reach `most`. For other errors see [`StoreError::outcome`].
     async fn register_readers(
         &self,
         audience: AudienceId,
@@ -123,12 +125,12 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Makes a mark of a registered reader in one atomic step, as [`NoticeReader::marked`] does, and returns the
+    /// Makes a registered reader's mark in one atomic step, as [`NoticeReader::marked`] does, and returns the
     /// resulting reader. Concurrent marks are all made, in some order. `None`: the reader is not registered.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. For other errors see [`StoreError::outcome`];
-    /// it may be repeated.
+    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. For other errors see
+    /// [`StoreError::outcome`]; it may be repeated.
     async fn mark_reader(
         &self,
         key: ReaderKey,
@@ -136,8 +138,9 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         dead_pages: &[u32],
     ) -> Result<Option<MarkedReader>, StoreError>;
 
-    /// Reads readers of an audience by rising ordinal from `from` to below `end`, at most `limit` of up to [`READERS_SCANNED`]:
-    /// fewer only at the end. Each with its word of a page. Sees every mark that was acknowledged before it began.
+    /// Reads an audience's readers by rising ordinal from `from` to below `end`, at most `limit` of up to
+    /// [`READERS_SCANNED`]: fewer only at the end. Each comes with its word on a page. Sees every mark that
+    /// was acknowledged before it began.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for a higher limit.
@@ -150,7 +153,7 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError>;
 
-    /// Counts the readers of an audience. May cost as much as a read of an index entry of each.
+    /// Counts an audience's readers. May cost as much as reading an index entry for each.
     ///
     /// # Errors
     /// If the store cannot answer.

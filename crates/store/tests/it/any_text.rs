@@ -8,7 +8,7 @@ use kith_store::{
 };
 use proptest::prelude::*;
 
-/// Any text, often one with characters that have several forms or none to be seen.
+/// Any text, often a text with characters that have several forms or none to be seen.
 fn texts() -> impl Strategy<Value = String> {
     let tricky = prop::sample::select(vec![
         "a",

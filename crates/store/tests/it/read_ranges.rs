@@ -1,18 +1,18 @@
-//! Read marks against one bit for each message, over joins, leaves and marks of every kind.
+//! Tests read marks against one bit for each message, over joins, leaves and marks of every kind.
 
 use std::collections::BTreeSet;
 
 use kith_store::{MarkKind, ReadMark, ReadRanges, Seq, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
 use proptest::prelude::*;
 
-/// What happens to a member and its conversation.
+/// A step in a random history of a member and its conversation.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many messages are sent.
+    /// Sends this many messages.
     Send(Seq),
     /// The member leaves, and joins again after so many messages.
     Rejoin(Seq),
-    /// A mark of numbers that are there, by their share of the end in thousandths.
+    /// Marks numbers that are there, by their share of the end in thousandths.
     Mark { kind: u8, shares: Vec<(Seq, Seq)>, names_stays: bool },
 }
 
@@ -28,7 +28,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// One bit for each message, and the highest number that a mark has reached.
+/// Keeps one bit for each message, and the highest number that a mark has reached.
 #[derive(Debug)]
 struct Model {
     end: Seq,
@@ -178,7 +178,7 @@ proptest! {
     }
 }
 
-/// Every second number, from 2.
+/// Marks every second number, from 2.
 fn alternating(count: i64) -> ReadRanges {
     let gaps = (1..=count).map(|at| SeqRange { first: 2 * at - 1, last: 2 * at - 1 }).collect();
     ReadRanges::new(2 * count, gaps).unwrap()

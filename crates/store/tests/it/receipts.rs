@@ -1,4 +1,5 @@
-//! Receipts: the example of five members, sizes, and random histories against one bit for each message and member.
+//! Receipts: the example with five members, sizes, and random histories against one bit for each message and
+//! member.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ impl Group {
         self.end
     }
 
-    /// As the queue of marks makes it: clipped to the last stay.
+    /// Marks as the mark queue does: clipped to the last stay.
     fn mark(&mut self, by: UserId, kind: MarkKind) {
         let row = &self.rows[&by];
         let last = if row.live { Seq::MAX } else { row.stays.left_seq };
@@ -222,7 +223,7 @@ fn packed_sizes_are_exact() {
     }
 }
 
-/// So many members, of whom the first ones have read the message.
+/// Makes this many members; the first `readers` members have read the message.
 fn of_many(members: usize, readers: usize) -> Receipt {
     let seats: Vec<_> =
         (1..=i64::try_from(members).unwrap()).map(|id| Some(Seat::direct(user(id)))).collect();
@@ -242,7 +243,7 @@ fn bytes(receipt: &Receipt) -> (bool, usize) {
 fn smallest_of_100000_members_is_lists_or_bits() {
     assert_eq!(bytes(&of_many(100_000, 100)), (false, 404));
     assert_eq!(bytes(&of_many(100_000, 90_000)), (true, 25_004));
-    // 4 + 4 * 6250 bytes are as many as those of bits, which then are taken.
+    // 4 + 4 * 6250 bytes are as many as bits need, which then are taken.
     assert_eq!((bytes(&of_many(100_000, 6_249)), bytes(&of_many(100_000, 6_250)).0), ((false, 25_000), true));
 }
 
@@ -264,14 +265,14 @@ fn million_ordinals_are_sent_as_lists() {
     assert_eq!(receipt.packed().len(), 250_004);
 }
 
-/// What happens to a group.
+/// A step in a random history of a group.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join(i64),
     Leave(i64),
-    /// By this user if it is a member, else by a service.
+    /// Sent by this user if it is a member, else by a service.
     Send(i64),
-    /// A mark of numbers that exist, by their share of the end in thousandths.
+    /// Marks numbers that exist, by their share of the end in thousandths.
     Mark {
         by: i64,
         kind: u8,
@@ -293,21 +294,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A message of the model, with an entry for each ordinal that there was.
+/// A message in the model, with an entry for each ordinal that there was.
 #[derive(Debug)]
 struct MessageRow {
     sender: Option<i64>,
-    /// Whether it was a member, in which of its stays, and whether it has read the message.
+    /// Whether it was a member, in which stay, and whether it has read the message.
     members: Vec<Option<(usize, bool)>>,
 }
 
-/// One bit for each message and member.
+/// Keeps one bit for each message and member.
 #[derive(Debug, Default)]
 struct Matrix {
     rows: Vec<MessageRow>,
-    /// By ordinal.
+    /// Indexed by ordinal.
     users: Vec<i64>,
-    /// Of each user, how many stays it has begun, and whether the last one goes on.
+    /// How many stays each user has begun, and whether the last stay goes on.
     stays: BTreeMap<i64, (usize, bool)>,
 }
 
@@ -330,7 +331,7 @@ impl Matrix {
         self.rows.push(MessageRow { sender, members });
     }
 
-    /// Messages of the last stay alone can be marked.
+    /// Only messages in the last stay can be marked.
     fn mark(&mut self, by: i64, first: Seq, last: Seq) {
         let Some(ordinal) = self.users.iter().position(|id| *id == by) else { return };
         let stay = self.stays[&by].0;
@@ -342,7 +343,7 @@ impl Matrix {
         }
     }
 
-    /// The packed bits and the counts of a message.
+    /// A message's packed bits and counts.
     fn receipt(&self, row: &MessageRow) -> (Vec<u8>, ReceiptCounts) {
         let bytes = row.members.len().div_ceil(8);
         let (mut read, mut quit, mut counts) =
@@ -368,7 +369,7 @@ impl Matrix {
 /// Makes a step in both.
 fn make(group: &mut Group, matrix: &mut Matrix, step: Step) {
     match step {
-        // So many stays are known.
+        // Only this many stays are known.
         Step::Join(id) if !matrix.is_member(id) && matrix.stays.get(&id).is_none_or(|stay| stay.0 < 17) => {
             matrix.join(id);
             group.change(&MemberChange::Join(user(id)));

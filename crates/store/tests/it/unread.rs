@@ -1,4 +1,4 @@
-//! Unread counts against a list of messages from which what does not count is taken away.
+//! Tests unread counts against a list of messages from which uncounted messages are taken away.
 
 use std::collections::BTreeMap;
 

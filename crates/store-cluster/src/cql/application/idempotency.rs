@@ -1,5 +1,5 @@
-//! Answers to requests about applications. An answer is kept in the partition of the receiver for a day, and is written
-//! with the change itself.
+//! Answers to requests about applications. An answer is kept in the receiver's partition for a day, and is
+//! written with the change itself.
 
 use kith_store::{Application, Receiver, StoreError};
 
@@ -12,8 +12,8 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
-/// condition on the version holds as long as none was written.
+/// It has no condition itself: a retry that answers the same request has read that there is no answer, and
+/// the condition on the version holds as long as none was written.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
      VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",
@@ -24,7 +24,8 @@ const ANSWER: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// The earlier answer to this request. A serial read, which first ends what an earlier call left in progress.
+    /// The earlier answer to this request. A serial read, which first ends what an earlier call left in
+    /// progress.
     pub(super) async fn application_answer(
         &self,
         receiver: Receiver,

@@ -1,5 +1,6 @@
-//! The lists of applications. They are written after the applications: before a change is acknowledged, and by the node
-//! that resumes it if the first one has died. Of several writes the highest version wins, in any order of arrival.
+//! The application lists. They are written after the applications: before a change is acknowledged, and by
+//! the node that resumes it if the first node has died. If several writes meet, the highest version wins, in
+//! any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
@@ -37,7 +38,7 @@ const READ: Statement = Statement::plain(
     "UPDATE %k.application_lists USING TTL ? SET received = ?, read_at = ? \
      WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
-/// Above all milliseconds of the next hundred thousand years: the earlier a mark, the higher its timestamp.
+/// Above all milliseconds in the next hundred thousand years: the earlier a mark, the higher its timestamp.
 const EARLIEST_WINS: i64 = 1 << 52;
 
 impl Cql {
@@ -62,7 +63,7 @@ impl Cql {
         }
     }
 
-    /// The part of a list above an id.
+    /// Reads the part of a list above an id.
     pub(super) async fn listed_above(
         &self,
         list: ApplicationList,
@@ -75,7 +76,7 @@ impl Cql {
         rows.iter().map(listed).collect()
     }
 
-    /// Marks entries of a list.
+    /// Marks a list's entries.
     pub(super) async fn mark_listed(
         &self,
         list: ApplicationList,
@@ -89,7 +90,7 @@ impl Cql {
             let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
             let month = month(of_month[0].moment());
             for row in self.client.records(&LISTED, values![kind, owner, month, named]).await? {
-                // Only the mark is left of a deleted application.
+                // Only the mark is left from a deleted application.
                 if row.text("body")?.is_some() {
                     found.push(listed(&row)?);
                 }

@@ -1,5 +1,6 @@
-//! Applications: friend requests, requests to join a group, and invites. All applications to one receiver are in one partition, so
-//! that one conditional write decides, counts what is pending, and keeps the answers to requests.
+//! Applications: friend requests, requests to join a group, and invites. All applications to one receiver are
+//! in one partition, so that one conditional write decides, counts what is pending, and keeps the answers to
+//! requests.
 
 mod idempotency;
 mod list;

@@ -1,5 +1,5 @@
-//! Notes of applications that may be incomplete, by the minute in which a change began or in which the application
-//! expires. Each note is written before its change, and changed when nothing remains to be done.
+//! Notes about applications that may be incomplete, by the minute in which a change began or in which the
+//! application expires. Each note is written before its change, and changed when nothing remains to be done.
 
 use std::collections::BTreeSet;
 
@@ -33,13 +33,13 @@ const SHARDS: i32 = 4;
 const MINUTE: i64 = 60_000;
 /// How long a note is kept, in seconds.
 const KEPT: i32 = 7 * 24 * 60 * 60;
-/// Minutes that are read if there is no note of the progress so far.
+/// Minutes that are read if there is no note about the progress so far.
 const LOOK_BACK: i64 = 120;
-/// Maximum minutes that a mark lists one by one.
+/// The most minutes that a mark lists one by one.
 const LEFT_MAX: usize = 512;
-/// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
+/// A note's age at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 60_000_000;
-/// Instead of a stamp: an application that expires in the minute.
+/// Replaces a stamp: an application that expires in the minute.
 const EXPIRY_STAMP: i64 = 0;
 
 /// Identifies a note about an application.
@@ -55,19 +55,19 @@ impl NoteKey {
         Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
     }
 
-    /// A note for the expiry of an application.
+    /// Notes that an application expires.
     const fn expiry(application: &Application) -> Self {
         Self { minute: application.expires.0.div_euclid(MINUTE), stamp: EXPIRY_STAMP }
     }
 }
 
 impl Cql {
-    /// Notes the begin of a change.
+    /// Notes that a change begins.
     pub(super) async fn write_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {
         self.client.write(part(key, note, false, KEPT), Some(note.stamp)).await
     }
 
-    /// Notes the expiry of an application.
+    /// Notes when an application expires.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
         let ttl = self.client.ttl(application.expires).saturating_add(KEPT);
         let part = part(application.key(), NoteKey::expiry(application), false, ttl);
@@ -117,7 +117,7 @@ impl Cql {
         let note = NoteKey { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
-            // Its write may be in progress.
+            // The note's write may be in progress.
             return if has_ended { self.end_note(key, note).await.map(|()| None) } else { Ok(None) };
         };
         let application = seen.application;
@@ -164,21 +164,21 @@ fn due(minute: i64, row: &NamedRow) -> Result<DueApplication, StoreError> {
     Ok(DueApplication { key: ApplicationKey { receiver, id }, noted: (minute, row.some_number("stamp")?) })
 }
 
-/// The shard of the notes about this receiver.
+/// The shard with the notes about this receiver.
 fn shard(receiver: i64) -> i32 {
     let mixed = receiver.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     i32::try_from(mixed % u64::from(SHARDS.unsigned_abs())).unwrap_or_default()
 }
 
-/// A moment in the unit of stamps.
+/// A moment as a stamp.
 const fn stamp_at(moment: Timestamp) -> i64 {
     moment.0.saturating_mul(1000)
 }
 
-/// The minute from which on all are read next time, and earlier ones with incomplete work: so one note that cannot be
-/// ended does not make all minutes since then be read again.
+/// From this minute on all are read next time, and earlier minutes with incomplete work: so one note that
+/// cannot be ended does not make all minutes since then be read again.
 fn mark(closed: i64, left: &BTreeSet<i64>) -> Vec<u8> {
-    // If there are too many to list, all are read from the first unlisted one on.
+    // If there are too many to list, all are read from the first unlisted minute on.
     let first = left.iter().nth(LEFT_MAX).copied().unwrap_or(closed);
     let named = left.iter().copied().take(LEFT_MAX);
     std::iter::once(first).chain(named).flat_map(i64::to_be_bytes).collect()

@@ -1,6 +1,6 @@
-//! The stored form of applications: each by its id, the owner of each slot, and the pending counts of the receiver in
-//! the static columns of the partition. Every change writes these on condition that the version is still the one that
-//! was read.
+//! The stored form of applications: each by its id, the application that owns each slot, and the receiver's
+//! pending counts in the partition's static columns. Every change writes these on condition that the version
+//! is still the version that was read.
 
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ChangeTarget, PendingRequests, Receiver,
@@ -32,12 +32,12 @@ pub(super) const BY_ID_SERIAL: Statement = Statement::serial(BY_ID_TEXT);
 const BY_SLOT: Statement = Statement::read(
     "SELECT id FROM %k.applications WHERE side = ? AND receiver = ? AND kind = 1 AND place = ? AND origin = ?",
 );
-/// The version of a receiver without any application is null, which is compared, too.
+/// The version for a receiver without any application is null, which is compared, too.
 const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version = ?",
 );
-/// For test builds without the condition: it is always true.
+/// For test builds without the condition, which is always true here.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version >= ?",
@@ -50,7 +50,7 @@ const PUT_SLOT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, id) VALUES (?, ?, 1, ?, ?, ?) USING TTL ?",
 );
 
-/// The stored pending counts of a receiver.
+/// A receiver's stored pending counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenRequests {
     pub(super) pending: PendingRequests,
@@ -62,12 +62,12 @@ pub(super) struct SeenRequests {
 #[derive(Clone, Debug)]
 pub(super) struct SeenApplication {
     pub(super) application: Application,
-    /// The note of its last change.
+    /// The note for its last change.
     pub(super) note: NoteKey,
 }
 
 impl Cql {
-    /// Reads the pending counts of a receiver, by [`PENDING`] or [`PENDING_SERIAL`].
+    /// Reads a receiver's pending counts, by [`PENDING`] or [`PENDING_SERIAL`].
     pub(super) async fn read_pending(
         &self,
         statement: &'static Statement,
@@ -98,7 +98,7 @@ impl Cql {
         Ok(Some(SeenApplication { application: row.json("body")?, note }))
     }
 
-    /// The application of a change.
+    /// Finds a change's application.
     pub(super) async fn target(
         &self,
         receiver: Receiver,
@@ -130,7 +130,7 @@ impl Cql {
         Ok(Bound(&PUT, values![side, receiver, id, body, note.minute, note.stamp, ttl]))
     }
 
-    /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.
+    /// Gives a slot to an application. A slot whose application can have expired long ago is not read.
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
         let (side, receiver) = application.purpose.receiver().numbers();
         let slot = application.slot();
@@ -139,7 +139,7 @@ impl Cql {
     }
 }
 
-/// Replaces the pending counts of this version.
+/// Replaces the pending counts that have this version.
 pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenRequests) -> Bound {
     let (side, id) = receiver.numbers();
     let SeenRequests { pending, writer } = after;

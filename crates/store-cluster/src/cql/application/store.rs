@@ -1,4 +1,4 @@
-//! The application store of the cluster.
+//! The cluster's application store.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -73,7 +73,7 @@ impl ApplicationStore for Cql {
         Box::pin(self.resume_note(due, now)).await
     }
 
-    /// Each has a time to live.
+    /// The server forgets: each row has a time to live.
     async fn forget_applications(&self, _: Timestamp, _: usize) -> Result<u64, StoreError> {
         Ok(0)
     }

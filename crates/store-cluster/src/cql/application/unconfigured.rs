@@ -1,4 +1,4 @@
-//! The application store of a cluster for which no store of relations is configured.
+//! The application store in a cluster for which no relation store is configured.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -47,7 +47,7 @@ impl ApplicationStore for NoRelations {
         absent()
     }
 
-    /// No change can have begun.
+    /// Nothing is due: no change can have begun.
     async fn due_applications(
         &self,
         _: Option<&[u8]>,

@@ -1,5 +1,6 @@
-//! Changes of applications. Changes of one receiver are decided one after the other on this node, and each is made by
-//! one conditional write. It is noted before, and the note is ended when all that follows is done.
+//! Changes to applications. Changes for one receiver are decided one after the other on this node, and each
+//! is made by one conditional write. It is noted before, and the note is ended when everything that follows
+//! is done.
 
 use kith_store::{
     Application, ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationTransition, Applied,
@@ -22,7 +23,7 @@ struct RequestedChange<'a> {
     receiver: Receiver,
     change: &'a ApplicationChange,
     write: &'a Write,
-    /// The key of its request, if it has one.
+    /// Its request's key, if it has any.
     key: Option<RequestKey<'a>>,
     /// The note, and its application; all attempts use one note.
     note: Option<(ApplicationKey, NoteKey)>,
@@ -37,11 +38,11 @@ enum ChangeDecision {
     Write(Box<DecidedApplication>),
 }
 
-/// What is to be written.
+/// A decision that is to be written.
 struct DecidedApplication {
     before: SeenRequests,
     verdict: ApplicationTransition,
-    /// The note of the application's last change.
+    /// The note for the application's last change.
     last_note: Option<NoteKey>,
 }
 
@@ -72,7 +73,7 @@ impl Cql {
             Some(lock) => lock,
             None => {
                 drop(self.client.locks.lock(partition).await);
-                // Of many waiters one was decided, and the others get its decision: for that they need not wait for
+                // After a waiter was decided, the others get its decision: for that they need not wait for
                 // each other.
                 if let ChangeDecision::Answer(applied) = self.decide_change(&requested).await? {
                     return Ok(applied);
@@ -91,8 +92,8 @@ impl Cql {
         Err(unanswered.ended(StoreError::Overloaded, has_answer))
     }
 
-    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile, or there was no answer,
-    /// which is noted.
+    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile, or
+    /// there was no answer, which is noted.
     async fn try_change(
         &self,
         requested: &mut RequestedChange<'_>,
@@ -120,8 +121,8 @@ impl Cql {
         // Read first: the write is conditional on this version, so nothing that is read later can be older.
         let before = self.read_pending(&PENDING, requested.receiver).await?;
         let found = self.target(requested.receiver, requested.change).await?;
-        // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
-        // not refused because of its own effect.
+        // Read last: if this request's effect is in what was read, its answer is stored by now, so the
+        // request is not refused because of its own effect.
         if let Some(key) = requested.key
             && let Some(record) = self.application_answer(requested.receiver, key).await?
         {
@@ -137,7 +138,7 @@ impl Cql {
         Ok(ChangeDecision::Write(Box::new(DecidedApplication { before, verdict, last_note })))
     }
 
-    /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.
+    /// Notes a change before it is made. A change that completes an effect uses the acceptance's note.
     async fn note_change(
         &self,
         requested: &mut RequestedChange<'_>,
@@ -162,7 +163,8 @@ impl Cql {
         Ok(note)
     }
 
-    /// Writes what was decided; `false`: another write changed something meanwhile, or there was no answer, which is noted.
+    /// Writes what was decided; `false`: another write changed something meanwhile, or there was no answer,
+    /// which is noted.
     async fn put_verdict(
         &self,
         requested: &RequestedChange<'_>,
@@ -192,7 +194,7 @@ impl Cql {
                 let found = self.read_pending(&PENDING_SERIAL, requested.receiver).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.pending.version > after.pending.version {
-                    // Other writes may have followed this one.
+                    // Other writes may have followed this write.
                     return Err(error);
                 }
                 if found != after {
@@ -221,7 +223,7 @@ impl Cql {
     }
 }
 
-/// The key of the queue in which changes of one partition wait.
+/// The key for the queue in which a partition's changes wait.
 const fn partition(receiver: Receiver) -> i64 {
     match receiver {
         Receiver::User(user) => user.get(),

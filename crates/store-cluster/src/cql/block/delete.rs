@@ -1,4 +1,4 @@
-//! Ends what users have set about each other when one of them is deleted.
+//! Ends what users have set about each other when a user is deleted.
 
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
@@ -13,7 +13,7 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// Partitions of the users who have set something about a user, so that it is not one large partition.
+/// Partitions for the users who have set something about a user, so that it is not one large partition.
 const SLICES: i64 = 16;
 const NOTE: Statement =
     Statement::plain("INSERT INTO %k.blocks_about (about, slice, owner, noted) VALUES (?, ?, ?, ?)");
@@ -31,7 +31,7 @@ impl Cql {
         self.client.write(Bound(&NOTE, row), Some(noted)).await
     }
 
-    /// Some of the users who may have set something about a user, with the time of the note.
+    /// Some users who may have set something about a user, with the note's time.
     pub(in crate::cql) async fn blocks_about(
         &self,
         user: UserId,
@@ -50,13 +50,13 @@ impl Cql {
         Ok(found)
     }
 
-    /// Forgets that note, and no later one.
+    /// Forgets that note, and no later note.
     pub(in crate::cql) async fn forget_about(&self, edge: Edge, noted: i64) -> Result<(), StoreError> {
         let row = values![edge.to.get(), slice(edge.from), edge.from.get()];
         self.client.write(Bound(&FORGET, row), Some(noted)).await
     }
 
-    /// Ends a record; returns whether there was one.
+    /// Ends a record; returns whether there was any.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
         let _lock = self.client.locks.lock(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));

@@ -1,4 +1,4 @@
-//! Blocks, and the log of events between two users.
+//! Blocks, and the log with the events between two users.
 
 mod delete;
 mod log;

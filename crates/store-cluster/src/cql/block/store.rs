@@ -1,5 +1,5 @@
-//! What users have set about others. All of one user is in one partition, so that a record, its entries in the lists
-//! and the answer to a request change by one conditional write.
+//! Settings that users make for others. Everything that a user has set is in one partition, so that a record,
+//! its list entries and the answer to a request change by one conditional write.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const AFTER: Statement = Statement::read(
      WHERE owner = ? AND kind = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 
-/// The kind of the entries of a list.
+/// The number for entries in a list.
 pub(in crate::cql) const fn kind(list: BlockList) -> i32 {
     match list {
         BlockList::Blocked => 1,
@@ -104,7 +104,7 @@ impl BlockStore for Cql {
 }
 
 impl Cql {
-    /// The records of these edges, each once; edges that never had one are left out.
+    /// Reads these edges' records, each once; leaves out edges that never had a record.
     pub(in crate::cql) async fn block_records(
         &self,
         edges: &[Edge],
@@ -118,7 +118,7 @@ impl Cql {
         Ok(found.into_iter().flatten().map(|row| (row.block.edge, row.stored())).collect())
     }
 
-    /// Records of one user.
+    /// Reads a user's records.
     pub(in crate::cql) async fn blocks_of(
         &self,
         statement: &'static Statement,

@@ -1,7 +1,7 @@
-//! Changes of what users have set about others.
+//! Changes to what users have set about others.
 //!
-//! A change is noted before its conditional write, so that the sweep completes what a dead node leaves: the follow of
-//! the blocked user is ended after the write, and checked once more when the note is some seconds old.
+//! A change is noted before its conditional write, so that the sweep completes what a dead node leaves: the
+//! blocked user's follow is ended after the write, and checked once more when the note is some seconds old.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
-/// For test builds without the condition: it is always true.
+/// For test builds without the condition, which is always true here.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
@@ -56,11 +56,11 @@ const UPDATE_ANSWER: Statement = Statement::conditional(
 const READ_ANSWER: Statement = Statement::serial(
     "SELECT other, request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ?",
 );
-/// A change of a record.
+/// A change to a record.
 struct RequestedBlock<'a> {
     patch: &'a BlockPatch,
     write: &'a Write,
-    /// The key of its request, if it has one.
+    /// Its request's key, if it has any.
     key: Option<RequestKey<'a>>,
 }
 
@@ -77,7 +77,7 @@ pub(in crate::cql) struct BlockWrite<'a> {
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
-/// The result of a change.
+/// How a change ended.
 #[derive(Debug)]
 enum BlockOutcome<A> {
     /// It took effect by this call.
@@ -158,7 +158,7 @@ impl Cql {
             if let Some(event) = &event {
                 self.write_event(event).await?;
             }
-            // Only now: the note records that both logs have it.
+            // Written only now: the note records that both logs have it.
             self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
         let unfollow = async {
@@ -197,8 +197,8 @@ impl Cql {
         Err(unanswered.ended(StoreError::Overloaded, key.is_some()))
     }
 
-    /// One attempt of [`Self::decide_block`]. `note`: is to be written. `None`: another write came first, or there was no answer,
-    /// which is noted.
+    /// Attempts [`Self::decide_block`] once. `note`: is to be written. `None`: another write came first, or
+    /// there was no answer, which is noted.
     async fn try_block(
         &self,
         edge: Edge,
@@ -207,7 +207,7 @@ impl Cql {
         unanswered: &mut UnansweredWrites,
     ) -> Result<Option<BlockOutcome<(Block, Option<RelationEvent>)>>, StoreError> {
         let before = self.confirmed_block(edge).await?;
-        // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
+        // Read after the record: if the record shows this request's effect, its answer is stored by now, so
         // the request is not refused because of its own effect.
         if let Some(key) = key
             && let Some(kept) = self.block_answer(edge, key).await?
@@ -231,8 +231,8 @@ impl Cql {
         Ok(is_put.then_some(BlockOutcome::Applied((after, event))))
     }
 
-    /// Replaces a record, together with its entries and its event; `false`: another write came first, or there was no answer,
-    /// which is noted.
+    /// Replaces a record, together with its entries and its event; `false`: another write came first, or
+    /// there was no answer, which is noted.
     pub(in crate::cql) async fn put_block(
         &self,
         write: BlockWrite<'_>,
@@ -256,7 +256,7 @@ impl Cql {
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
                     Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
-                    // Other writes may have followed this one.
+                    // Other writes may have followed this write.
                     Some(row) if row.block.version > after.version => Err(error),
                     _ => {
                         unanswered.note(error);
@@ -279,7 +279,7 @@ impl Cql {
         found.map(|(row, begun)| Ok(KeptAnswer { change: row.json("reply")?, begun })).transpose()
     }
 
-    /// Completes what may be incomplete after the write of a repeated request.
+    /// Completes what may be incomplete after a repeated request's write.
     async fn complete_replayed(
         &self,
         key: RequestKey<'_>,
@@ -318,7 +318,7 @@ impl Cql {
         updated.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
+    /// Ends the follow that a block forbids, whichever user blocks; part of the sweep.
     pub(in crate::cql) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
         let block = self.confirmed_block(edge).await?;
         let now = Timestamp(self.client.clock.millis());

@@ -1,11 +1,11 @@
-//! Converts errors of the driver to errors of the store contract.
+//! Converts driver errors to errors in the store contract.
 
 use std::{fmt::Debug, io, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 
-/// The cause of an error, in fixed words: the driver's own text may contain values and addresses.
+/// An error's cause, in fixed words: the driver's own text may contain values and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("cql: {0}")]
 struct CqlFailure(&'static str);
@@ -20,12 +20,12 @@ pub(in crate::cql) fn malformed(column: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(MalformedColumn(column)) }
 }
 
-/// The error of a call without a connection.
+/// The error for a call without a connection.
 pub(in crate::cql) fn not_connected() -> StoreError {
     unavailable("not connected", Outcome::NotApplied)
 }
 
-/// The error of a call that was not answered in time.
+/// The error for a call that was not answered in time.
 pub(in crate::cql) fn out_of_time(outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(io::Error::from(io::ErrorKind::TimedOut)) }
 }
@@ -34,8 +34,8 @@ pub(in crate::cql) fn unavailable(cause: &'static str, outcome: Outcome) -> Stor
     StoreError::Unavailable { outcome, source: Arc::new(CqlFailure(cause)) }
 }
 
-/// The same error with the outcome of the whole change. If that is unknown, an error that implies that nothing was
-/// applied is replaced.
+/// The same error with the outcome of the whole change. If that is unknown, an error that implies that
+/// nothing was applied is replaced.
 pub(in crate::cql) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     match error {
         StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
@@ -50,17 +50,17 @@ pub(in crate::cql) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreEr
     }
 }
 
-/// The error of a read, which has no effect.
+/// The error for a read, which has no effect.
 pub(in crate::cql) fn read_failed(error: &ExecutionError) -> StoreError {
     store_error(error, Outcome::NotApplied)
 }
 
-/// The error of a write.
+/// The error for a write.
 pub(in crate::cql) fn write_failed(error: &ExecutionError) -> StoreError {
     store_error(error, outcome(error))
 }
 
-/// The error of a statement that could not be prepared, and so has not run.
+/// The error for a statement that could not be prepared, and so has not run.
 pub(in crate::cql) fn prepare_failed(error: &PrepareError) -> StoreError {
     match error {
         PrepareError::AllAttemptsFailed { first_attempt } => from_attempt(first_attempt, Outcome::NotApplied),
@@ -149,8 +149,8 @@ fn internal(cause: &'static str, outcome: Outcome) -> StoreError {
     StoreError::Internal { outcome, source: Arc::new(CqlFailure(cause)) }
 }
 
-/// Whether the driver could not connect because the user or the password was refused. Compares names in the debug text,
-/// because the nesting of connection errors changes with each version of the driver.
+/// Whether the driver could not connect because the user or the password was refused. Compares names in the
+/// debug text, because the nesting of connection errors changes with each driver version.
 pub(in crate::cql) fn is_refused(error: &impl Debug) -> bool {
     let text = format!("{error:?}");
     text.contains("AuthenticationError") || text.contains("AuthenticationRequired")

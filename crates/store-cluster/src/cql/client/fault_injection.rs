@@ -1,6 +1,6 @@
-//! Test builds for the laboratory. With the feature `mutants`, the rules that `KITH_MUTANT` names are removed. With the
-//! feature `failpoints`, the node dies at the point that `KITH_FAILPOINT` names: `follow_slot_taken=die@5` means every fifth time at
-//! `follow_slot_taken`. Other builds have neither.
+//! Test builds for the laboratory. With the feature `mutants`, the rules that `KITH_MUTANT` names are
+//! removed. With the feature `failpoints`, the node dies at the point that `KITH_FAILPOINT` names:
+//! `follow_slot_taken=die@5` means every fifth time at `follow_slot_taken`. Other builds have neither.
 
 use kith_store::StoreError;
 use scylla::statement::batch::BatchType;
@@ -10,10 +10,10 @@ use super::session::{Bound, Client};
 /// Whether this rule was removed:
 ///
 /// - `one_batch`: a follow and its entries in both lists are written in one batch;
-/// - `changed_if_same`: a record of settings is changed only if it is the one that was read;
-/// - `group_if_same`: the same for members of a group;
+/// - `changed_if_same`: a settings record is changed only if it is the record that was read;
+/// - `group_if_same`: the same for group members;
 /// - `docket_if_same`: the same for applications to a receiver;
-/// - `version_above`: a version is above the previous one.
+/// - `version_above`: a version is above the previous version.
 #[cfg(not(feature = "mutants"))]
 pub(in crate::cql) const fn lacks(_: &str) -> bool {
     false
@@ -27,7 +27,7 @@ pub(in crate::cql) fn lacks(rule: &str) -> bool {
     removed.split(',').any(|removed| removed == rule)
 }
 
-/// How far the clock of this node is ahead, in microseconds. 0 unless the rule `version_above` is removed.
+/// How far this node's clock is ahead, in microseconds. 0 unless the rule `version_above` is removed.
 pub(in crate::cql) fn ahead() -> i64 {
     if lacks("version_above") { i64::from(std::process::id() % 7) * 300_000 } else { 0 }
 }

@@ -1,5 +1,5 @@
-//! The connection to Cassandra or ScyllaDB: how statements are prepared, sent and retried, and how rows are decoded.
-//! Independent of what the rows contain.
+//! The connection to Cassandra or ScyllaDB: how statements are prepared, sent and retried, and how rows are
+//! decoded. Independent of what the rows contain.
 
 pub(super) mod error;
 pub(super) mod fault_injection;

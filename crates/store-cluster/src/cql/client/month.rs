@@ -7,14 +7,15 @@ use super::{
     session::{Client, Statement, Values, values},
 };
 
-/// Milliseconds of a month: 30 days, not a calendar month.
+/// Milliseconds in a month: 30 days, not a calendar month.
 const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
-/// The maximum time to live of Cassandra, in seconds.
+/// Cassandra's maximum time to live, in seconds.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
 
 impl Client {
-    /// Reads up to `limit` rows of an owner after the id `after`, which was made at `moment`. Reads one month after the
-    /// other, because months may be empty. The parameters of `statement` are the owner, the month, the id, and the limit.
+    /// Reads up to `limit` of an owner's rows after the id `after`, which was made at `moment`. Reads one
+    /// month after the other, because months may be empty. `statement` takes the owner, the month, the id,
+    /// and the limit.
     pub(in crate::cql) async fn by_month(
         &self,
         statement: &'static Statement,
@@ -23,7 +24,7 @@ impl Client {
         after: i64,
         limit: usize,
     ) -> Result<Vec<NamedRow>, StoreError> {
-        // Rows of another node, whose clock is ahead, may be in the next month.
+        // Rows from another node, whose clock is ahead, may be in the next month.
         let until = Timestamp(self.clock.millis()).after(self.options.clocks_apart);
         let mut found = Vec::new();
         for month in month(moment)..=month(until) {
@@ -38,14 +39,14 @@ impl Client {
         Ok(found)
     }
 
-    /// The time to live in seconds of a row that expires at this time.
+    /// The time to live in seconds for a row that expires at this time.
     pub(in crate::cql) fn ttl(&self, expires: Timestamp) -> i32 {
         let seconds = expires.0.saturating_sub(self.clock.millis()) / 1000;
         i32::try_from(seconds.clamp(1, TTL_MAX)).unwrap_or(i32::MAX)
     }
 }
 
-/// The number of the month of this time.
+/// The month's number at this time.
 pub(in crate::cql) const fn month(moment: Timestamp) -> i64 {
     moment.0.div_euclid(MONTH)
 }

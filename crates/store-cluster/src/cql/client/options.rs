@@ -1,4 +1,4 @@
-//! Options of the connection.
+//! Options for the connection.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,32 +9,32 @@ use crate::cql::log_end::LogEnds;
 /// Addresses, timeouts and limits for Cassandra or ScyllaDB.
 #[derive(Clone)]
 pub struct CqlOptions {
-    /// `host:port` of some of the servers; the others are found through them.
+    /// `host:port` for some servers; the others are found through them.
     pub contact_points: Vec<String>,
-    /// Name of the keyspace.
+    /// The keyspace's name.
     pub keyspace: String,
-    /// Replication of the keyspace if it has to be created, as a map in CQL: `{'class': ..., ...}`.
+    /// The keyspace's replication if it has to be created, as a map in CQL: `{'class': ..., ...}`.
     pub replication: String,
     /// User and password. Never printed.
     pub credentials: Option<(String, String)>,
-    /// Time limit of a connection attempt.
+    /// The time limit for a connection attempt.
     pub connect: Duration,
-    /// Time limit of one request.
+    /// The time limit for one request.
     pub request: Duration,
-    /// Maximum number of concurrent calls; further ones are refused.
+    /// The most concurrent calls; further calls are refused.
     pub calls_max: u32,
-    /// Approximate number of entries in a bucket of a list before the next bucket is opened.
+    /// About how many entries a list bucket has before the next bucket is opened.
     pub bucket_entries: u32,
-    /// Number of change feeds. Must not change once data are stored.
+    /// How many change feeds there are. Must not change once data are stored.
     pub feed_shards: u32,
-    /// Maximum difference of the clocks of nodes, plus the time that a write may take to arrive.
+    /// The maximum difference between node clocks, plus the time that a write may take to arrive.
     pub clocks_apart: Duration,
     /// How long events between users are kept.
     pub log_kept: Duration,
-    /// Milliseconds that the clock of this node is ahead, for tests of clocks that differ.
+    /// How many milliseconds this node's clock is ahead, for tests with clocks that differ.
     #[doc(hidden)]
     pub clock_ahead: i64,
-    /// The fail point at which calls of this node end as if it had died there, for tests.
+    /// The fail point at which this node's calls end as if it had died there, for tests.
     #[doc(hidden)]
     pub fail_point: Option<&'static str>,
     /// Where the ends of the logs are read from instead of MongoDB, for tests.
@@ -53,13 +53,13 @@ impl CqlOptions {
         Self { contact_points, keyspace: keyspace.into(), ..Self::default() }
     }
 
-    /// The maximum number of concurrent calls, at most what a semaphore supports.
+    /// The most concurrent calls, at most what a semaphore supports.
     pub(in crate::cql) fn calls(&self) -> usize {
         usize::try_from(self.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
     }
 
-    /// Whether the options are valid. The keyspace and the replication become part of statements, so their characters are
-    /// restricted.
+    /// Whether the options are valid. The keyspace and the replication become part of statements, so their
+    /// characters are restricted.
     pub(in crate::cql) fn are_usable(&self) -> bool {
         let in_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         let name = self.keyspace.as_bytes();

@@ -1,4 +1,4 @@
-//! Locks of partitions within this node.
+//! Partition locks within this node.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -9,8 +9,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 const LOCKS: usize = 1024;
 
-/// Serialises the conditional writes of this node to a partition, because concurrent ones would only refuse each other.
-/// Partitions that share one of the locks also wait for each other.
+/// Serialises this node's conditional writes to a partition, because concurrent writes would only refuse each
+/// other. Partitions that share a lock also wait for each other.
 #[derive(Debug)]
 pub(in crate::cql) struct PartitionLocks {
     locks: Vec<Arc<Mutex<()>>>,
@@ -18,7 +18,7 @@ pub(in crate::cql) struct PartitionLocks {
 }
 
 impl PartitionLocks {
-    /// Locks a partition, after the writers that already wait. The limit of calls bounds their number.
+    /// Locks a partition, after the writers that already wait. The limit on calls bounds their number.
     pub(in crate::cql) async fn lock(&self, partition: i64) -> OwnedMutexGuard<()> {
         self.mutex(partition).lock_owned().await
     }

@@ -1,4 +1,4 @@
-//! The health check of the relation store.
+//! The relation store's health check.
 
 use std::{
     fmt,
@@ -35,8 +35,8 @@ impl CqlProbe {
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Unreachable) };
         let unfit = unfit(&client, limit).await;
-        // Before the first connection, calls are refused anyway. A failed check must not count then: it would still refuse
-        // calls for a while after the connection is made.
+        // Before the first connection, calls are refused anyway. A failed check must not count then: it would
+        // still refuse calls for a while after the connection is made.
         client.reachability.record_ping(unfit != Some(CqlUnfit::Unreachable) || client.session().is_err());
         unfit
     }

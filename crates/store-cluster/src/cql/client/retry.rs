@@ -1,4 +1,4 @@
-//! Retries of requests, and whether a request may have taken effect after all attempts have failed.
+//! Retries requests, and decides whether a request may have taken effect after all attempts have failed.
 
 use std::sync::{
     Arc,
@@ -13,18 +13,19 @@ use scylla::{
 
 use super::error::{as_outcome, may_have_run, write_failed};
 
-/// The attempts of one request. A request is retried once, on another server: if the server was not ready, or, for an
-/// idempotent request, if the connection broke. An overloaded server is no reason to retry, which would add load.
+/// Counts one request's attempts. A request is retried once, on another server: if the server was not ready,
+/// or, for an idempotent request, if the connection broke. An overloaded server is no reason to retry, which
+/// would add load.
 ///
-/// The driver returns only the last error, which does not show whether an earlier attempt was executed. So this remembers
-/// whether any attempt may have taken effect.
+/// The driver returns only the last error, which does not show whether an earlier attempt was executed. So
+/// this remembers whether any attempt may have taken effect.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cql) struct Attempts {
     may_have_run: Arc<AtomicBool>,
 }
 
 impl Attempts {
-    /// The error of a write after these attempts.
+    /// The error for a write after these attempts.
     pub(in crate::cql) fn failed(&self, error: &ExecutionError) -> StoreError {
         let failed = write_failed(error);
         if self.may_have_run.load(Ordering::Acquire) { as_outcome(failed, Outcome::Unknown) } else { failed }
@@ -81,8 +82,8 @@ mod tests {
         DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 }
     }
 
-    /// Regression: a follow whose answer was lost with the connection was reported as not applied, because no other
-    /// node could be reached.
+    /// Regression: a follow whose answer was lost with the connection was reported as not applied, because no
+    /// other node could be reached.
     #[test]
     fn failed_retry_keeps_outcome_unknown() {
         let attempts = Attempts::default();

@@ -11,16 +11,17 @@ use serde::de::DeserializeOwned;
 
 use super::error::malformed;
 
-/// A row whose columns are read by name, because the columns of the answer to a conditional write depend on the server.
+/// A row whose columns are read by name, because the columns in the answer to a conditional write depend on
+/// the server.
 #[derive(Debug)]
 pub(in crate::cql) struct NamedRow {
-    /// Shared by all rows of an answer.
+    /// All rows in an answer share it.
     names: Arc<[String]>,
     columns: Vec<Option<CqlValue>>,
 }
 
 impl NamedRow {
-    /// All rows of an answer.
+    /// Reads all rows in an answer.
     pub(in crate::cql) fn all(rows: &QueryRowsResult) -> Result<Vec<Self>, StoreError> {
         let names: Arc<[String]> = rows.column_specs().iter().map(|spec| spec.name().to_owned()).collect();
         let read = rows.rows::<Row>().map_err(|_| malformed("row"))?;
@@ -68,7 +69,7 @@ impl NamedRow {
         }
     }
 
-    /// A list of numbers; null is an empty list.
+    /// A list with numbers; null is an empty list.
     pub(in crate::cql) fn numbers(&self, name: &'static str) -> Result<Vec<i64>, StoreError> {
         let number = |value: &CqlValue| match value {
             CqlValue::BigInt(number) => Ok(*number),

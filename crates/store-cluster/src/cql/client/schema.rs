@@ -17,12 +17,12 @@ const TABLES: [(u32, &str); 5] = [
     (7, include_str!("../../../../../migrations/cql/0007_relation_log.cql")),
     (8, include_str!("../../../../../migrations/cql/0008_bans.cql")),
 ];
-/// Time limit of one statement: changes of the schema are slow.
+/// The time limit for one statement: schema changes are slow.
 const LIMIT: Duration = Duration::from_secs(60);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Applies the CQL part of a migration, if there is one.
+    /// Applies a migration's CQL part, if there is any.
     pub(crate) async fn apply(&self, number: u32) -> Result<(), StoreError> {
         let Some((_, text)) = TABLES.iter().find(|(known, _)| *known == number) else { return Ok(()) };
         let session = self.connected(CONNECTED_WITHIN).await?;
@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// The name of the keyspace.
+    /// Returns the keyspace's name.
     pub(crate) fn keyspace_name(&self) -> &str {
         &self.options.keyspace
     }
@@ -47,7 +47,7 @@ impl Client {
             format!("CREATE KEYSPACE IF NOT EXISTS %k WITH replication = {}", self.options.replication);
         text.push_str(" AND durable_writes = true");
         if has_tablets(session).await {
-            // Conditional writes of ScyllaDB need a keyspace without tablets.
+            // ScyllaDB's conditional writes need a keyspace without tablets.
             tracing::info!("the keyspace is created for ScyllaDB, without tablets");
             text.push_str(" AND tablets = {'enabled': false}");
         }
@@ -66,7 +66,7 @@ async fn has_tablets(session: &Session) -> bool {
     session.query_unpaged("SELECT table_name FROM system.tablets LIMIT 1", ()).await.is_ok()
 }
 
-/// The statements of a migration file, without its comments.
+/// The statements in a migration file, without its comments.
 fn statements(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
     let whole = lines.join("\n");

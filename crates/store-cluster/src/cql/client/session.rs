@@ -36,7 +36,7 @@ use crate::reachability::Reachability;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// The kind of a statement, which decides its consistency and whether it may be retried.
+/// A statement's kind, which decides its consistency and whether it may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cql) enum StatementKind {
     /// Reads at quorum.
@@ -74,13 +74,13 @@ impl Statement {
     }
 }
 
-/// The values of a statement.
+/// A statement's values.
 pub(in crate::cql) type Values = Vec<Option<CqlValue>>;
 /// A statement with its values.
 #[derive(Clone, Debug)]
 pub(in crate::cql) struct Bound(pub(in crate::cql) &'static Statement, pub(in crate::cql) Values);
 
-/// Converts a value to the type of its column.
+/// Converts a value to its column's type.
 pub(in crate::cql) trait IntoValue {
     fn into_value(self) -> Option<CqlValue>;
 }
@@ -139,7 +139,7 @@ impl<T: IntoValue> IntoValue for Option<T> {
     }
 }
 
-/// The values of a statement, in the order of its `?`.
+/// A statement's values, in the order of its `?`.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { vec![$($crate::cql::client::session::IntoValue::into_value($value)),*] };
 }
@@ -153,7 +153,7 @@ pub(crate) struct Client {
     session: OnceLock<Session>,
     refused: AtomicBool,
     closing: AtomicBool,
-    /// By kind and text, because a read and a serial read of the same text differ in consistency.
+    /// Keyed by kind and text, because a read and a serial read with the same text differ in consistency.
     prepared: RwLock<HashMap<(StatementKind, &'static str), PreparedStatement>>,
     pub(in crate::cql) reachability: Reachability,
     permits: Semaphore,
@@ -180,8 +180,8 @@ impl Client {
         Some(client)
     }
 
-    /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers are known
-    /// not to answer.
+    /// Admits a call for as long as the permit is held. Refuses it at once if too many run, or if the servers
+    /// are known not to answer.
     pub(in crate::cql) fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reachability.is_unreachable() {
             return Err(not_connected());
@@ -219,12 +219,12 @@ impl Client {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Replaces `%k` by the name of the keyspace.
+    /// Replaces `%k` by the keyspace's name.
     pub(in crate::cql) fn text(&self, text: &str) -> String {
         text.replace("%k", &self.options.keyspace)
     }
 
-    /// Runs a read.
+    /// Runs a read statement.
     pub(in crate::cql) async fn read(
         &self,
         statement: &'static Statement,
@@ -256,8 +256,8 @@ impl Client {
         self.send(prepared, values).await.map(drop)
     }
 
-    /// Writes all parts, or none if it fails. A failed unlogged batch may have written some of them. `timestamp`: `None`
-    /// if each part has its own.
+    /// Writes all parts, or none if it fails. A failed unlogged batch may have written some parts.
+    /// `timestamp`: `None` if each part has its own.
     pub(in crate::cql) async fn batch(
         &self,
         kind: BatchType,
@@ -270,8 +270,8 @@ impl Client {
         self.run(batch, parts).await.map(drop)
     }
 
-    /// Writes all parts if the conditions hold. Returns `None` if it did, else the first row of the refusal, whose columns
-    /// depend on the server.
+    /// Writes all parts if the conditions hold. Returns `None` if it did, else the refusal's first row, whose
+    /// columns depend on the server.
     pub(in crate::cql) async fn write_if(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
@@ -294,7 +294,7 @@ impl Client {
         answer.map_err(|error| attempts.failed(&error))
     }
 
-    /// Sends a batch of writes.
+    /// Sends a batch that writes.
     async fn run(&self, mut batch: Batch, parts: Vec<Bound>) -> Result<QueryResult, StoreError> {
         let attempts = Attempts::default();
         batch.set_retry_policy(Some(Arc::new(attempts.clone())));
@@ -372,7 +372,7 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         .known_nodes(&options.contact_points)
         .connection_timeout(options.connect)
         .default_execution_profile_handle(profile.into_handle())
-        // Routing needs only the replication of the keyspace and the partition keys of its tables.
+        // Routing needs only the keyspace's replication and its tables' partition keys.
         .keyspaces_to_fetch([&options.keyspace])
         .fetch_full_schema_metadata(false);
     if let Some((user, password)) = &options.credentials {

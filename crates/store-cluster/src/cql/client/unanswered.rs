@@ -1,14 +1,15 @@
 //! Conditional writes that were not answered.
 //!
-//! A serial read completes the conditional writes that servers have begun. It does not see one that a stopped server has
-//! received and not begun: that server makes it later, if the version that it compares is still there. So a write without
-//! an answer that has no effect yet may have one until another write of the partition raises the version.
+//! A serial read completes the conditional writes that servers have begun. It does not see a write that a
+//! stopped server has received and not begun: that server makes it later, if the version that it compares is
+//! still there. So a write without an answer that has no effect yet may have an effect until another write to
+//! the partition raises the version.
 
 use kith_store::{Outcome, StoreError};
 
 use super::error::as_outcome;
 
-/// The writes without an answer among the attempts of one change.
+/// The writes without an answer among a change's attempts.
 #[derive(Debug, Default)]
 pub(in crate::cql) struct UnansweredWrites(Option<StoreError>);
 
@@ -18,9 +19,9 @@ impl UnansweredWrites {
         self.0 = Some(error);
     }
 
-    /// The error of a change that ends with `error`: after a write without an answer it does not say that nothing was applied.
-    /// `has_answer`: the answer to the change is stored with its effect and was looked for, so that a refusal is none of
-    /// its own effect.
+    /// The error for a change that ends with `error`: after a write without an answer it does not say that
+    /// nothing was applied. `has_answer`: the answer to the change is stored with its effect and was looked
+    /// for, so that a refusal does not come from its own effect.
     pub(in crate::cql) fn ended(&self, error: StoreError, has_answer: bool) -> StoreError {
         let Some(unanswered) = &self.0 else { return error };
         let ended = as_outcome(error, Outcome::Unknown);

@@ -5,14 +5,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The low bits of a version, which distinguish writes of the same moment.
+/// A version's low bits, which distinguish writes at the same moment.
 const LOW: i64 = (1 << 10) - 1;
 /// Above the versions of all imports until the year 2112, and far below the versions of other writes.
 pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
 
-/// Assigns versions of follows: microseconds since 1970 by the clock of this node, but above the previous version. A
-/// version is also the timestamp of its rows, so that of two concurrent writes, on any nodes, the one with the higher
-/// version wins in every row.
+/// Assigns versions to follows: microseconds since 1970 by this node's clock, but above the previous version.
+/// A version is also its rows' timestamp, so that when two writes are concurrent, on any nodes, the write
+/// with the higher version wins in every row.
 #[derive(Debug)]
 pub(in crate::cql) struct VersionClock {
     ahead: i64,
@@ -20,20 +20,20 @@ pub(in crate::cql) struct VersionClock {
 }
 
 impl VersionClock {
-    /// A clock that is this many milliseconds ahead of the clock of the machine.
+    /// A clock that is this many milliseconds ahead of the machine's clock.
     pub(in crate::cql) fn new(ahead: i64) -> Self {
         Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
     }
 
-    /// A version above `after` that no other write of this node gets at the same moment.
+    /// A version above `after` that no other write on this node gets at the same moment.
     pub(in crate::cql) fn version(&self, after: i64) -> i64 {
         let after = if super::fault_injection::lacks("version_above") { 0 } else { after };
         let low = self.sequence.fetch_add(1, Ordering::Relaxed) & LOW;
         self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
     }
 
-    /// A version for an import, below those of all other writes. Versions of imports fall with time, so that of two
-    /// concurrent imports the later one changes nothing.
+    /// A version for an import, below those of all other writes. Import versions fall with time, so that when
+    /// two imports are concurrent, the later import changes nothing.
     pub(in crate::cql) fn imported_version(&self) -> i64 {
         IMPORTED_MAX - (self.version(0) >> 5)
     }
@@ -62,7 +62,7 @@ pub(in crate::cql) const fn is_imported(version: i64) -> bool {
     version < IMPORTED_MAX
 }
 
-/// Approximately when a follow of this version was written, in microseconds since 1970.
+/// Approximately when a follow with this version was written, in microseconds since 1970.
 pub(in crate::cql) const fn written(version: i64) -> i64 {
     if is_imported(version) { (IMPORTED_MAX - version) << 5 } else { version }
 }

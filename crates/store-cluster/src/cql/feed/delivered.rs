@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use kith_store::{FeedRecord, Version};
 
-/// Maximum records of a generation. There are two: when the younger one is full, the older one is dropped.
+/// The most records in a generation. There are two: when the younger generation is full, the older is
+/// dropped.
 const GENERATION_MAX: usize = 131_072;
 
-/// Recently delivered versions, so that none is delivered after a higher one.
+/// Recently delivered versions, so that none is delivered after a higher version.
 #[derive(Debug, Default)]
 pub(super) struct DeliveredVersions {
     young: HashMap<FeedRecord, Version>,
@@ -15,7 +16,7 @@ pub(super) struct DeliveredVersions {
 }
 
 impl DeliveredVersions {
-    /// Adds a version. Returns false if it or a higher one was delivered already.
+    /// Adds a version. Returns false if it or a higher version was delivered already.
     pub(super) fn add(&mut self, record: FeedRecord, version: Version) -> bool {
         let known = self.young.get(&record).or_else(|| self.old.get(&record));
         if known.is_some_and(|known| *known >= version) {

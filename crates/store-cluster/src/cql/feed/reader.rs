@@ -1,7 +1,7 @@
-//! The change feeds of relations, one for each shard: the journal entries of follows, blocks and members.
+//! The relation change feeds, one for each shard: the journal entries for follows, blocks and members.
 //!
-//! A mark is the first minute that is still open. A feed that is opened with one delivers that minute and all later
-//! ones again.
+//! A mark is the first minute that is still open. A feed that is opened with one delivers that minute and all
+//! later ones again.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -25,17 +25,17 @@ use crate::cql::{
 };
 
 const POLL: Duration = Duration::from_millis(200);
-/// After this time the write of a note has certainly ended, with or without effect.
+/// After this time a note's write has certainly ended, with or without effect.
 const WRITE_ENDED: Duration = Duration::from_secs(6);
 /// Older notes may have expired: a day, less the time to read them all.
 const KEPT_MINUTES: i64 = 23 * 60;
 /// The journal was read to its end if it was read so long ago at most.
 const JUST_READ: Duration = Duration::from_secs(3);
-/// How far the clock of another node's mark may be ahead.
+/// How far another node's clock, by which a mark was made, may be ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
 
-/// Opens the feed of a shard.
+/// Opens a shard's feed.
 #[derive(Debug)]
 pub(in crate::cql) struct RelationFeed {
     cql: Arc<Cql>,
@@ -78,18 +78,18 @@ impl ChangeFeed for RelationFeed {
     }
 }
 
-/// An open feed.
+/// An open feed with its position.
 struct OpenRelationFeed {
     cql: Arc<Cql>,
     window: OpenMinutes,
     /// Read and not yet delivered.
     held: VecDeque<ChangeLogEntry>,
-    /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
-    /// ago.
+    /// Changes without an end that existed when the feed was taken over: the node that died may have left
+    /// them long ago.
     inherited: VecDeque<ChangeLogEntry>,
     /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, ChangeLogEntry)>,
-    /// Those of them that were not delivered since.
+    /// The changes without an end that were not delivered since.
     undelivered: HashSet<ChangeLogEntry>,
     delivered: DeliveredVersions,
     ended: Option<StoreError>,
@@ -158,7 +158,7 @@ impl OpenRelationFeed {
         }
     }
 
-    /// The present result of a change; `None`: it had no effect.
+    /// A change's present result; `None`: it had no effect.
     async fn confirmed(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
         let version = match note.subject {
             ChangeSubject::Block(edge) => self.cql.confirmed_block(edge).await?.map(|row| row.block.version),
@@ -190,8 +190,8 @@ impl OpenRelationFeed {
         }
     }
 
-    /// Some of what is held, except changes that were delivered with this version or a higher one, and when the oldest of
-    /// them was noted.
+    /// Returns some of what is held, except changes that were delivered with this version or a higher
+    /// version, and when the oldest was noted.
     fn take_changes(&mut self) -> (Vec<FeedChange>, Option<Timestamp>) {
         let (mut changes, mut written) = (Vec::new(), None::<Timestamp>);
         while changes.len() < FEED_BATCH_MAX
@@ -208,7 +208,8 @@ impl OpenRelationFeed {
         (changes, written)
     }
 
-    /// A server that hangs returns no error before its time limit, so a batch without changes alone shows no end.
+    /// A server that hangs returns no error before its time limit, so a batch without changes alone shows no
+    /// end.
     fn batch(&self, changes: Vec<FeedChange>, written: Option<Timestamp>) -> FeedBatch {
         let is_last = self.held.is_empty() && self.window.since_read().is_some_and(|since| since < JUST_READ);
         FeedBatch { changes, mark: self.mark(), is_last, written }

@@ -1,7 +1,7 @@
-//! The buckets of lists, so that no partition grows without bound. A list begins with bucket 0; new entries go to the
-//! highest opened one. A bucket is opened by a write without a condition: two writers that open the same one do no
-//! harm. A bucket is opened only after the one below was counted and found nearly full, and entries are never removed
-//! from a bucket. So if bucket 0 is not full, there is no other.
+//! List buckets, so that no partition grows without bound. A list begins with bucket 0; new entries go to the
+//! highest opened bucket. A write without a condition opens a bucket: two writers that open the same bucket
+//! do no harm. A bucket is opened only after the bucket below was counted and found nearly full, and entries
+//! are never removed from a bucket. So if bucket 0 is not full, there is no other.
 
 use std::collections::HashMap;
 
@@ -22,15 +22,15 @@ const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
 const HEADS: Statement =
     Statement::read("SELECT owner, list, bucket, total FROM %k.follow_buckets WHERE owner IN ?");
-/// Users of one request.
+/// The most users in one request.
 const HEADS_MAX: usize = 50;
 const OPEN: Statement =
     Statement::plain("INSERT INTO %k.follow_buckets (owner, list, bucket, opened) VALUES (?, ?, ?, ?)");
 
-/// Both lists of a user.
+/// A user has both lists.
 pub(in crate::cql) const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];
 
-/// The number of a list in the tables.
+/// A list's number in the tables.
 pub(in crate::cql) const fn number(list: FollowList) -> i32 {
     match list {
         FollowList::Following => 0,
@@ -44,7 +44,7 @@ pub(in crate::cql) const fn list_of(number: i32) -> FollowList {
 }
 
 impl Cql {
-    /// The bucket that a new entry of the list goes to. While a nearly full bucket is being counted, only a few new
+    /// The bucket that a new list entry goes to. While a nearly full bucket is being counted, only a few new
     /// entries are let in, and the others wait: so it cannot grow without bound meanwhile.
     pub(in crate::cql) async fn bucket_for(
         &self,
@@ -68,7 +68,7 @@ impl Cql {
         }
     }
 
-    /// Counts a bucket and, if it is full, opens the next one.
+    /// Counts a bucket and, if it is full, opens the next.
     async fn count_for(&self, key: ListKey, bucket: i32) -> Result<(), StoreError> {
         let counting = self.heads.begin_count(key, bucket);
         let (owner, list) = key;
@@ -83,7 +83,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Reads the head buckets of the lists of these users, with few requests, if they are not known.
+    /// Reads the head buckets for these users' lists, with few requests, if they are not known.
     pub(in crate::cql) async fn learn_heads(
         &self,
         owners: impl Iterator<Item = UserId>,
@@ -98,13 +98,13 @@ impl Cql {
             .await
     }
 
-    /// Those of the users without known head buckets of both lists, in groups for [`Self::read_heads`].
+    /// The users without known head buckets for both lists, in groups for [`Self::read_heads`].
     fn unknown_heads(&self, mut owners: Vec<i64>) -> Vec<Vec<i64>> {
         owners.retain(|owner| !LISTS.into_iter().all(|list| self.heads.knows((*owner, number(list)))));
         owners.chunks(HEADS_MAX).map(<[i64]>::to_vec).collect()
     }
 
-    /// Reads and remembers the head buckets of both lists of these users.
+    /// Reads and remembers the head buckets for both lists of these users.
     async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
         let mut heads: HashMap<ListKey, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();

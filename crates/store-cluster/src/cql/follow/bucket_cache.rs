@@ -1,5 +1,5 @@
-//! What this node knows of the head buckets of lists. It may be some seconds old, because an entry in an older bucket is
-//! found, too.
+//! The head buckets of lists, as this node knows them. It may be some seconds old, because an entry in an
+//! older bucket is found, too.
 
 use std::{
     collections::HashMap,
@@ -9,16 +9,17 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
-/// For how long a head is used after it was read. Together with a slow write, and clocks that differ by a minute, this is
-/// below the two minutes (`clocks_apart`) after which a bucket that is not the newest one counts as closed.
+/// For how long a head is used after it was read. Together with a slow write, and clocks that differ by a
+/// minute, this is below the two minutes (`clocks_apart`) after which a bucket that is not the newest one
+/// counts as closed.
 const KEPT: Duration = Duration::from_secs(45);
 /// About 50 bytes each.
 const LISTS_MAX: usize = 262_144;
-/// Expired heads are removed at most this often, as a scan of all heads takes milliseconds.
+/// Expired heads are removed at most this often, because a scan over all heads takes milliseconds.
 const REMOVAL_EVERY: Duration = Duration::from_secs(1);
 /// This fraction of a bucket is reserved for entries that arrive while it is being counted.
 const RESERVE: i64 = 8;
-/// A bucket with fewer than this many reserves left counts as full. With two, one of which may be taken meanwhile, it
+/// A bucket with fewer than this many reserves left counts as full. With two, if one is taken meanwhile, it
 /// would be counted again at once.
 const FULL_RESERVES: i64 = 3;
 
@@ -29,11 +30,11 @@ pub(in crate::cql) type ListKey = (i64, i32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) enum BucketChoice {
     In(i32),
-    /// None yet: the caller has to count this bucket first.
+    /// There is no place yet: the caller has to count this bucket first.
     Count(i32),
-    /// None yet: another caller is counting.
+    /// There is no place yet: another caller is counting.
     Counting,
-    /// The head of the list is not known, or was read too long ago.
+    /// The list's head is not known, or was read too long ago.
     Unknown,
 }
 
@@ -54,7 +55,8 @@ struct KnownHeads {
 #[derive(Clone, Copy, Debug)]
 struct HeadBucket {
     bucket: i32,
-    /// How many more entries it takes, at least: a follow that exists already reserves a place and does not use it.
+    /// How many more entries it takes, at least: a follow that exists already reserves a place and does not
+    /// use it.
     room: i64,
     until: Instant,
     is_counted: bool,
@@ -65,12 +67,13 @@ impl BucketCache {
         Self { entries_max: i64::from(entries_max), known: Mutex::default(), counted: Notify::new() }
     }
 
-    /// How many entries a bucket has before the next one may be opened.
+    /// How many entries a bucket has before the next bucket may be opened.
     pub(in crate::cql) const fn full(&self) -> i64 {
         self.entries_max - self.reserve_size() * FULL_RESERVES
     }
 
-    /// Reserves a place for one entry. If few are left, one caller has to count and the others use the reserve.
+    /// Reserves a place for one entry. If few are left, one caller has to count and the others use the
+    /// reserve.
     pub(in crate::cql) fn reserve(&self, key: ListKey) -> BucketChoice {
         let mut known = self.known.lock();
         let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
@@ -92,7 +95,8 @@ impl BucketCache {
         self.counted.notified()
     }
 
-    /// Remembers the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
+    /// Remembers the highest bucket, and how many entries were counted in it. `false`: there is no room for
+    /// it.
     pub(in crate::cql) fn learn(&self, key: ListKey, bucket: i32, counted: i64) -> bool {
         let (now, room) = (Instant::now(), self.entries_max - counted);
         let mut known = self.known.lock();
@@ -108,12 +112,13 @@ impl BucketCache {
         has_room
     }
 
-    /// Whether the head of the list is known.
+    /// Whether the list's head is known.
     pub(in crate::cql) fn knows(&self, key: ListKey) -> bool {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// For the caller that got [`BucketChoice::Count`]. If it drops this without a result, another caller counts.
+    /// For the caller that got [`BucketChoice::Count`]. If it drops this without a result, another caller
+    /// counts.
     pub(in crate::cql) fn begin_count(&self, key: ListKey, bucket: i32) -> CountInProgress<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         CountInProgress { heads: self, key, bucket, room }
@@ -135,8 +140,8 @@ impl KnownHeads {
 }
 
 impl HeadBucket {
-    /// Never goes back to a lower bucket, as this node may have opened the higher one. Of one bucket the lower room counts,
-    /// as the count may lack entries of this node.
+    /// Never goes back to a lower bucket, because this node may have opened the higher bucket. If the bucket
+    /// is the same, the lower room counts, because the count may lack this node's entries.
     fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
         if bucket > self.bucket {
             (self.bucket, self.room, self.is_counted) = (bucket, room, false);
@@ -153,7 +158,7 @@ pub(in crate::cql) struct CountInProgress<'a> {
     heads: &'a BucketCache,
     key: ListKey,
     bucket: i32,
-    /// The room of the bucket when the count began.
+    /// The bucket's room when the count began.
     room: i64,
 }
 
@@ -170,7 +175,7 @@ impl CountInProgress<'_> {
         self.at_head(|head, counting| head.room = room - (counting.room - head.room));
     }
 
-    /// Changes the head, unless this node knows of another one by now.
+    /// Changes the head, unless this node knows about another head by now.
     fn at_head(&self, change: impl FnOnce(&mut HeadBucket, &Self)) {
         let mut known = self.heads.known.lock();
         if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {
@@ -203,7 +208,7 @@ mod tests {
         heads
     }
 
-    /// Reserves until the choice is another one: returns how many got a place, and that choice.
+    /// Reserves until the choice is another: returns how many got a place, and that choice.
     fn reserve_all(heads: &BucketCache) -> (usize, BucketChoice) {
         let choices = std::iter::repeat_with(|| heads.reserve(KEY));
         let mut in_place = 0;

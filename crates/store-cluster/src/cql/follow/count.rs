@@ -1,4 +1,4 @@
-//! Counting the parts of lists.
+//! Counts the parts of lists.
 
 use kith_store::{FollowList, StoreError, UserId};
 
@@ -32,7 +32,7 @@ pub(in crate::cql) struct ListPart {
     pub(in crate::cql) bucket: i32,
 }
 
-/// The count of a part.
+/// How many entries a part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) struct PartCount {
     pub(in crate::cql) entries: i64,
@@ -42,8 +42,8 @@ pub(in crate::cql) struct PartCount {
 }
 
 impl Cql {
-    /// Counts a part again and stores the result, also if a stored count has a later timestamp. Returns whether the stored
-    /// count was different.
+    /// Counts a part again and stores the result, also if a stored count has a later timestamp. Returns
+    /// whether the stored count was different.
     pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<PartCount, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
@@ -56,8 +56,8 @@ impl Cql {
         Ok(PartCount { corrected: noted != found.living, ..found })
     }
 
-    /// Counts a part and stores the result. The timestamp is the time at which the count began, and at least `least`: of
-    /// two counts the one that began later wins.
+    /// Counts a part and stores the result. The timestamp is the time at which the count began, and at least
+    /// `least`: if there are two counts, the count that began later wins.
     pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<PartCount, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let begun = self.client.clock.micros();
@@ -71,7 +71,7 @@ impl Cql {
         Ok(PartCount { entries, living, corrected: false })
     }
 
-    /// Counts a part again. If it is full and the newest one, opens the next one for new entries.
+    /// Counts a part again. If it is full and the newest part, opens the next for new entries.
     pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<PartCount, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.client.options.bucket_entries) {

@@ -1,11 +1,12 @@
-//! Import of follows.
+//! Imports follows.
 //!
-//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins. An
-//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The slot of an imported follow is
-//! in columns of its own, separate from the slot by a conditional write. The rows are written first, and then each is
-//! read once. The read shows the slot of the follow, and whether it is that of the import. The entries are written at
-//! this slot. A follow that begins meanwhile reads its row after its own write: either the import sees the slot of the
-//! follow, or the follow sees the slot of the import and removes the entries there.
+//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write
+//! wins. An earlier import has a higher timestamp, so that the first of several concurrent imports wins. An
+//! imported follow's slot is in separate columns, apart from the slot that a conditional write sets. The rows
+//! are written first, and then each is read once. The read shows the follow's slot, and whether it is the
+//! import's. The entries are written at this slot. A follow that begins meanwhile reads its row after its own
+//! write: either the import sees the follow's slot, or the follow sees the import's slot and removes the
+//! entries there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,15 +33,15 @@ const INSERT_ROW: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Only the columns that show whether the row is as the import wrote it.
+/// Reads only the columns that show whether the row is as the import wrote it.
 const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
-/// The columns of [`ROWS`].
+/// The columns in [`ROWS`].
 type WrittenColumns = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
-/// Partitions of one batch: as many as Cassandra accepts without a warning.
+/// Partitions in one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
-/// Rows of one batch: far below 40 KiB.
+/// Rows in one batch: far below 40 KiB.
 const BATCH_ROWS: usize = 100;
 
 impl Cql {
@@ -49,7 +50,7 @@ impl Cql {
         follows: &[ImportedFollow],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // Of several follows of one edge the first counts.
+        // If several follows are on one edge, the first counts.
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
@@ -60,7 +61,8 @@ impl Cql {
         self.log_import(&rows).await
     }
 
-    /// Writes the rows. If a row has a state already, that state wins. Returns what was written, by rising edge.
+    /// Writes the rows. If a row has a state already, that state wins. Returns what was written, by rising
+    /// edge.
     async fn write_rows(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
@@ -72,7 +74,8 @@ impl Cql {
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
             slots.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
-        // As late as possible: of concurrent imports the first should be the one that writes first.
+        // As late as possible: the first of several concurrent imports should be the import that writes
+        // first.
         let version = self.client.clock.imported_version();
         let row = |(edge, slot, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
@@ -80,13 +83,13 @@ impl Cql {
         };
         let rows: Vec<FollowRow> = slots.into_iter().map(row).collect();
         let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(row_part(row, row.state?))).collect();
-        // Each in a partition of its own.
+        // Each is in a separate partition.
         self.write_batches(parts.chunks(BATCH_PARTITIONS)).await?;
         Ok(rows)
     }
 
-    /// Returns the rows whose entries are to be written: those that are as written here, and those of an interrupted
-    /// import, at the slots that they have.
+    /// Returns the rows whose entries are to be written: those that are as written here, and those from an
+    /// interrupted import, at the slots that they have.
     async fn rows_to_list(&self, written: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = written.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.rows_as_written(rows)).buffer_unordered(AT_A_TIME);
@@ -100,7 +103,7 @@ impl Cql {
         Ok(ours)
     }
 
-    /// Those of some rows that are as written here.
+    /// Returns the rows that are as written here.
     async fn rows_as_written(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.client.read(&ROWS, values![keys]).await?;
@@ -110,7 +113,7 @@ impl Cql {
         Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
     }
 
-    /// Writes the entries of rows in both lists, those of one list together.
+    /// Writes rows' entries in both lists, those in one list together.
     async fn write_entries(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let mut batches: Vec<Vec<Bound>> = Vec::new();
         for list in LISTS {
@@ -137,7 +140,7 @@ impl Cql {
             .await
     }
 
-    /// Writes batches of independent parts, each with its timestamp.
+    /// Writes batches with independent parts, each with its timestamp.
     async fn write_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
@@ -174,7 +177,7 @@ fn row_part(row: &FollowRow, state: State) -> Bound {
     Bound(&INSERT_ROW, row)
 }
 
-/// What a read of a row returns if the row is as it was written.
+/// The columns that a read returns if the row is as it was written.
 fn written(row: &FollowRow) -> WrittenColumns {
     let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.slot);
     let version = row.state.map(|state| state.version);

@@ -1,6 +1,6 @@
-//! Pages of the lists of follows. The buckets of a list are read from the newest to the oldest. Two buckets may overlap in
-//! time: after a bucket is opened, some writers may still use the one before for a while (`clocks_apart`). The bounds of
-//! a bucket are certain if it was counted after that time. Until then it is read for every page.
+//! Pages in follow lists. A list's buckets are read from the newest to the oldest. Two buckets may overlap in
+//! time: after a bucket is opened, some writers may still use the bucket before for a while (`clocks_apart`).
+//! A bucket's bounds are certain if it was counted after that time. Until then it is read for every page.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId, Version, millis};
@@ -23,13 +23,14 @@ const AFTER: Statement = Statement::read(
     "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
 );
-/// Filters ended entries at the server; more expensive for each row than [`AFTER`], especially if several replicas have
-/// to agree on what is filtered.
+/// Filters ended entries at the server; more expensive for each row than [`AFTER`], especially if several
+/// replicas have to agree on what is filtered.
 const LIVE_AFTER: Statement = Statement::read(
     "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// Columns that are not requested cost the server nothing: two of five columns take a quarter of the time.
+/// Columns that are not requested cost the server nothing: two columns out of five take a quarter of the
+/// time.
 const POSITIONS_AFTER: Statement = Statement::read(
     "SELECT placed, other, live FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
@@ -38,14 +39,15 @@ const LIVE_POSITIONS_AFTER: Statement = Statement::read(
     "SELECT placed, other, live FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// The only bucket of most lists.
+/// Most lists have only this bucket.
 const LOWEST: i32 = 0;
-/// A first page of at least this size contains most lists completely, so the buckets are read only if it does not.
+/// A first page with at least this size contains most lists completely, so the buckets are read only if it
+/// does not.
 const LARGE_PAGE: usize = 1_000;
-/// Buckets that are read concurrently, a page of each.
+/// Buckets that are read concurrently, a page from each.
 const AT_ONCE: usize = 8;
 
-/// A bucket, and the positions of its entries.
+/// A bucket, and its entries' positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     number: i32,
@@ -59,8 +61,8 @@ impl Bucket {
         after.is_some_and(|after| self.bounds.is_some_and(|(oldest, _)| oldest > after.at.0))
     }
 
-    /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
-    /// position.
+    /// Whether it has to be read for a page after this position: its bounds are not known, or they include
+    /// the position.
     fn must_be_read(self, after: Option<ListPosition>) -> bool {
         let is_within = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
         self.bounds.is_none_or(is_within)
@@ -79,13 +81,13 @@ pub(in crate::cql) struct OwnedList {
     list: FollowList,
 }
 
-/// The columns of a list entry that are read.
+/// The columns that are read from a list entry.
 pub(in crate::cql) trait ListEntry: Clone + Send + Sync {
     /// The requested columns.
     type Columns: for<'a, 'b> DeserializeRow<'a, 'b>;
     /// Reads entries after a position.
     const AFTER: &'static Statement;
-    /// The same for active entries.
+    /// Like `AFTER`, but for active entries.
     const LIVE_AFTER: &'static Statement;
 
     /// Whether the entry is active, and the entry.
@@ -133,14 +135,14 @@ impl ListEntry for ListPosition {
 struct EntriesRead<E> {
     /// The active entries.
     entries: Vec<E>,
-    /// How many were read, including ended ones.
+    /// How many were read, including ended entries.
     count: usize,
-    /// The position of the last entry.
+    /// The last entry's position.
     last: Option<ListPosition>,
 }
 
 impl Cql {
-    /// The active entries of a list, the newest first, after a position.
+    /// Reads a list's active entries, the newest first, after a position.
     pub(in crate::cql) async fn list_page<E: ListEntry>(
         &self,
         owner: UserId,
@@ -174,13 +176,13 @@ impl Cql {
         self.page_of(of, &buckets, None, limit).await
     }
 
-    /// How many entries the lowest bucket has before there is another one.
+    /// How many entries the lowest bucket has before there is another bucket.
     fn full(&self) -> usize {
         usize::try_from(self.heads.full()).unwrap_or_default()
     }
 
-    /// The same for a list in these buckets. Those that have to be read anyway are read concurrently, so that a page deep in
-    /// the list takes no longer than the first one.
+    /// Like `list_page`, but for a list in these buckets. Buckets that have to be read anyway are read
+    /// concurrently, so that a page deep in the list takes no longer than the first page.
     async fn page_of<E: ListEntry>(
         &self,
         of: OwnedList,
@@ -208,7 +210,7 @@ impl Cql {
         Ok(page)
     }
 
-    /// The buckets of a list, the newest first.
+    /// Reads a list's buckets, the newest first.
     async fn buckets(&self, owner: UserId, list: FollowList) -> Result<Vec<Bucket>, StoreError> {
         let rows = self.client.records(&BUCKETS, values![owner.get(), number(list)]).await?;
         let apart = millis(self.client.options.clocks_apart);
@@ -227,8 +229,9 @@ impl Cql {
         Ok(buckets)
     }
 
-    /// The active entries of a bucket after a position, up to the limit, and how many entries the first read returned, with
-    /// ended ones. If ended entries leave the page short, a second read with the filter returns the rest.
+    /// A bucket's active entries after a position, up to the limit, and how many entries the first read
+    /// returned, with ended entries. If ended entries leave the page short, a second read with the filter
+    /// returns the rest.
     async fn bucket_page<E: ListEntry>(
         &self,
         of: OwnedList,
@@ -243,7 +246,7 @@ impl Cql {
         Ok(([entries, rest.entries].concat(), count))
     }
 
-    /// At most `limit` entries of a bucket after a position.
+    /// Reads at most `limit` entries in a bucket after a position.
     async fn entries<E: ListEntry>(
         &self,
         statement: &'static Statement,
@@ -253,7 +256,7 @@ impl Cql {
         limit: usize,
     ) -> Result<EntriesRead<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        // Without a position: one that is before every entry.
+        // Without a position: a position before every entry.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![of.owner.get(), number(of.list), bucket, at, user, rows_max];
         let rows = self.client.read(statement, asked).await?;
@@ -270,7 +273,7 @@ impl Cql {
     }
 }
 
-/// The first entries of both.
+/// Merges both and keeps the first entries.
 fn merged<E: ListEntry>(mut page: Vec<E>, entries: Vec<E>, list: FollowList, limit: usize) -> Vec<E> {
     page.extend(entries);
     page.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place_in(list)));

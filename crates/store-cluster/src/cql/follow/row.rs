@@ -1,4 +1,4 @@
-//! Rows of follows, and the parts of the batch that writes one.
+//! Follow rows, and the parts of the batch that writes a row.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ pub(in crate::cql) const ENTRY: Statement = Statement::plain(
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
-/// With its own timestamp, so that one batch may contain several versions.
+/// Has its own timestamp, so that one batch may contain several versions.
 const IMPORTED_ENTRY: Statement = Statement::plain(
     "UPDATE %k.follow_lists USING TIMESTAMP ? SET live = ?, version = ?, since = ? \
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
-/// The key of a row.
+/// The key that a row has.
 pub(in crate::cql) fn key(edge: Edge) -> [u8; 16] {
     (u128::from(edge.from.get().cast_unsigned()) << 64 | u128::from(edge.to.get().cast_unsigned()))
         .to_be_bytes()
 }
 
-/// The edge of a row.
+/// The edge that a row has.
 pub(in crate::cql) fn edge_of(row: &NamedRow) -> Result<Edge, StoreError> {
     let key = row.bytes("edge")?.unwrap_or_default();
     let ([from, to], []) = key.as_chunks::<8>() else { return Err(malformed("edge")) };
@@ -39,7 +39,7 @@ pub(in crate::cql) fn edge_of(row: &NamedRow) -> Result<Edge, StoreError> {
     Ok(Edge { from: user(from)?, to: user(to)? })
 }
 
-/// The position of a follow in both lists.
+/// A follow's position in both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::cql) struct ListSlot {
     pub(in crate::cql) at: i64,
@@ -47,7 +47,7 @@ pub(in crate::cql) struct ListSlot {
     pub(in crate::cql) in_fans: i32,
 }
 
-/// The state of a follow.
+/// A follow's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::cql) struct State {
     pub(in crate::cql) live: bool,
@@ -57,11 +57,11 @@ pub(in crate::cql) struct State {
     pub(in crate::cql) changed: i64,
 }
 
-/// A row of `follows`. A follow that has a slot and was never active has no state.
+/// A row in `follows`. A follow that has a slot and was never active has no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) struct FollowRow {
     pub(in crate::cql) edge: Edge,
-    /// Its position.
+    /// The follow's position.
     pub(in crate::cql) slot: ListSlot,
     /// Whether the slot is from a conditional write. False: it is from an import.
     pub(in crate::cql) is_conditional: bool,
@@ -71,7 +71,7 @@ pub(in crate::cql) struct FollowRow {
 }
 
 impl FollowRow {
-    /// Decodes a row. `None`: it has no slot. No write of this program leaves such a row.
+    /// Decodes a row. `None`: it has no slot. No write by this program leaves such a row.
     pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
         let conditional = slot(record, ["placed", "in_following", "in_fans"])?;
         let imported_slot = slot(record, ["brought", "brought_following", "brought_fans"])?;
@@ -92,7 +92,7 @@ impl FollowRow {
         self.state.is_some_and(|state| state.live)
     }
 
-    /// Its version, which the next one must exceed; 0: none.
+    /// Returns its version, which the next version must exceed; 0: none.
     pub(in crate::cql) fn version(&self) -> i64 {
         self.state.map_or(0, |state| state.version)
     }
@@ -121,25 +121,25 @@ pub(in crate::cql) fn follow(edge: Edge, slot: ListSlot, state: State) -> Result
     Ok(Follow { edge, version, since: Timestamp(state.since), placed: Timestamp(slot.at) })
 }
 
-/// The state of the follow.
+/// Writes the follow's state.
 pub(in crate::cql) fn state_part(edge: Edge, state: State) -> Bound {
     let State { live, version, since, changed } = state;
     let row = values![live, version, since, changed, key(edge)];
     Bound(&STATE, row)
 }
 
-/// Its entries in both lists.
+/// Writes its entries in both lists.
 pub(in crate::cql) fn entry_parts(edge: Edge, slot: ListSlot, state: State) -> [Bound; 2] {
     LISTS.map(|list| entry_part(edge, list, slot, state))
 }
 
-/// Its entry in one list.
+/// Writes its entry in one list.
 pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, slot: ListSlot, state: State) -> Bound {
     let (owner, bucket, other) = entry_key(edge, list, slot);
     Bound(&ENTRY, entry(state, owner, number(list), bucket, slot.at, other))
 }
 
-/// The same for an imported follow.
+/// Like `entry_part`, but for an imported follow.
 pub(in crate::cql) fn imported_entry_part(
     edge: Edge,
     list: FollowList,
@@ -156,7 +156,7 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
     values![state.live, state.version, state.since, owner.get(), list, bucket, at, other.get()]
 }
 
-/// The owner of the list, the bucket, and the user in the entry.
+/// The list's owner, the bucket, and the user in the entry.
 pub(in crate::cql) fn entry_key(edge: Edge, list: FollowList, slot: ListSlot) -> (UserId, i32, UserId) {
     match list {
         FollowList::Following => (edge.from, slot.in_following, edge.to),

@@ -1,4 +1,4 @@
-//! The store of follows, and reads of single rows.
+//! The follow store, and reads of single rows.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ const ROWS: Statement = Statement::read(
      WHERE edge IN ?",
 );
 const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
-/// Rows of one request.
+/// Rows in one request.
 pub(in crate::cql) const ROWS_AT_ONCE: usize = 16;
-/// Reads of one call that run at a time.
+/// Reads in one call that run at a time.
 pub(in crate::cql) const AT_A_TIME: usize = 64;
 
 #[async_trait]
@@ -90,13 +90,13 @@ impl FollowStore for Cql {
 }
 
 impl Cql {
-    /// The row of an edge, as a quorum has it.
+    /// Reads an edge's row, as a quorum has it.
     pub(in crate::cql) async fn follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
         let rows = self.client.records(&ROW, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
-    /// The rows of these edges, each once; edges without a row are left out.
+    /// Reads these edges' rows, each once; leaves out edges without a row.
     pub(in crate::cql) async fn follow_rows(&self, edges: &[Edge]) -> Result<Vec<FollowRow>, StoreError> {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();

@@ -1,7 +1,8 @@
-//! The ends of friendships. Each has one event even if both users, or several nodes, end it at the same time.
+//! Ends friendships. Each end has one event even if both users, or several nodes, end it at the same time.
 //!
-//! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the two users
-//! and the version by which they became friends. All such writes put the first stored event into the logs.
+//! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the
+//! two users and the version by which they became friends. All such writes put the first stored event into
+//! the logs.
 
 use kith_store::{Edge, Outcome, RelationEvent, RelationEventId, RelationEventKind, StoreError, Timestamp};
 
@@ -22,8 +23,8 @@ const STORED_EVENT: Statement =
     Statement::serial("SELECT body FROM %k.partings WHERE lower = ? AND upper = ? AND since = ?");
 
 impl Cql {
-    /// The event that `by.from` ends the friendship with `by.to`, by ending one of these follows; `None`: they are not
-    /// friends.
+    /// The event that `by.from` ends the friendship with `by.to`, by ending one of the two follows; `None`:
+    /// they are not friends.
     pub(in crate::cql) async fn unfriend_event(
         &self,
         by: Edge,
@@ -46,7 +47,7 @@ impl Cql {
             Ok(None) => Ok(Some(own)),
             Ok(Some(stored)) => event(&stored).map(Some),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The event is that of this call or of another one: either is correct.
+                // The event comes from this call or another: either is correct.
                 let stored = self.client.records(&STORED_EVENT, values![lower, upper, since]).await?;
                 let stored = stored.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
                 event(stored).map(Some)

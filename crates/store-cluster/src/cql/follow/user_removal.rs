@@ -9,7 +9,7 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// Partitions of the notes, so that they are not all in one.
+/// Partitions for the notes, so that they are not all in one partition.
 const SLOTS: i32 = 16;
 
 const NOTE: Statement = Statement::plain("INSERT INTO %k.removals (slot, owner, noted) VALUES (?, ?, ?)");
@@ -17,7 +17,7 @@ const NOTED: Statement = Statement::read("SELECT owner, noted FROM %k.removals W
 const END: Statement = Statement::plain("DELETE FROM %k.removals WHERE slot = ? AND owner = ?");
 
 impl Cql {
-    /// Notes a user. The timestamp of the write is `at`, so that the latest of several notes wins.
+    /// Notes a user. The write's timestamp is `at`, so that the latest of several notes wins.
     pub(in crate::cql) async fn note_removal_of(
         &self,
         user: UserId,
@@ -26,8 +26,8 @@ impl Cql {
         self.client.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
     }
 
-    /// Returns the earliest notes, of the first `limit` of each slot. A slot with more of them may have an earlier one that
-    /// is not returned.
+    /// Returns the earliest notes, among the first `limit` in each slot. A slot with more notes may have an
+    /// earlier note that is not returned.
     pub(in crate::cql) async fn noted_removals(
         &self,
         limit: usize,

@@ -1,9 +1,9 @@
 //! Follow and unfollow.
 //!
-//! A follow first takes its slot, which is its position in both lists, by a conditional write. If the row exists already,
-//! the write is refused and returns the row. The state is then written without a condition to the row and to both lists,
-//! in one logged batch with the version as timestamp. So of concurrent writes the highest version wins in all three
-//! places, even if clocks differ.
+//! A follow first takes its slot, which is its position in both lists, by a conditional write. If the row
+//! exists already, the write is refused and returns the row. The state is then written without a condition to
+//! the row and to both lists, in one logged batch with the version as timestamp. So the highest version among
+//! concurrent writes wins in all three places, even if clocks differ.
 
 use std::time::{Duration, Instant};
 
@@ -41,10 +41,10 @@ const ROW_SERIAL: Statement = Statement::serial(
      WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
-/// After a write of the state that took longer, the call checks whether its slot was moved.
+/// After a state write that took longer, the call checks whether its slot was moved.
 const QUICK: Duration = Duration::from_secs(10);
 
-/// The planned writes for the begin of a follow.
+/// The planned writes that begin a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(in crate::cql) struct FollowPlan {
     edge: Edge,
@@ -69,7 +69,7 @@ enum PostWriteCheck {
     ForMove,
 }
 
-/// The planned writes for the end of a follow.
+/// The planned writes that end a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(in crate::cql) struct UnfollowPlan {
     edge: Edge,
@@ -125,8 +125,8 @@ impl Cql {
         Ok(Applied { record: ended?, replayed })
     }
 
-    /// Ends the follow if it is active. If that ends a friendship, both users get the event that `by.from` has ended it
-    /// with `by.to`; without `by` there is no event. Returns `None` if the follow is not active.
+    /// Ends the follow if it is active. If that ends a friendship, both users get the event that `by.from`
+    /// has ended it with `by.to`; without `by` there is no event. Returns `None` if the follow is not active.
     pub(in crate::cql) async fn end_if_active(
         &self,
         edge: Edge,
@@ -215,7 +215,7 @@ impl Cql {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The slot is that of this call or of another one: either is correct.
+                // The slot comes from this call or another: either is correct.
                 let row = self.confirmed_follow(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
@@ -223,7 +223,7 @@ impl Cql {
         }
     }
 
-    /// Moves the slot of an inactive follow, if no other write changed the row. Returns whether it was moved.
+    /// Moves an inactive follow's slot, if no other write changed the row. Returns whether it was moved.
     async fn move_slot(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
@@ -241,12 +241,12 @@ impl Cql {
         }
     }
 
-    /// Looks for a state that another write put at the old slot during the move. Writes it to the new slot, and returns
-    /// the row.
+    /// Looks for a state that another write put at the old slot during the move. Writes it to the new slot,
+    /// and returns the row.
     ///
-    /// A write at a slot checks afterwards whether the slot was moved, and a move checks here whether there was a
-    /// write: if the two race, at least one observes the other. This holds although a move may be decided before a
-    /// write, and become visible only after the check of that write, even to a serial read.
+    /// A write at a slot checks afterwards whether the slot was moved, and a move checks here whether there
+    /// was a write: if the two race, at least one observes the other. This holds although a move may be
+    /// decided before a write, and become visible only after that write's check, even to a serial read.
     async fn carry_over_state(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
         let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
         if let Some(row) = &row {
@@ -278,8 +278,8 @@ impl Cql {
         follow(edge, slot, state)
     }
 
-    /// Checks for concurrent changes after the state was written: where the slot is now, and whether the follow is
-    /// forbidden.
+    /// Checks for concurrent changes after the state was written: where the slot is now, and whether the
+    /// follow is forbidden.
     async fn check_after_write(
         &self,
         edge: Edge,
@@ -291,7 +291,7 @@ impl Cql {
             match check {
                 PostWriteCheck::Never => Ok(None),
                 PostWriteCheck::ForImport => self.follow_row(edge).await,
-                // A concurrent move of the slot is visible now, or finds the state that was written here.
+                // A concurrent move is visible now, or finds the state that was written here.
                 PostWriteCheck::ForMove => self.confirmed_follow(edge).await,
             }
         };
@@ -361,8 +361,8 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Makes both lists agree with the row after a write at another slot (`stray`): ends the entries there, and then writes
-    /// those at the slot of the row.
+    /// Makes both lists agree with the row after a write at another slot (`stray`): ends the entries there,
+    /// and then writes those at the row's slot.
     pub(in crate::cql) async fn repair_lists(
         &self,
         row: &FollowRow,
@@ -412,8 +412,8 @@ impl UnfollowPlan {
     }
 }
 
-/// Until when an inactive follow keeps its slot. A follow that was never active keeps it for as long as its write may
-/// be in progress.
+/// Until when an inactive follow keeps its slot. A follow that was never active keeps it for as long as its
+/// write may be in progress.
 fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
     match row.state {
         Some(state) => Timestamp(state.changed.max(row.slot.at)).after(kept),

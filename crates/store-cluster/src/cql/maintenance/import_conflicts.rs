@@ -1,9 +1,10 @@
 //! Concurrent imports that put the same follow at two positions.
 //!
-//! Of concurrent imports the first wins, by its timestamp. A later but faster import may have read its row, and put the
-//! follow into both lists, before the row of the first one arrives and replaces it: neither observes the other. With a
-//! clock that is behind, this can happen for as long as clocks differ. But each import notes where it put the follow,
-//! so a reader of the notes sees both, and removes the entries that the row does not confirm.
+//! The first of several concurrent imports wins, by its timestamp. A later but faster import may have read
+//! its row, and put the follow into both lists, before the first import's row arrives and replaces it:
+//! neither observes the other. With a clock that is behind, this can happen for as long as clocks differ. But
+//! each import notes where it put the follow, so a reader of the notes sees both, and removes the entries
+//! that the row does not confirm.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -15,8 +16,8 @@ use kith_store::{Edge, StoreError};
 
 use crate::cql::{follow::row::ListSlot, stores::Cql};
 
-/// Follows with known positions from imports, in each shard: some 100 bytes each. If one is forgotten before another
-/// import brings it again, `verify_edges` finds the wrong entries.
+/// Follows with known positions from imports, in each shard: some 100 bytes each. If a follow is forgotten
+/// before another import brings it again, `verify_edges` finds the wrong entries.
 const FOLLOWS_MAX: usize = 65_536;
 /// Follows at several positions that are handled in one step.
 const RESOLVED_AT_ONCE: usize = 256;
@@ -54,8 +55,8 @@ impl ImportConflicts {
         slots.push(slot);
     }
 
-    /// Removes list entries of follows that are in several places, except where their rows put them. Only some at a
-    /// time, so that the caller gets to its other work, too.
+    /// Removes list entries for follows that are in several places, except where their rows put them. Only
+    /// some at a time, so that the caller gets to its other work, too.
     pub(in crate::cql) async fn resolve(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let due = self.due.iter().take(RESOLVED_AT_ONCE).map(|edge| (*edge, self.slots(*edge).to_vec()));
         let conflicts: Vec<(Edge, Vec<ListSlot>)> = due.collect();
@@ -66,7 +67,7 @@ impl ImportConflicts {
         Ok(())
     }
 
-    /// Forgets all of it.
+    /// Forgets everything.
     pub(in crate::cql) fn clear(&mut self) {
         *self = Self::new(self.kept);
     }

@@ -1,4 +1,4 @@
-//! Checks and repairs of lists, in the background and on request.
+//! Checks and repairs lists, in the background and on request.
 
 mod import_conflicts;
 mod recount_schedule;

@@ -1,5 +1,5 @@
-//! Which parts of lists have to be counted, and when: soon after a change; but after imports only when they are quiet,
-//! because they change the same lists repeatedly.
+//! Which list parts have to be counted, and when: soon after a change; but after imports only when they are
+//! quiet, because they change the same lists repeatedly.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -58,12 +58,12 @@ impl RecountSchedule {
         self.counted.insert(part, begun);
     }
 
-    /// Forgets all of it.
+    /// Forgets everything.
     pub(in crate::cql) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds one entry of an import to a part; returns whether it has to be counted soon.
+    /// Adds one imported entry to a part; returns whether it has to be counted soon.
     fn add_imported(&mut self, part: ListPart) -> bool {
         let waits = self.soon.len() + self.imported.len();
         match self.imported.get_mut(&part) {

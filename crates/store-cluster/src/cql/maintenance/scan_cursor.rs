@@ -1,4 +1,4 @@
-//! The progress of a scan of a table.
+//! How far a table scan has come.
 
 use kith_store::{Edge, StoreError, UserId};
 
@@ -6,18 +6,18 @@ use crate::cql::client::error::malformed;
 
 const BEGINNING: &[u8] = b"kith-edges-1";
 
-/// The position of a table scan: after a row, by its key.
+/// Where a table scan is: after a row, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) enum ScanCursor {
-    /// At the beginning of the follows, or of another scan.
+    /// Starts at the beginning of the follows, or of another scan.
     Beginning,
-    /// After this follow.
+    /// Continues after this follow.
     Follow(Edge),
-    /// At the beginning of the entries of lists.
+    /// Starts at the beginning of the list entries.
     Entries,
-    /// After this entry: owner, list, bucket, placed, other.
+    /// Continues after this entry: owner, list, bucket, placed, other.
     Entry([i64; 5]),
-    /// After this part of a list: owner, list, bucket.
+    /// Continues after this list part: owner, list, bucket.
     Part([i64; 3]),
 }
 
@@ -56,7 +56,7 @@ impl ScanCursor {
         i32::try_from(number).map_err(|_| Self::invalid())
     }
 
-    /// The error of an invalid mark.
+    /// The error for an invalid mark.
     pub(in crate::cql) fn invalid() -> StoreError {
         malformed("mark")
     }

@@ -1,4 +1,4 @@
-//! Upkeep of follows, their entries and their counts.
+//! Maintenance for follows, their entries and their counts.
 
 use std::collections::BTreeSet;
 
@@ -107,10 +107,10 @@ impl EdgeUpkeep for Cql {
     }
 }
 
-/// The result of a step of a recount.
+/// A recount step's result.
 #[derive(Default)]
 struct Recount {
-    /// Entries of the parts.
+    /// How many entries the parts have.
     entries: i64,
     corrected_of: BTreeSet<UserId>,
     rebuilt: CountsRebuilt,
@@ -137,7 +137,7 @@ impl Recount {
 }
 
 impl Cql {
-    /// Some parts of lists, in token order.
+    /// Some list parts, in token order.
     async fn parts_after(&self, mark: ScanCursor) -> Result<Vec<NamedRow>, StoreError> {
         match mark {
             ScanCursor::Beginning => self.client.records(&PARTS, values![]).await,

@@ -1,6 +1,6 @@
-//! The sweep: counts changed lists, once soon and once when their minute is closed, removes wrong entries of concurrent
-//! imports, and completes changes of dead nodes: follows that blocks forbid, and memberships that were not written. One
-//! node at a time sweeps a shard.
+//! The sweep: counts changed lists, once soon and once when their minute is closed, removes wrong entries
+//! after concurrent imports, and completes dead nodes' changes: follows that blocks forbid, and memberships
+//! that were not written. One node at a time sweeps a shard.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -20,15 +20,15 @@ use crate::cql::{
 };
 
 const TICK: Duration = Duration::from_millis(250);
-/// After a failure.
+/// The sweep pauses this long after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(8);
-/// Time between two requests for the lease, of the node that has it and of the others.
+/// The time between two requests for the lease, from the node that has it and from the others.
 const RENEW: Duration = Duration::from_millis(2_500);
-/// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
+/// A note's age at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
-/// An import has written everything this long after it got its version, apart from differences of clocks.
+/// An import has written everything this long after it got its version, apart from clock differences.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Begins to sweep, while the stores are in use.
@@ -59,9 +59,9 @@ struct Sweep {
     window: Option<OpenMinutes>,
     due: RecountSchedule,
     import_conflicts: ImportConflicts,
-    /// Blocks to check, by the stamps of their notes, and whether it was noted that both logs have the event.
+    /// Blocks to check, by their notes' stamps, and whether it was noted that both logs have the event.
     blocks: BTreeMap<i64, (Edge, bool)>,
-    /// Members with a note of a change, and no note yet that it was completed, by the stamps of their notes.
+    /// Members with a note about a change, and no note yet that it was completed, by their notes' stamps.
     members: BTreeSet<(i64, MemberKey)>,
 }
 
@@ -188,7 +188,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Completes the changes of members whose writes have certainly ended, and which have no final note.
+    /// Completes the member changes whose writes have certainly ended, and which have no final note.
     async fn complete_members(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.client.clock.micros() - WRITE_ENDED;
         let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
@@ -200,7 +200,7 @@ impl Sweep {
     }
 }
 
-/// Does all of it once more for the notes of closed minutes.
+/// Does everything once more for the notes in closed minutes.
 async fn complete_closed(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
     let parts: HashSet<ListPart> = closed.iter().flat_map(ChangeLogEntry::parts).collect();
     let mut counting =
@@ -215,13 +215,14 @@ async fn complete_closed(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), S
     cql.repair_memberships(members).await
 }
 
-/// Completes the change of a block; `is_logged`: both logs have its event.
+/// Completes a block's change; `is_logged`: both logs have its event.
 async fn complete_block(cql: &Cql, edge: Edge, is_logged: bool) -> Result<(), StoreError> {
     cql.enforce_block(edge).await?;
     if is_logged { Ok(()) } else { cql.resume_log(edge).await }
 }
 
-/// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.
+/// The noted blocks, with whether it was noted that both logs have the event, and the members without a final
+/// note.
 fn incomplete(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
     let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
     for note in closed {

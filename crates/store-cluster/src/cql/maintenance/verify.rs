@@ -46,7 +46,7 @@ const ENTRY: Statement = Statement::read(
 /// A follow or entry that is younger may still be in progress, in microseconds.
 const YOUNG: i64 = 10_000_000;
 
-/// An entry of a list.
+/// An entry in a list.
 #[derive(Clone, Copy, Debug)]
 struct StoredEntry {
     edge: Edge,
@@ -184,7 +184,7 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, timestamp).await
     }
 
-    /// Whether the list shows the present state of the follow.
+    /// Whether the list shows the follow's present state.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
         let (owner, bucket, other) = entry_key(row.edge, list, row.slot);
         let asked = values![owner.get(), number(list), bucket, row.slot.at, other.get()];
@@ -212,7 +212,7 @@ impl Cql {
         Ok(Some(EdgeDifference { edge: entry.edge, kind, repaired: repair }))
     }
 
-    /// Removes the entries of a follow from the buckets of a list in which it has no position.
+    /// Removes a follow's entries from the buckets in a list where it has no position.
     pub(in crate::cql) async fn remove_strays(
         &self,
         follow: &Follow,
@@ -280,7 +280,7 @@ impl StoredEntry {
         })
     }
 
-    /// Whether this is the position of the follow, and the follow is active.
+    /// Whether this is the follow's position, and the follow is active.
     fn is_slot_of(&self, row: Option<FollowRow>) -> bool {
         row.is_some_and(|row| {
             let (_, bucket, _) = entry_key(row.edge, self.list, row.slot);

@@ -1,9 +1,9 @@
-//! Bans of users from a group. They are rows of the partition of its members, so that one conditional write decides
-//! joins and bans.
+//! Users banned from a group. Bans are rows in the partition with its members, so that one conditional write
+//! decides joins and bans.
 //!
-//! Invariant: a group that bans a user is in `banned_from` of the user. A ban is noted there before it is written. The
-//! note is removed after the ban has ended. Both use the version of the change as timestamp. A failure in between may
-//! leave a superfluous note, but no ban without a note.
+//! Invariant: a group that bans a user is in the user's `banned_from`. A ban is noted there before it is
+//! written. The note is removed after the ban has ended. Both use the change's version as timestamp. A
+//! failure in between may leave a superfluous note, but no ban without a note.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Ban, BanRow, GroupId, MemberKey, StoreError, Timestamp, UserId, Version};
@@ -44,17 +44,18 @@ const FORGET: Statement =
     Statement::plain("DELETE FROM %k.banned_from USING TIMESTAMP ? WHERE member = ? AND grp = ?");
 const GROUPS: Statement =
     Statement::read("SELECT grp FROM %k.banned_from WHERE member = ? AND grp > ? LIMIT ?");
-/// The stored end of a ban without an end.
+/// The stored end for a ban without an end.
 const FOREVER: i64 = i64::MAX;
-/// Maximum time to live of a row in seconds: the server refuses more. The row of a longer ban does not expire.
+/// The maximum time to live that a row may have, in seconds: the server refuses more. A longer ban's row does
+/// not expire.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
-/// Seconds for which a ban is kept after its end, because the clocks of servers and nodes differ.
+/// Seconds for which a ban is kept after its end, because server and node clocks differ.
 const TTL_SPARE: i64 = 3_600;
-/// Notes in one batch. Each is in its own partition, and servers warn of batches with more partitions.
+/// Notes in one batch. Each is in its own partition, and servers warn about batches with more partitions.
 const BATCHED: usize = 10;
 
 impl Cql {
-    /// Reads the bans of these users at quorum, including expired ones.
+    /// Reads these users' bans at quorum, including expired bans.
     pub(in crate::cql) async fn bans_of(
         &self,
         group: GroupId,
@@ -68,7 +69,7 @@ impl Cql {
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
-    /// Lists up to `limit` bans of a group that end after `now`, by rising user id.
+    /// Lists up to `limit` bans in a group that end after `now`, by rising user id.
     pub(in crate::cql) async fn list_bans(
         &self,
         group: GroupId,
@@ -85,7 +86,8 @@ impl Cql {
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
-    /// Counts the bans of a group that end after `now`. Scans all of them, so it is only called when users are banned.
+    /// Counts the bans in a group that end after `now`. Scans all bans, so it is only called when users are
+    /// banned.
     pub(in crate::cql) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
         let rows = self.client.records(&COUNT, values![group.get(), now.0]).await?;
         let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
@@ -118,7 +120,7 @@ impl Cql {
         self.write_notes(parts.collect()).await
     }
 
-    /// Removes the notes of bans that have ended.
+    /// Removes the notes about bans that have ended.
     pub(in crate::cql) async fn forget_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
         let ended = changes.iter().filter(|(_, row)| !row.live);
         let parts = ended.map(|(version, BanRow { ban, .. })| {
@@ -134,7 +136,7 @@ impl Cql {
     }
 }
 
-/// The statement that writes a new ban, or deletes one that has ended.
+/// The statement that writes a new ban, or deletes a ban that has ended.
 pub(in crate::cql) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     let Ban { key: MemberKey { group, user }, by, since, until } = *ban;
     if !live {
@@ -146,7 +148,7 @@ pub(in crate::cql) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     Bound(&PUT, row)
 }
 
-/// The time to live of a ban in seconds; 0: no expiry.
+/// A ban's time to live in seconds; 0: no expiry.
 fn time_to_live(since: Timestamp, until: Option<Timestamp>) -> i32 {
     let ttl = until.map(|until| until.0.saturating_sub(since.0) / 1_000 + TTL_SPARE);
     ttl.filter(|ttl| *ttl <= TTL_MAX).and_then(|ttl| i32::try_from(ttl).ok()).unwrap_or(0)

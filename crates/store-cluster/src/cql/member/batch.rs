@@ -1,4 +1,4 @@
-//! The state of a group after changes, before it is written.
+//! A group's state after changes, before it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,9 +31,9 @@ pub(in crate::cql) struct Draft {
     roster: Roster,
     rows: BTreeMap<UserId, MemberRow>,
     bans: BTreeMap<UserId, Ban>,
-    /// Number of bans of the group.
+    /// How many bans the group has.
     ban_count: u32,
-    /// The new and ended bans, each with the version of its change.
+    /// The new and ended bans, each with its change's version.
     ban_changes: Vec<(Version, BanRow)>,
     /// The users that each version changed.
     changes: Vec<(Version, Vec<UserId>)>,
@@ -41,12 +41,13 @@ pub(in crate::cql) struct Draft {
     roster_change: Option<Version>,
     /// The statements that store answers to requests.
     answers: Vec<Bound>,
-    /// The end of the log of the group.
+    /// The end of the group's log.
     log_end: Result<Seq, StoreError>,
 }
 
 impl Draft {
-    /// A draft without changes. The roster must have been read before the rows, so that the rows are not older.
+    /// A draft without changes. The roster must have been read before the rows, so that the rows are not
+    /// older.
     pub(in crate::cql) fn new(
         group: GroupId,
         before: SeenRoster,
@@ -70,14 +71,14 @@ impl Draft {
         }
     }
 
-    /// The same with the bans, which must also have been read after the roster.
+    /// Adds the bans, which must also have been read after the roster.
     pub(in crate::cql) fn with_bans(self, Bans { named, count }: Bans) -> Self {
         let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
         Self { bans, ban_count: count, ..self }
     }
 
-    /// The same with the end of the log of the group, which must also have been read after the roster. If it could not
-    /// be read, joins and leaves fail.
+    /// Adds the end of the group's log, which must also have been read after the roster. If it could not be
+    /// read, joins and leaves fail.
     pub(in crate::cql) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
         Self { log_end, ..self }
     }
@@ -120,8 +121,8 @@ impl Draft {
         self.roster != self.before.roster
     }
 
-    /// The notes of the changed users, and of a change of the roster alone. `note`: that of the roster, without a
-    /// version.
+    /// The notes about the changed users, and about a change to the roster alone. `note`: the roster's note,
+    /// without a version.
     pub(in crate::cql) fn notes(&self, note: ChangeLogEntry) -> Vec<ChangeLogEntry> {
         let of_member = |row: &MemberRow| ChangeLogEntry {
             subject: ChangeSubject::Member(row.member.key),
@@ -139,7 +140,7 @@ impl Draft {
         SeenRoster { roster: self.roster, writer }
     }
 
-    /// All statements of the conditional write. That of the roster has the condition.
+    /// All statements in the conditional write. The roster's statement has the condition.
     pub(in crate::cql) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
         let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
         for row in self.changed() {
@@ -175,7 +176,7 @@ impl Draft {
         MembershipTransition::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
     }
 
-    /// The effect of a change. Fails if the change needs the end of the log and it was not read.
+    /// The effect that a change has. Fails if the change needs the end of the log and it was not read.
     fn decided(&self, transition: &MembershipTransition) -> Result<MembersUpdated, StoreError> {
         if transition.lacks_log_end() {
             return Err(self.log_end.clone().err().unwrap_or_else(not_read));
@@ -183,7 +184,7 @@ impl Draft {
         Ok(transition.outcome())
     }
 
-    /// Applies the effect of a change to the draft.
+    /// Applies a change's effect to the draft.
     fn apply(&mut self, changed: &MembersUpdated) {
         let MembersUpdated { roster, rows, bans } = changed;
         self.apply_bans(roster.version, bans);

@@ -1,6 +1,6 @@
-//! The users that the last versions of a group changed, as a ring of rows. Rows are overwritten in place, so that the
-//! ring does not grow and needs no deletions. A row contains all versions of one write, and its index is that of the last
-//! of these versions.
+//! The users whom a group's last versions changed, as a ring of rows. Rows are overwritten in place, so that
+//! the ring does not grow and needs no deletions. A row contains all versions from one write, and the last of
+//! these versions is its index.
 
 use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChangeEvent, StoreError, UserId, Version};
 
@@ -13,8 +13,8 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// More rows than versions that are returned. A row that was overwritten after the roster was read has a version above
-/// that of the roster.
+/// More rows than versions that are returned. A row that was overwritten after the roster was read has a
+/// version above the roster's.
 const SLOTS: i64 = 1_024;
 const _: () = assert!(SLOTS > MEMBER_CHANGES_KEPT);
 
@@ -27,7 +27,7 @@ const SLICE: Statement = Statement::read(
 );
 
 impl Cql {
-    /// Lists up to `limit` changes after this one. `None`: the ring no longer has all of them.
+    /// Lists up to `limit` changes after this change. `None`: the ring no longer has them all.
     pub(in crate::cql) async fn changes_after(
         &self,
         group: GroupId,
@@ -38,7 +38,7 @@ impl Cql {
         if !(0..=MEMBER_CHANGES_KEPT).contains(&(last.get() - after.version.get())) {
             return Ok(None);
         }
-        // One row more, because the row of the known version may have no newer change.
+        // Reads one row more, because the known version's row may have no newer change.
         let rows_max = limit.saturating_add(1);
         let mut found = Vec::new();
         for (from, to) in slices(after.version, last) {
@@ -63,7 +63,7 @@ impl Cql {
     }
 }
 
-/// The ring row with the users of the versions of one write, at the index of the last version.
+/// The ring row with the users in one write's versions, at the last version's index.
 pub(in crate::cql) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
     let (last, _) = changes.last()?;
     let pairs = |(version, users): &(Version, Vec<UserId>)| {
@@ -78,7 +78,7 @@ fn slot(version: Version) -> i64 {
     version.get() % SLOTS
 }
 
-/// The ranges of indexes of the versions from `first` to `last`, in the order of versions.
+/// The index ranges for the versions from `first` to `last`, in version order.
 fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     let (from, to) = (slot(first), slot(last));
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }

@@ -1,4 +1,4 @@
-//! Ends the members of a dismissed group.
+//! Ends memberships in a dismissed group.
 
 use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
@@ -51,7 +51,7 @@ impl Cql {
             let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
             let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
-            // The deletion of a group goes on until no member is left.
+            // A group's deletion goes on until no member is left.
             let unanswered = &mut UnansweredWrites::default();
             if let Some(notes) = self.write_draft(&draft, after, note, unanswered).await? {
                 self.follow_up(&draft, notes).await?;

@@ -1,4 +1,4 @@
-//! Stored answers to requests that change members. An answer is in the partition of the group, is written with the
+//! Stored answers to requests that change members. An answer is in the group's partition, is written with the
 //! change itself, and is kept for a day.
 
 use kith_store::{Applied, GroupId, MemberKey, MembersUpdated, Outcome, StoreError};
@@ -12,8 +12,8 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// Needs no condition of its own. A retry first reads that there is no answer. If an earlier attempt changes the group
-/// afterwards, the condition on the roster fails.
+/// Needs no condition itself. A retry first reads that there is no answer. If an earlier attempt changes the
+/// group afterwards, the condition on the roster fails.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, request, reply) \
      VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
@@ -23,8 +23,8 @@ const ANSWERS: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// Responds to the changes whose requests were answered before, and keeps the others in `queued`. Uses a serial
-    /// read, which first completes conditional writes in progress.
+    /// Responds to the changes whose requests were answered before, and keeps the others in `queued`. Uses a
+    /// serial read, which first completes conditional writes in progress.
     pub(in crate::cql) async fn answer_repeated(
         &self,
         group: GroupId,
@@ -50,7 +50,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Writes the memberships that the first call of a repeated request may not have written.
+    /// Writes the memberships that a repeated request's first call may not have written.
     pub(in crate::cql) async fn complete_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.repair_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))

@@ -1,5 +1,6 @@
-//! The groups of each user. They are written after the members of the group, before the change is acknowledged; if the
-//! node dies in between, the sweep writes them. Of several writes the highest version wins, in any order of arrival.
+//! Each user's groups. They are written after the group's members, before the change is acknowledged; if the
+//! node dies in between, the sweep writes them. If several writes meet, the highest version wins, in any
+//! order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, MemberKey, MemberRow, StoreError, UserId};
@@ -21,11 +22,12 @@ const PUT: Statement = Statement::plain(
 const LIST: Statement = Statement::read(
     "SELECT grp FROM %k.memberships WHERE member = ? AND grp > ? AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// Memberships in one batch. Each is in its own partition, and servers warn of batches with more partitions.
+/// Memberships in one batch. Each is in its own partition, and servers warn about batches with more
+/// partitions.
 const BATCHED: usize = 10;
 
 impl Cql {
-    /// Lists up to `limit` groups of a user, by rising id.
+    /// Lists up to `limit` groups that a user is in, by rising id.
     pub(in crate::cql) async fn groups_of(
         &self,
         user: UserId,
@@ -41,7 +43,7 @@ impl Cql {
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
-    /// Writes the memberships of these members as given.
+    /// Writes these members' memberships as given.
     pub(in crate::cql) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
         let put = |rows: &[MemberRow]| {
             let parts = rows.iter().map(part).collect();
@@ -50,7 +52,7 @@ impl Cql {
         stream::iter(rows.chunks(BATCHED)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }
 
-    /// Writes the memberships of these members once more, as stored after all conditional writes in progress.
+    /// Writes these members' memberships once more, as stored after all conditional writes in progress.
     pub(in crate::cql) async fn repair_memberships(
         &self,
         mut keys: Vec<MemberKey>,

@@ -1,4 +1,4 @@
-//! Members of groups, bans and rosters. On each node, all changes of a group go through one queue.
+//! Group members, bans and rosters. On each node, all changes to a group go through one queue.
 
 mod ban;
 mod batch;

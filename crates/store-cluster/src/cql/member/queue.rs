@@ -1,5 +1,5 @@
-//! Queues of member changes, one for each group. One task at a time decides the changes of a group, many in one step,
-//! because concurrent conditional writes of one partition would only refuse each other.
+//! Queues for member changes, one for each group. One task at a time decides a group's changes, many in one
+//! step, because concurrent conditional writes to one partition would only refuse each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::cql::{client::error::unavailable, idempotency::RequestKey};
 
-/// Maximum number of changes in one step, which one conditional write makes.
+/// The most changes in one step, which one conditional write makes.
 const STEP_MAX: usize = 50;
-/// Maximum number of changes that wait for one group.
+/// The most changes that wait for one group.
 const WAITING_MAX: usize = 1_024;
 
-/// The result of a change.
+/// How a change ended.
 pub(in crate::cql) type ChangeResult = Result<Applied<MembersUpdated>, StoreError>;
 
 /// A change that a caller waits for.
@@ -26,13 +26,13 @@ pub(in crate::cql) struct PendingChange {
     pub(in crate::cql) change: MemberChange,
     pub(in crate::cql) terms: ChangeContext,
     pub(in crate::cql) write: Write,
-    /// When the request was first made, if there is one.
+    /// When the request was first made, if there is any.
     begun: Option<i64>,
     answer: oneshot::Sender<ChangeResult>,
 }
 
 impl PendingChange {
-    /// A change, and the receiver of its answer.
+    /// A change, and where its answer is received.
     pub(in crate::cql) fn new(
         change: MemberChange,
         terms: ChangeContext,
@@ -48,7 +48,7 @@ impl PendingChange {
         self.change.users().into_iter().chain(self.terms.by)
     }
 
-    /// The key of the request, if there is one.
+    /// The request's key, if there is any.
     pub(in crate::cql) fn key(&self) -> Option<RequestKey<'_>> {
         let request = self.write.request.as_ref()?;
         self.begun.map(|begun| RequestKey { request, begun, now: self.write.now })
@@ -77,11 +77,11 @@ struct Waiting {
     count: usize,
 }
 
-/// The queues of all groups.
+/// All groups' queues.
 #[derive(Debug)]
 pub(in crate::cql) struct ChangeQueue {
     waiting: Mutex<Waiting>,
-    /// Maximum number of waiting changes of all groups.
+    /// The most waiting changes, over all groups.
     waiting_max: usize,
 }
 
@@ -90,8 +90,8 @@ impl ChangeQueue {
         Self { waiting: Mutex::default(), waiting_max }
     }
 
-    /// Queues a change. Returns whether the caller has to start the task that decides the changes of the group. Returns
-    /// `Overloaded` if too many wait.
+    /// Queues a change. Returns whether the caller has to start the task that decides the group's changes.
+    /// Returns `Overloaded` if too many wait.
     pub(in crate::cql) fn push(&self, group: GroupId, pending: PendingChange) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         let before = waiting.groups.get(&group).map(VecDeque::len);
@@ -103,13 +103,13 @@ impl ChangeQueue {
         Ok(before.is_none())
     }
 
-    /// The consumer of the changes of a group.
+    /// Consumes a group's changes.
     pub(in crate::cql) fn consumer(&self, group: GroupId) -> QueueConsumer<'_> {
         QueueConsumer { queue: self, group, ended: false }
     }
 }
 
-/// Takes the changes of a group to decide them. At most one exists for each group.
+/// Takes a group's changes to decide them. At most one exists for each group.
 #[derive(Debug)]
 pub(in crate::cql) struct QueueConsumer<'a> {
     queue: &'a ChangeQueue,
@@ -118,7 +118,8 @@ pub(in crate::cql) struct QueueConsumer<'a> {
 }
 
 impl QueueConsumer<'_> {
-    /// The changes of the next step, in the order of arrival. `None`: no change waits, and the consumer ends.
+    /// The changes for the next step, in the order of arrival. `None`: no change waits, and the consumer
+    /// ends.
     pub(in crate::cql) fn next(&mut self) -> Option<Vec<PendingChange>> {
         let mut waiting = self.queue.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;
@@ -135,7 +136,8 @@ impl QueueConsumer<'_> {
 }
 
 impl Drop for QueueConsumer<'_> {
-    /// If it is dropped before it has ended, waiting callers get an error, and the next change starts a new consumer.
+    /// If it is dropped before it has ended, waiting callers get an error, and the next change starts a new
+    /// consumer.
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -146,8 +148,8 @@ impl Drop for QueueConsumer<'_> {
     }
 }
 
-/// Takes the changes of one step: at most as many users as one change may name, and no request twice. Also returns how
-/// many changes it took, including those whose callers are gone.
+/// Takes the changes for one step: at most as many users as one change may name, and no request twice. Also
+/// returns how many changes it took, including those whose callers are gone.
 fn step_of(queue: &mut VecDeque<PendingChange>) -> (Vec<PendingChange>, usize) {
     let before = queue.len();
     let (mut step, mut users) = (Vec::new(), 0);

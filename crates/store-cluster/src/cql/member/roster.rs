@@ -1,5 +1,5 @@
-//! The rosters of groups, in the static columns of each partition. Every change of a group writes the roster on condition
-//! that its version is still the one that was read.
+//! Group rosters, in each partition's static columns. Every change to a group writes the roster on condition
+//! that its version is still the version that was read.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, Roster, StoreError, Timestamp, UserId, Version};
@@ -25,7 +25,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
      WHERE grp = ? IF version = ?",
 );
-/// For test builds that lack the condition: this one is always true.
+/// For test builds that lack the condition: this condition is always true.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
      WHERE grp = ? IF version >= ?",
@@ -39,7 +39,7 @@ const NO_OWNER: i64 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cql) struct SeenRoster {
     pub(in crate::cql) roster: Roster,
-    /// A random number of the write that raised the version last. It shows whose write took effect.
+    /// A random number from the write that raised the version last. It shows whose write took effect.
     pub(in crate::cql) writer: i64,
 }
 
@@ -59,7 +59,7 @@ impl SeenRoster {
 }
 
 impl Cql {
-    /// The rosters of these groups, in their order.
+    /// Reads these groups' rosters, in their order.
     pub(in crate::cql) async fn rosters_of(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
         let read = |group| async move { self.roster(group).await.map(|seen| seen.roster) };
         stream::iter(groups.to_vec()).map(read).buffered(AT_A_TIME).try_collect().await
@@ -96,12 +96,12 @@ pub(in crate::cql) fn roster_part(group: GroupId, before: Version, after: SeenRo
     Bound(if is_unchecked { &CHANGE_UNCHECKED } else { &CHANGE }, row)
 }
 
-/// The stored form of the end of a mute.
+/// Encodes when a mute ends.
 pub(in crate::cql) fn until_number(until: Option<Timestamp>) -> i64 {
     until.map_or(NEVER, |at| at.0)
 }
 
-/// The end of a mute, from its stored form.
+/// Decodes when a mute ends.
 pub(in crate::cql) fn until(number: i64) -> Option<Timestamp> {
     (number != NEVER).then_some(Timestamp(number))
 }

@@ -1,5 +1,5 @@
-//! The rows of members. Kind 0 has all present and former members. Kind 1 has those with a role above member once more,
-//! so that they are found without a scan of all members.
+//! Member rows. Kind 0 has all present and former members. Kind 1 has those with a role above member once
+//! more, so that they are found without scanning all members.
 
 use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, StayHistory, StoreError, UserId};
 
@@ -44,11 +44,11 @@ const PUT: Statement = Statement::conditional(
      (live, changed, role, ordinal, remark, muted_until, joined, named, grp, kind, place, member) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
 );
-/// Maximum number of users in one request: ScyllaDB accepts no more.
+/// The most users in one request: ScyllaDB accepts no more.
 const NAMED_MAX: usize = 100;
 
 impl Cql {
-    /// Reads the rows of these users at quorum. Users who were never members are left out.
+    /// Reads these users' rows at quorum. Users who were never members are left out.
     pub(in crate::cql) async fn members_of(
         &self,
         group: GroupId,
@@ -57,7 +57,7 @@ impl Cql {
         self.read_members(&ROWS, group, users).await
     }
 
-    /// Reads the rows of these users after all conditional writes in progress.
+    /// Reads these users' rows after all conditional writes in progress.
     pub(in crate::cql) async fn confirmed_members(
         &self,
         group: GroupId,
@@ -66,7 +66,7 @@ impl Cql {
         self.read_members(&ROWS_SERIAL, group, users).await
     }
 
-    /// Lists up to `limit` members of a group with at least this role, by rising id.
+    /// Lists up to `limit` group members with at least this role, by rising id.
     pub(in crate::cql) async fn list_members(
         &self,
         group: GroupId,
@@ -87,7 +87,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Lists up to `limit` present and former members of a group, by rising id.
+    /// Lists up to `limit` present and former group members, by rising id.
     pub(in crate::cql) async fn list_rows(
         &self,
         group: GroupId,
@@ -103,7 +103,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Lists up to `limit` former members of a group who are muted. Scans all present and former members.
+    /// Lists up to `limit` former group members who are muted. Scans all present and former members.
     pub(in crate::cql) async fn muted_former_members(
         &self,
         group: GroupId,
@@ -134,7 +134,7 @@ impl Cql {
 /// The statements that write a changed member.
 pub(in crate::cql) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
     let mut parts = vec![part(after, after.live, 0)];
-    // A row of kind 1 is marked as not live instead of deleted, because tombstones make pages slow.
+    // A row with kind 1 is marked as not live instead of deleted, because tombstones make pages slow.
     if is_above(after) || before.is_some_and(is_above) {
         parts.push(part(after, is_above(after), 1));
     }
@@ -173,14 +173,16 @@ fn member_row(group: GroupId, row: &NamedRow) -> Result<MemberRow, StoreError> {
     Ok(MemberRow { member, live: row.some_number("live")? != 0, stays })
 }
 
-/// The message numbers of a member, as stored in `named`: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then
-/// the first and the last of each earlier stay. Rows of members had no other use for this column, so no table was altered.
+/// A member's message numbers, as stored in `named`: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and
+/// then the first and the last number in each earlier stay. Member rows had no other use for this column, so
+/// no table was altered.
 fn numbers_of(member: &Member, stays: &StayHistory) -> Vec<Seq> {
     let last = [member.from_seq, member.joined_seq, stays.left_seq, stays.first_seq];
     last.into_iter().chain(stays.earlier.iter().flat_map(|(first, last)| [*first, *last])).collect()
 }
 
-/// Decodes `named` into `from_seq`, `joined_seq` and the rest. All are 0 in a row from before messages existed.
+/// Decodes `named` into `from_seq`, `joined_seq` and the rest. All are 0 in a row from before messages
+/// existed.
 fn ranges_of(row: &NamedRow) -> Result<(Seq, Seq, StayHistory), StoreError> {
     let numbers = row.numbers("named")?;
     if numbers.is_empty() {

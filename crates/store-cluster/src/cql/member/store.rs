@@ -1,5 +1,5 @@
-//! The store of members. All rows of a group are in one partition, so that one conditional write changes its roster, its
-//! members, the users of its last versions and the answers to requests.
+//! The member store. All a group's rows are in one partition, so that one conditional write changes its
+//! roster, its members, the users in its last versions and the answers to requests.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -131,7 +131,7 @@ impl MemberStore for Cql {
 }
 
 impl Cql {
-    /// Reads the rows of these members, each once, in any order.
+    /// Reads these members' rows, each once, in any order.
     async fn member_rows(&self, keys: &[MemberKey]) -> Result<Vec<MemberRow>, StoreError> {
         let mut sorted = keys.to_vec();
         sorted.sort_unstable();
@@ -146,7 +146,7 @@ impl Cql {
     }
 }
 
-/// The group of these keys, and their users.
+/// The group that these keys name, and their users.
 fn group_and_users(keys: &[MemberKey]) -> (GroupId, Vec<UserId>) {
     (keys[0].group, keys.iter().map(|key| key.user).collect())
 }

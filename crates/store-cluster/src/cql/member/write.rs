@@ -1,9 +1,9 @@
-//! Changes of members. The changes of a group that wait on this node are decided one after the other, and written by one
-//! conditional write.
+//! Changes to members. The changes that wait on this node for a group are decided one after the other, and
+//! written by one conditional write.
 //!
-//! The changed users are noted in the change log before the write, and once more, with their versions, after the
-//! follow-up (the groups of these users). If the node dies in between, the sweep finds the note without a version and
-//! completes the follow-up.
+//! The changed users are noted in the change log before the write, and once more, with their versions, after
+//! the follow-up (these users' groups). If the node dies in between, the sweep finds the note without a
+//! version and completes the follow-up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,14 +29,14 @@ use crate::cql::{
 
 pub(in crate::cql) const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
-/// Attempts of one change share a note that is not older than this, in microseconds. The final note then replaces it,
-/// and no sweep has to check the note of an attempt without effect.
+/// A change's attempts share a note that is not older than this, in microseconds. The final note then
+/// replaces it, and no sweep has to check a note whose attempt had no effect.
 const NOTED_AT_ONCE: i64 = 1_000_000;
 
 /// Changes that were written, and are not answered yet.
 struct MadeChanges {
     draft: Draft,
-    /// The notes of these changes.
+    /// These changes' notes.
     notes: Vec<ChangeLogEntry>,
     /// The roster that was written. `None`: none was, or other nodes also change the group.
     written_roster: Option<SeenRoster>,
@@ -64,7 +64,8 @@ impl Cql {
         changed
     }
 
-    /// Queues a change, and waits for its result. Starts the task that decides the changes of the group, if none runs.
+    /// Queues a change, and waits for its result. Starts the task that decides the group's changes, if none
+    /// runs.
     async fn enqueue(
         &self,
         group: GroupId,
@@ -76,7 +77,7 @@ impl Cql {
         let this = self.this.upgrade().ok_or_else(not_connected)?;
         let (pending, answered) = PendingChange::new(change, terms, write, begun);
         if self.change_queue.push(group, pending)? {
-            // In a separate task: the changes of other callers must not end with this call.
+            // Runs in a separate task: other callers' changes must not end with this call.
             tokio::spawn(async move {
                 let (mut consumer, mut ending) = (this.change_queue.consumer(group), None::<JoinHandle<()>>);
                 let mut known = None;
@@ -94,9 +95,9 @@ impl Cql {
         await_answer(answered).await
     }
 
-    /// Decides and writes these changes, and tries again if another write changed the group meanwhile. `known`: the
-    /// roster that the previous step wrote. If another node has changed it since, the conditional write fails. `None`: all
-    /// changes are answered.
+    /// Decides and writes these changes, and tries again if another write changed the group meanwhile.
+    /// `known`: the roster that the previous step wrote. If another node has changed it since, the
+    /// conditional write fails. `None`: all changes are answered.
     async fn step(
         &self,
         group: GroupId,
@@ -122,7 +123,7 @@ impl Cql {
         None
     }
 
-    /// Writes the follow-up of changes, and sends their answers.
+    /// Writes the follow-up after changes, and sends their answers.
     async fn end_step(self: Arc<Self>, made: MadeChanges) {
         let followed = self.follow_up(&made.draft, made.notes).await;
         for (pending, decided) in made.answers {
@@ -137,13 +138,14 @@ impl Cql {
         tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
     }
 
-    /// The note for the next attempt: this one, or a new one if it is too old.
+    /// The note for the next attempt: this note, or a new note if it is too old.
     pub(in crate::cql) fn renewed_note(&self, note: ChangeLogEntry) -> ChangeLogEntry {
         let is_old = self.client.clock.micros() - note.stamp > NOTED_AT_ONCE;
         if is_old { ChangeLogEntry::about(self, note.subject) } else { note }
     }
 
-    /// Decides these changes from the stored state, and writes them. `None`: another write changed the group meanwhile.
+    /// Decides these changes from the stored state, and writes them. `None`: another write changed the group
+    /// meanwhile.
     async fn try_step(
         &self,
         group: GroupId,
@@ -164,14 +166,14 @@ impl Cql {
         let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*queued)) };
         let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*queued));
         let (rows, bans) = read?;
-        // The answers are read last. If the rows already contain the effect of this request, its answer is stored by
-        // now, and the request is not refused because of its own effect.
+        // The answers are read last. If the rows already contain this request's effect, its answer is stored
+        // by now, and the request is not refused because of its own effect.
         self.answer_repeated(group, queued).await?;
         let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
         let decided: Vec<_> = queued.iter().map(|pending| draft.decide(pending)).collect();
         if known.is_some() && draft.is_empty() {
-            // Without a write, no condition proves that the known roster is current, and answers might depend on a stale
-            // roster.
+            // Without a write, no condition proves that the known roster is current, and answers might depend
+            // on a stale roster.
             return Ok(None);
         }
         let after = draft.after(rand::random());
@@ -199,8 +201,9 @@ impl Cql {
         Ok(Bans { named, count })
     }
 
-    /// Writes a draft, unless it is empty. `after`: the new roster, by [`Draft::after`]. The returned notes must be passed
-    /// to [`Self::follow_up`]. `None`: another write changed the group meanwhile, or there was no answer, which is noted.
+    /// Writes a draft, unless it is empty. `after`: the new roster, by [`Draft::after`]. The returned notes
+    /// must be passed to [`Self::follow_up`]. `None`: another write changed the group meanwhile, or there was
+    /// no answer, which is noted.
     pub(in crate::cql) async fn write_draft(
         &self,
         draft: &Draft,
@@ -222,7 +225,7 @@ impl Cql {
         Ok(Some(notes))
     }
 
-    /// Writes the follow-up of a draft.
+    /// Writes a draft's follow-up.
     pub(in crate::cql) async fn follow_up(
         &self,
         draft: &Draft,
@@ -237,8 +240,8 @@ impl Cql {
         ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Writes notes of one group with one stamp, which are in one partition. Of several notes of this node with the same
-    /// stamp, the last one wins.
+    /// Writes notes about one group with one stamp, which are in one partition. If this node writes several
+    /// notes with the same stamp, the last note wins.
     async fn note_members(&self, notes: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
         let timestamp = self.client.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
@@ -260,7 +263,7 @@ impl Cql {
                 let found = self.confirmed_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
-                    // Other writes may have followed this one, so whether it took effect stays unknown.
+                    // Other writes may have followed this write, so whether it took effect stays unknown.
                     return Err(error);
                 }
                 if found != after {
@@ -274,7 +277,7 @@ impl Cql {
 }
 
 impl MadeChanges {
-    /// The same after several attempts.
+    /// Gives the same result after several attempts.
     fn retried(mut self, unanswered: &UnansweredWrites) -> Self {
         for (pending, decided) in &mut self.answers {
             if let Err(error) = decided {

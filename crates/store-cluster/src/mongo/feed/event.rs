@@ -1,4 +1,4 @@
-//! The meaning of an event of a change stream for a record.
+//! The meaning that a change stream's event has for a record.
 
 use kith_store::{AudienceId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, UserId, Version};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
@@ -11,17 +11,17 @@ use super::super::{
 /// A collection whose documents are records.
 pub(super) struct WatchedCollection {
     pub(super) name: &'static str,
-    /// The record of an id. `None`: no record can have the id.
+    /// The record with an id. `None`: no record can have the id.
     pub(super) record: fn(RawBsonRef<'_>) -> Option<FeedRecord>,
-    /// The id of a record. `None`: it is in another collection.
+    /// A record's id. `None`: it is in another collection.
     pub(super) id: fn(&FeedRecord) -> Option<Bson>,
-    /// Types of operations whose events concern one record.
+    /// Operation types whose events concern one record.
     operations: &'static [&'static str],
     /// The events that the server sends; `None`: all.
     filter: Option<fn() -> Document>,
 }
 
-/// A new kind of record needs one more row.
+/// A new record kind needs one more row.
 pub(super) static WATCHED: [WatchedCollection; 7] = [
     WatchedCollection {
         name: "users",
@@ -91,11 +91,11 @@ pub(super) static WATCHED: [WatchedCollection; 7] = [
             _ => None,
         },
         operations: &["update", "replace"],
-        // Appends do not change the version, so their texts never reach a reader of the stream.
+        // Appends do not change the version, so their texts never reach the stream's reader.
         filter: Some(|| {
             doc! { "$or": [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
-                // By hand.
+                // Matches changes by hand within messages.
                 { "operationType": "update", "$expr": is_within_messages() },
                 { "operationType": "replace" },
             ] }
@@ -108,14 +108,14 @@ const CHANGES: [&str; 4] = ["insert", "update", "replace", "delete"];
 const COLLECTION_ENDS: [&str; 2] = ["drop", "rename"];
 /// Operations that end all collections.
 const ALL_END: [&str; 2] = ["dropDatabase", "invalidate"];
-/// The fields that the release of the name or the id of a stub removes. The stub and its version are otherwise
+/// The fields that are removed when a stub's name or id is released. The stub and its version are otherwise
 /// unchanged.
 const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 
 /// A number from here on is no version: there must be room above it.
 pub(super) const VERSION_END: i64 = 1 << 62;
 
-/// What the server is asked for: events of records alone, and of them neither names nor values of people.
+/// The server is asked for record events alone, and in them for neither names nor values of people.
 pub(super) fn pipeline() -> [Document; 2] {
     let seen = doc! { "$match": { "$or": event_filters(&WATCHED) } };
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
@@ -132,7 +132,7 @@ pub(super) fn pipeline() -> [Document; 2] {
     [seen, fields]
 }
 
-/// Whether an update changed a part of a message. Appends add whole ones, or set all.
+/// Whether an update changed a part of a message. Appends add whole messages, or set them all.
 fn is_within_messages() -> Document {
     let updated = doc! { "$objectToArray": { "$ifNull": ["$updateDescription.updatedFields", {}] } };
     let updated = doc! { "$map": { "input": updated, "in": "$$this.k" } };
@@ -142,7 +142,7 @@ fn is_within_messages() -> Document {
     doc! { "$anyElementTrue": [{ "$map": { "input": fields, "in": is_within } }] }
 }
 
-/// The events of these collections, or of all.
+/// The events from these collections, or from all.
 fn event_filters(watched: &[WatchedCollection]) -> Vec<Document> {
     let mut seen: Vec<Document> = watched.iter().map(WatchedCollection::event_filter).collect();
     let names: Vec<&str> = watched.iter().map(|watched| watched.name).collect();
@@ -152,7 +152,7 @@ fn event_filters(watched: &[WatchedCollection]) -> Vec<Document> {
 }
 
 impl WatchedCollection {
-    /// The events of the collection that the server sends. Its end is always sent.
+    /// The collection's events that the server sends. It always sends the collection's end.
     fn event_filter(&self) -> Document {
         let mut seen = doc! { "ns.coll": self.name };
         if let Some(filter) = self.filter {
@@ -162,21 +162,21 @@ impl WatchedCollection {
     }
 }
 
-/// The meaning of an event.
+/// An event's meaning for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventMeaning {
-    /// A change of a record.
+    /// A record was changed.
     Change(FeedRecord, VersionEffect),
-    /// No change of a record.
+    /// No record was changed.
     Nothing,
     /// All records of a kind were removed or replaced.
     End,
 }
 
-/// The effect of a change on the version.
+/// How a change affects the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionEffect {
-    /// A write of this program raised it to this value.
+    /// A write by this program raised it to this value.
     Raised(Version),
     /// A change by hand that did not touch it.
     Unchanged,
@@ -186,7 +186,7 @@ pub(super) enum VersionEffect {
     Removed,
 }
 
-/// Decodes an event. Every change by hand of a document has a meaning.
+/// Decodes an event. Every change by hand to a document has a meaning.
 pub(super) fn meaning(event: &RawDocument) -> EventMeaning {
     let Ok(operation) = event.get_str("operationType") else { return EventMeaning::Nothing };
     if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
@@ -216,7 +216,7 @@ pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
     match value {
         RawBsonRef::Int64(number) => Some(number),
         RawBsonRef::Int32(number) => Some(number.into()),
-        // An id that a shell wrote. A float that is not exact is not an id of a record.
+        // An id that a shell wrote. A float that is not exact is not a record's id.
         RawBsonRef::Double(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
             format!("{number}").parse().ok()
         }
@@ -224,7 +224,7 @@ pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
     }
 }
 
-/// A version in the form of this program.
+/// A version as this program writes it.
 pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
     match value {
         RawBsonRef::Int64(number @ 1..VERSION_END) => Version::new(number),
@@ -256,7 +256,7 @@ fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
     watched.operations.contains(&operation).then(|| (watched.record)(id)).flatten()
 }
 
-/// This program inserts documents of the first version only: another one comes from a dump.
+/// This program inserts documents with the first version only: another version comes from a dump.
 fn insert_effect(event: &RawDocument) -> VersionEffect {
     match field(event, "inserted").and_then(version) {
         Some(Version::FIRST) if has_nonce(event) => VersionEffect::Raised(Version::FIRST),
@@ -275,7 +275,7 @@ fn update_effect(event: &RawDocument) -> VersionEffect {
     }
 }
 
-/// Whether the change set the number that every write of this program sets together with the version.
+/// Whether the change set the number that this program sets together with the version in every write.
 fn has_nonce(event: &RawDocument) -> bool {
     matches!(field(event, "nonce"), Some(RawBsonRef::Int64(_)))
 }

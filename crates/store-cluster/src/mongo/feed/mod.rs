@@ -1,7 +1,7 @@
 //! The change feed: one change stream over the database, with read concern majority.
 //!
-//! A task of its own reads the stream, because a driver's future must not be dropped early, and passes the events on
-//! through a bounded channel. Changes by hand get their versions in batches.
+//! A separate task reads the stream, because a driver's future must not be dropped early, and passes the
+//! events on through a bounded channel. Changes by hand get their versions in batches.
 
 mod event;
 mod reader;
@@ -48,7 +48,7 @@ impl ChangeFeed for DocumentFeed {
     }
 }
 
-/// The assignment of versions, in a separate task.
+/// Assigns versions in a separate task.
 struct VersionAssignment {
     task: JoinHandle<Result<HashMap<FeedRecord, Version>, StoreError>>,
     until: Instant,
@@ -116,7 +116,7 @@ impl FeedStream for OpenDocumentFeed {
 }
 
 impl OpenDocumentFeed {
-    /// Waits for an event, and takes all available ones.
+    /// Waits for an event, and takes all available events.
     async fn gather(&mut self, patience: Duration) {
         if self.held.is_empty() && self.ended.is_none() {
             match timeout(patience, self.items.recv()).await {
@@ -141,7 +141,7 @@ impl OpenDocumentFeed {
         }
     }
 
-    /// Waits for the versions of held changes by hand.
+    /// Waits until held changes by hand have versions.
     async fn assigned_versions(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
         let edits = hand_edits(&self.held);
         if edits.is_empty() {
@@ -169,8 +169,8 @@ async fn assign_versions(
     Ok(assigned)
 }
 
-/// The changes by hand, by collection. A record whose version was changed in one event and left in another counts as
-/// changed.
+/// The changes by hand, by collection. A record whose version was changed in one event and left in another
+/// counts as changed.
 fn hand_edits(held: &[StreamItem]) -> Vec<(&'static WatchedCollection, HandEdits)> {
     let mut records: HashMap<FeedRecord, bool> = HashMap::new();
     for item in held {

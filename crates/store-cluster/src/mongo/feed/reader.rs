@@ -23,20 +23,21 @@ use super::{
     event::{self, EventMeaning},
 };
 
-/// How long the server waits for an event before it returns none. Limits how long the task outlives its receiver.
+/// How long the server waits for an event before it returns none. Limits how long the task outlives its
+/// receiver.
 const AWAIT: Duration = Duration::from_secs(1);
-/// Seconds that a token may be ahead of the last write: it may be the time after it, or one that was assigned to a
-/// write that failed.
+/// Seconds that a token may be ahead of the last write: it may be the time after it, or a time that was
+/// assigned to a write that failed.
 const AHEAD_MAX: u32 = 10;
 /// The log does not reach back far enough; the stream cannot continue; an event is too large to be sent.
 const LOST: [i32; 3] = [286, 280, 10334];
 
-/// An event, or only the position of the stream.
+/// An event, or only the stream's position.
 #[derive(Clone, Debug)]
 pub(super) struct StreamItem {
     pub(super) meaning: EventMeaning,
     pub(super) mark: Vec<u8>,
-    /// When the change was written, by the clock of the server.
+    /// When the change was written, by the server's clock.
     pub(super) written: Option<Timestamp>,
 }
 
@@ -57,7 +58,7 @@ pub(super) async fn start(
     let token =
         stream.resume_token().or(after).ok_or_else(|| FeedError::Unavailable(malformed("resume token")))?;
     let mark = mark_of(&token)?;
-    // A batch waits here and one more at the reader.
+    // A batch waits here, and another at the reader.
     let (to, items) = mpsc::channel(FEED_BATCH_MAX);
     tokio::spawn(read(stream, token, AWAIT + mongo.options.command, to));
     Ok((mark, items))
@@ -82,8 +83,8 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
     Err(FeedError::Lost)
 }
 
-/// Whether the token has a time that this server has not reached. The stream would wait for that time, and omit all
-/// events until then.
+/// Whether the token has a time that this server has not reached. The stream would wait for that time, and
+/// omit all events until then.
 async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError> {
     let Some(seconds) = seconds_of(token) else {
         // The server reports an invalid token.
@@ -95,7 +96,7 @@ async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError>
     Ok(now.is_some_and(|now| seconds > now.time.saturating_add(AHEAD_MAX)))
 }
 
-/// A token begins with the type of a moment, and the seconds since 1970.
+/// A token begins with a moment's type, and the seconds since 1970.
 fn seconds_of(token: &ResumeToken) -> Option<u32> {
     let token = serialize_to_raw_document_buf(token).ok()?;
     let seconds = token.get_str("_data").ok()?.strip_prefix("82")?.get(..8)?;

@@ -1,4 +1,4 @@
-//! Assignment of versions to records that were changed by hand.
+//! Assigns versions to records that were changed by hand.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,9 @@ impl HandEdits {
 }
 
 impl Mongo {
-    /// Assigns each record a version above all versions that this program assigned, and returns it; none for a removed
-    /// record. A repetition assigns another version. Sets `u` as every write does, so that the feed does not take the
-    /// change for one by hand.
+    /// Assigns each record a version above all versions that this program assigned, and returns it; none for
+    /// a removed record. A repetition assigns another version. Sets `u` as every write does, so that the feed
+    /// does not take the change for a change by hand.
     pub(super) async fn assign_versions(
         &self,
         watched: &WatchedCollection,
@@ -62,7 +62,7 @@ impl Mongo {
         self.versions(collection, watched, &ids).await.map(with_readable_version)
     }
 
-    /// One above the present version, if it is a number.
+    /// Raises each version by 1, if it is a number.
     async fn raise_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -72,7 +72,7 @@ impl Mongo {
         self.update_documents(collection, ids, is_number(), raise.into()).await
     }
 
-    /// Above all versions that it can have had, regardless of the present value.
+    /// Raises each version above all that it can have had, regardless of its present value.
     pub(in crate::mongo) async fn renew_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -108,7 +108,7 @@ impl Mongo {
         collection.update_many(filter, change).await.map(drop).map_err(write_failed)
     }
 
-    /// The versions of existing ones; `None`: it cannot be decoded.
+    /// The versions of existing records; `None`: it cannot be decoded.
     async fn versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -128,13 +128,13 @@ impl Mongo {
     }
 }
 
-/// Damaged documents are left out here, so they are published with an unknown version; another change by hand that
-/// damages one is published, too.
+/// Damaged documents are left out here, so they are published with an unknown version; another change by hand
+/// that damages a document is published, too.
 fn with_readable_version(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
     found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }
 
-/// Whether the version, and the next one, is a valid number of any type.
+/// Whether the version, and the next version, is a valid number of any type.
 fn is_number() -> Document {
     doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END - 1] }] }
 }

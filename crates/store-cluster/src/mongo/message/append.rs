@@ -1,7 +1,8 @@
-//! The append: the position in a document is the number of a message, so that one command gives place, number and durability.
+//! The append: a message's position in a document is its number, so that one command gives place, number and
+//! durability.
 //!
-//! Nothing is checked before it is written. The filter of the command and the unique indexes decide; when they refuse, the keys
-//! are looked up.
+//! Nothing is checked before it is written. The command's filter and the unique indexes decide; when they
+//! refuse, the keys are looked up.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,13 +18,13 @@ use super::{
     hints::Hints,
 };
 
-/// How long the fact that a document is full permits this node to create the next one, from the time of its request.
-/// Upkeep deletes a document no sooner than an hour after the next one was made, so that none is made where others were
-/// deleted.
+/// How long the fact that a document is full permits this node to create the next document, from the time of
+/// its request. Upkeep deletes a document no sooner than an hour after the next document was made, so that
+/// none is made where others were deleted.
 const PERMITTED: Duration = Duration::from_secs(60);
 const _: () = assert!(PERMITTED.as_secs() * 10 <= SUCCESSOR_AGE.as_secs());
 
-/// The log of the append.
+/// The log to which it appends.
 #[derive(Debug)]
 pub(super) struct Log<'a, D> {
     pub(super) documents: &'a D,
@@ -31,17 +32,19 @@ pub(super) struct Log<'a, D> {
     pub(super) conversation: ConversationId,
 }
 
-/// Appends a batch, and returns the result of each message, in its order. Retries for this time while others append.
+/// Appends a batch, and returns each message's result, in its order. Retries for this time while others
+/// append.
 ///
 /// # Errors
-/// [`StoreError::Overloaded`] for more messages than a document has, or a repeated key. Otherwise of unknown outcome if
-/// a part of the batch is in the log.
+/// [`StoreError::Overloaded`] for more messages than a document has, or a repeated key. Otherwise with an
+/// unknown outcome if a part of the batch is in the log.
 pub(super) async fn append<D: Documents>(
     log: Log<'_, D>,
     batch: &[NewMessage],
     within: Duration,
 ) -> Result<Vec<Appended>, StoreError> {
-    // The index does not look within a document: of one push, two elements of one key would both be taken.
+    // The index does not look within a document: if one push had two elements with the same key, both would
+    // be taken.
     let keys: HashSet<MessageKey> = batch.iter().map(|new| new.key).collect();
     if keys.len() < batch.len() || count(batch.len()) > DOCUMENT {
         return Err(StoreError::Overloaded);
@@ -63,33 +66,33 @@ struct Append<'a, D> {
     rest: Vec<usize>,
 }
 
-/// The next step.
+/// The append's next step.
 #[derive(Clone, Copy, Debug)]
 enum AppendStep {
     /// Find the last document.
     FindTail,
     /// Push into this document, or into the next one if nothing matches.
     Push(i64),
-    /// Push into this document, after nothing matched in the one before.
+    /// Push into this document, after nothing matched in the document before.
     PushAfter(i64),
     Make(Permission),
     /// Look the keys up.
     Resolve,
 }
 
-/// The permission to create a document. Only an append that has found the previous document full has one, and it ends
-/// with the append.
+/// The permission to create a document. Only an append that has found the previous document full has it, and
+/// it ends with the append.
 #[derive(Clone, Copy, Debug)]
 struct Permission {
     document: i64,
     until: Instant,
-    /// The highest time of the messages before the document.
+    /// The highest time among the messages before the document.
     before: Highest,
 }
 
 impl Permission {
-    /// `asked`: when the command was sent whose answer permits it. A node that is suspended before it reads the answer
-    /// must not treat it as new.
+    /// `asked`: when the command was sent whose answer permits it. A node that is suspended before it reads
+    /// the answer must not treat it as new.
     fn new(document: i64, asked: Instant, before: Highest) -> Self {
         Self { document, until: asked + PERMITTED, before }
     }
@@ -152,13 +155,14 @@ impl<'a, D: Documents> Append<'a, D> {
         let made = self.log.documents.make(self.log.conversation, document, &self.messages(), before).await?;
         Ok(match made {
             DocumentInsert::Inserted => self.placed(document, 0, before, asked),
-            // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
-            // looked up.
+            // Another node made it, or a key is in an earlier document: then this document does not exist,
+            // and the keys are looked up.
             DocumentInsert::Duplicate => AppendStep::Push(document),
         })
     }
 
-    /// Numbers the messages that a document took, which had `before` messages, with the highest time up to them.
+    /// Numbers the messages that a document took, which had `before` messages, with the highest time up to
+    /// them.
     fn placed(&mut self, document: i64, before: i64, mut highest: Highest, asked: Instant) -> AppendStep {
         let after = before + count(self.rest.len());
         let first = document * DOCUMENT + before + 1;
@@ -195,7 +199,7 @@ impl<'a, D: Documents> Append<'a, D> {
         self.rest.iter().map(|at| &self.batch[*at]).collect()
     }
 
-    /// The error of the whole append: a part of the batch may be in the log, regardless of the last command.
+    /// The whole append's error: a part of the batch may be in the log, regardless of the last command.
     fn failed(&self, error: StoreError) -> StoreError {
         if self.results.iter().all(Option::is_none) {
             return error;

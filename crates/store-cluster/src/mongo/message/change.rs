@@ -1,7 +1,7 @@
-//! A change of one message: in one transaction with the append of its event.
+//! A change to one message: in one transaction with the append of its event.
 //!
-//! Nothing is checked before it is written. The filters of the commands and the unique index decide; when they refuse, the event
-//! and the message are read.
+//! Nothing is checked before it is written. The commands' filters and the unique index decide; when they
+//! refuse, the event and the message are read.
 
 use kith_store::{
     Appended, ConversationId, DOCUMENT, Message, MessageChange, MessageChangeOutcome, NewMessage, Outcome,
@@ -28,7 +28,7 @@ use super::{
     element_change::{change_update, required_state},
 };
 
-/// The location of a message: its document, and its index there.
+/// Where a message is: its document, and its index there.
 #[derive(Clone, Copy, Debug)]
 struct MessagePosition {
     conversation: ConversationId,
@@ -36,7 +36,7 @@ struct MessagePosition {
     index: i64,
 }
 
-/// The result of a transaction.
+/// A transaction's result.
 struct ChangedMessage {
     message: Message,
     event_seq: Seq,
@@ -67,8 +67,8 @@ impl MessagePosition {
 }
 
 impl Mongo {
-    /// See [`MessageStore::change`](kith_store::MessageStore::change). Retries while others append, as long as an
-    /// append does.
+    /// See [`MessageStore::change`](kith_store::MessageStore::change). Retries while others append, as long
+    /// as an append does.
     pub(super) async fn change_message(
         &self,
         conversation: ConversationId,
@@ -106,7 +106,7 @@ impl Mongo {
         made: ChangedMessage,
     ) -> MessageChangeOutcome {
         let ChangedMessage { message, event_seq } = made;
-        // If the event is the last one of its document, the next append would match nothing there.
+        // If the event is the last message in its document, the next append would match nothing there.
         if event_seq % DOCUMENT == 0 {
             self.hints.forget(conversation);
         } else {
@@ -125,8 +125,8 @@ impl Mongo {
         self.end_transaction(session, made).await
     }
 
-    /// The event first: from the first step on the transaction fails if another append comes between, and from the push on those
-    /// wait.
+    /// The event first: from the first step on the transaction fails if another append comes between, and
+    /// from the push on those wait.
     async fn change_steps(
         &self,
         conversation: ConversationId,
@@ -168,8 +168,8 @@ impl Mongo {
         before.map(|before| tail.document * DOCUMENT + before + 1).ok_or(Failure::Unmatched)
     }
 
-    /// Adds the event at the end of a document, and returns how many messages that had before. `None`: it does not exist, is full, or
-    /// has the event.
+    /// Adds the event at the end of a document, and returns how many messages it had before. `None`: it does
+    /// not exist, is full, or has the event.
     async fn push_event(
         &self,
         conversation: ConversationId,
@@ -185,8 +185,8 @@ impl Mongo {
         before.map(size).transpose().map_err(Failure::Final)
     }
 
-    /// Makes the document after one that the transaction has found full. It cannot have been deleted: a transaction ends long
-    /// before upkeep deletes one.
+    /// Makes the document after a document that the transaction has found full. It cannot have been deleted:
+    /// a transaction ends long before upkeep deletes any.
     async fn make_with_event(
         &self,
         conversation: ConversationId,
@@ -223,8 +223,8 @@ impl Mongo {
         })
     }
 
-    /// The message with this number, linearizable: a found message is on a majority, and one that is not found does not
-    /// exist.
+    /// The message with this number, linearizable: a found message is on a majority, and a message that is
+    /// not found does not exist.
     async fn confirmed_message(
         &self,
         conversation: ConversationId,
@@ -240,7 +240,7 @@ impl Mongo {
     }
 }
 
-/// A failure of a step that adds the event. A duplicate means that the event is in the log, or that another node
+/// A step that adds the event failed. A duplicate means that the event is in the log, or that another node
 /// created the document.
 fn refused(error: Error) -> Failure {
     if is_duplicate(&error) { Failure::Duplicate } else { before_commit(error) }

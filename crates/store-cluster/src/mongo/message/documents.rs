@@ -1,4 +1,4 @@
-//! The commands of the append.
+//! The append's commands.
 
 use std::{collections::HashMap, fmt};
 
@@ -26,14 +26,14 @@ pub(in crate::mongo) const MESSAGES: &str = "messages";
 /// Path that exists only in a full document.
 const LAST_ELEMENT: &str = "m.99";
 
-/// The documents of logs, for appends.
+/// Log documents, for appends.
 #[async_trait]
 pub(super) trait Documents: fmt::Debug + Sync {
-    /// Finds the last document of a log, with read concern majority.
+    /// Finds a log's last document, with read concern majority.
     async fn tail(&self, conversation: ConversationId) -> Result<Option<DocumentSummary>, StoreError>;
 
-    /// Adds messages at the end of a document that is not full and has none of their keys; messages that do not fit are
-    /// left out. Atomic, and durable once it returns.
+    /// Adds messages at the end of a document that is not full and has none of their keys; messages that do
+    /// not fit are left out. Atomic, and durable once it returns.
     async fn push(
         &self,
         conversation: ConversationId,
@@ -41,7 +41,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
         messages: &[&NewMessage],
     ) -> Result<PushOutcome, StoreError>;
 
-    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`], after messages with this
+    /// Makes a document with messages, at least one and at most [`DOCUMENT`], after messages with this
     /// highest time. Changes no existing document.
     async fn make(
         &self,
@@ -63,26 +63,26 @@ pub(super) trait Documents: fmt::Debug + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DocumentSummary {
     pub(super) document: i64,
-    /// The number of its messages.
+    /// How many messages it has.
     pub(super) size: i64,
-    /// When the last of them was sent.
+    /// When the last message was sent.
     pub(super) sent: Option<Timestamp>,
-    /// The highest time up to the last of them.
+    /// The highest time up to its last message.
     pub(super) highest: Highest,
 }
 
-/// The highest time of the messages of a log up to a point. `None`: not known, because a document of an earlier version
-/// has none; then the documents after it get none either, until upkeep has completed it.
+/// The highest time among a log's messages up to a point. `None`: not known, because a document from an
+/// earlier version has none; then the documents after it get none either, until upkeep has completed it.
 pub(super) type Highest = Option<Timestamp>;
 
-/// The highest time before the first message of a log.
+/// The highest time before a log's first message.
 pub(super) const BEFORE_ALL: Highest = Some(Timestamp(i64::MIN));
 
-/// The result of a push.
+/// The result when messages are pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PushOutcome {
-    /// The number of messages that the document had before, and the highest time up to them; it was filled from the first
-    /// message of the batch on.
+    /// How many messages the document had before, and the highest time up to them; it was filled from the
+    /// batch's first message on.
     After(i64, Highest),
     /// It does not exist, is full, or has one of the keys.
     Unmatched,
@@ -90,10 +90,10 @@ pub(super) enum PushOutcome {
     Duplicate,
 }
 
-/// The result of the creation of a document.
+/// The result when a document is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DocumentInsert {
-    /// It has all of the messages.
+    /// It has all the messages.
     Inserted,
     /// It exists, or another document has one of the keys.
     Duplicate,
@@ -133,7 +133,8 @@ impl Documents for Mongo {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<PushOutcome, StoreError> {
-        // By a raw command: for the typed one, which the driver may retry, the server would keep an image of the whole document.
+        // Sent as a raw command: for the typed command, which the driver may retry, the server would keep an
+        // image of the whole document.
         let push = doc! {
             "findAndModify": MESSAGES,
             "query": room_in(conversation, document, messages),
@@ -172,7 +173,7 @@ impl Documents for Mongo {
         let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
         let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
         let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
-        // In one reply: a second one would not be linearizable.
+        // Read in one reply: a second reply would not be linearizable.
         let find = find.hint(Hint::Name("sent".to_owned())).batch_size(reply_size(keys.len()));
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;
@@ -184,19 +185,19 @@ impl Documents for Mongo {
     }
 }
 
-/// The id of a document.
+/// A document's id.
 pub(in crate::mongo) fn id(conversation: ConversationId, document: i64) -> Document {
     doc! { "c": conversation.to_string(), "d": document }
 }
 
-/// The ids of all documents of a log.
+/// The ids of all a log's documents.
 pub(super) fn documents_of(conversation: ConversationId) -> Document {
     let conversation = conversation.to_string();
     let (first, last) = (Bson::MinKey, Bson::MaxKey);
     doc! { "_id": { "$gte": { "c": &conversation, "d": first }, "$lte": { "c": &conversation, "d": last } } }
 }
 
-/// Matches a document that is not full and has none of the keys of these messages.
+/// Matches a document that is not full and has none of the keys that these messages have.
 pub(super) fn room_in(conversation: ConversationId, document: i64, messages: &[&NewMessage]) -> Document {
     let keys: Vec<Bson> = messages.iter().map(|new| element::key(new.key)).collect();
     doc! {
@@ -211,28 +212,28 @@ pub(super) fn push_update(messages: &[&NewMessage]) -> Document {
     doc! { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } }
 }
 
-/// Projection to the number of messages, as `n`.
+/// Projects to the number of messages, as `n`.
 pub(super) fn size() -> Document {
     doc! { "_id": 0, "n": { "$size": "$m" } }
 }
 
-/// Projection to the number of messages, and to what [`highest_in`] reads.
+/// Projects to the number of messages, and to what [`highest_in`] reads.
 fn size_and_highest() -> Document {
     doc! { "_id": 0, "n": { "$size": "$m" }, "hi": 1, "tm": { "$max": "$m.t" } }
 }
 
-/// The fields of a document with this highest time up to its first message. Upkeep removes `age` once the messages before
-/// it are hidden.
+/// The fields in a document with this highest time up to its first message. Upkeep removes `age` once the
+/// messages before it are hidden.
 pub(super) fn times_up_to(highest: Timestamp) -> Document {
     doc! { "hi": highest.0, "age": highest.0 }
 }
 
-/// The highest time up to the last message of a document, by `hi` and the latest time of its messages.
+/// The highest time up to a document's last message, from `hi` and the latest time among its messages.
 pub(super) fn highest_of(hi: Option<i64>, latest: Option<i64>) -> Highest {
     hi.map(|hi| Timestamp(hi.max(latest.unwrap_or(hi))))
 }
 
-/// A document of messages, after messages with this highest time.
+/// A document with messages, after messages with this highest time.
 ///
 /// # Errors
 /// If it cannot be encoded.
@@ -252,7 +253,7 @@ pub(super) fn new_document(
     RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))
 }
 
-/// The size of a reply with this many documents.
+/// The size that a reply with this many documents has.
 pub(super) fn reply_size(documents: usize) -> u32 {
     u32::try_from(documents.saturating_add(1)).unwrap_or(u32::MAX)
 }
@@ -278,7 +279,7 @@ pub(super) fn summary_in(found: &RawDocument) -> Result<DocumentSummary, StoreEr
     })
 }
 
-/// The number of a document.
+/// A document's number.
 pub(super) fn document_in(found: &RawDocument) -> Result<i64, StoreError> {
     let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
     number_in(id, "d")?.ok_or_else(|| malformed("d"))
@@ -288,7 +289,7 @@ fn elements(messages: &[&NewMessage]) -> Vec<Document> {
     messages.iter().map(|new| element(new)).collect()
 }
 
-/// Reads the reply of a push. It was applied if it matched, also if its reply cannot be read.
+/// Reads a push's reply. It was applied if it matched, also if its reply cannot be read.
 fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> {
     let unreadable = || write_failed(command::malformed());
     match reply.get("value") {

@@ -1,8 +1,8 @@
-//! A message as an element of its document: `{k: key, h: hash of the content, i: id of the client, f: sender, t: time, y: kind,
-//! x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: time of the last edit, ev: number of its
-//! event, r: {by: who removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`, `a`, `p`, `e`, `et`, `ev` and `r` are absent
-//! where there is nothing to say; of a message with `r`, `b` is absent, too. `ev` is absent, too, where an earlier version has
-//! stored the edit.
+//! A message as an element in its document: `{k: key, h: content hash, i: client's id, f: sender, t: time, y:
+//! kind, x: flags, ct: content type, b: body, a: mentions, p: answered message, e: edits, et: last edit's
+//! time, ev: its event's number, r: {by: who removed the content, t: when}}`. `f` 0 is a service. `i`, `ct`,
+//! `a`, `p`, `e`, `et`, `ev` and `r` are absent where there is nothing to say; in a message with `r`, `b` is
+//! absent, too. `ev` is absent, too, where an earlier version has stored the edit.
 
 use kith_store::{
     ContentHash, Edited, Message, MessageKey, MessageKind, NewMessage, Recalled, RecalledBy, Seq, StoreError,
@@ -29,7 +29,7 @@ pub(super) struct SendRecord {
     pub(super) sent: Timestamp,
 }
 
-/// The element of a new message.
+/// A new message's element.
 pub(super) fn element(new: &NewMessage) -> Document {
     let mut element = doc! { "k": binary(&new.key.0), "h": binary(&new.hash.0) };
     if let Some(id) = &new.client_message_id {
@@ -52,7 +52,7 @@ pub(super) fn element(new: &NewMessage) -> Document {
     element
 }
 
-/// A key in the form of a query.
+/// A key as a query needs it.
 pub(super) fn key(key: MessageKey) -> Bson {
     binary(&key.0)
 }
@@ -118,7 +118,7 @@ fn hash(element: &RawDocument) -> Result<Option<ContentHash>, StoreError> {
     hash.map(|hash| array(hash, "h").map(ContentHash)).transpose()
 }
 
-/// Conditions on the fields of an element for messages with content of a sender, or a hash of it.
+/// Conditions on an element's fields for messages with a sender's content, or a content hash.
 pub(super) fn content_of(sender: UserId, field: impl Fn(&str) -> String) -> Document {
     doc! {
         field("f"): sender.get(),
@@ -133,8 +133,8 @@ pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bo
     Ok(is_message && number_in(element, "f")? == Some(sender.get()) && hash(element)?.is_some())
 }
 
-/// The update that removes the contents of a sender from a document, and raises its version; and its array filters. The
-/// change feed treats an update of `v` with an unchanged `u` as a change by hand.
+/// The update that removes a sender's contents from a document, and raises its version; and its array
+/// filters. The change feed treats an update that sets `v` with an unchanged `u` as a change by hand.
 pub(super) fn erase_update(sender: UserId, now: Timestamp, nonce: i64) -> (Document, Vec<Document>) {
     let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
     let update = doc! {

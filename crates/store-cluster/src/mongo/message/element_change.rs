@@ -1,18 +1,18 @@
-//! A change of an element in place.
+//! Changes an element in place.
 
 use kith_store::{ContentChange, MessageKind, NewContent, Recalled, Seq};
 use mongodb::bson::{Bson, Document, doc};
 
 use super::element::{MENTIONS_ALL, binary, mentioned};
 
-/// The condition of a change on the message at this index of its document.
+/// A change's condition on the message at this index in its document.
 pub(super) fn required_state(index: i64, content: &ContentChange) -> Document {
     let mut state = doc! {
         path(index, "y"): i32::from(MessageKind::Message as u8),
         path(index, "r"): { "$exists": false },
     };
     if let ContentChange::Edit(content) = content {
-        // Null would match a message that was edited, too: the path is also looked for in each element of the array.
+        // Null would match a message that was edited, too: the path is also looked for in each array element.
         let edits = match content.edits_before {
             0 => doc! { "$exists": false },
             edits => doc! { "$eq": i64::from(edits) },
@@ -22,8 +22,9 @@ pub(super) fn required_state(index: i64, content: &ContentChange) -> Document {
     state
 }
 
-/// The update that changes the message at this index of its document, and raises the version of the document.
-/// `event_seq`: the number of the event of the change. The change feed treats an update of `v` with an unchanged `u` as a change by hand.
+/// The update that changes the message at this index in its document, and raises the document's version.
+/// `event_seq`: the number of the change's event. The change feed treats an update that sets `v` with an
+/// unchanged `u` as a change by hand.
 pub(super) fn change_update(index: i64, content: &ContentChange, event_seq: Seq, nonce: i64) -> Document {
     let (mut set, mut unset) = (doc! { "u": nonce }, Document::new());
     let flags = match content {
@@ -37,14 +38,14 @@ pub(super) fn change_update(index: i64, content: &ContentChange, event_seq: Seq,
     update
 }
 
-/// Adds the removal of the content to the operands of `$set` and `$unset`. Returns the new flags.
+/// Adds the content's removal to the operands for `$set` and `$unset`. Returns the new flags.
 fn remove(index: i64, recalled: &Recalled, set: &mut Document, unset: &mut Document) -> Document {
     set.insert(path(index, "r"), doc! { "by": recalled.by.number(), "t": recalled.time.0 });
     unset.extend(["b", "ct", "a", "i"].map(|field| (path(index, field), Bson::from(""))));
     doc! { "and": !MENTIONS_ALL }
 }
 
-/// The same for a new content.
+/// Adds a new content in the same way.
 fn replace(
     index: i64,
     content: &NewContent,
@@ -70,7 +71,7 @@ fn replace(
     }
 }
 
-/// The path of a field of the message at this index.
+/// The path to a field in the message at this index.
 fn path(index: i64, field: &str) -> String {
     format!("m.{index}.{field}")
 }

@@ -18,7 +18,7 @@ use super::{
     documents::{DocumentSummary, Documents as _, id, reply_size, size_and_time, summary_in},
 };
 
-/// Conversations of one query, by hints.
+/// Conversations in one query, by hints.
 const CONVERSATIONS: usize = 250;
 /// Concurrent queries for conversations without a hint.
 const TAILS_AT_ONCE: usize = 16;
@@ -31,7 +31,7 @@ struct ConsecutiveDocuments {
 }
 
 impl ConsecutiveDocuments {
-    /// The last document of the log. `None`: neither exists, or others may follow.
+    /// The log's last document. `None`: neither exists, or others may follow.
     fn last(self) -> Option<DocumentSummary> {
         match self.next {
             Some(next) => Some(next).filter(|next| !next.is_full()),
@@ -75,7 +75,7 @@ impl Mongo {
         Err(out_of_time(Outcome::NotApplied))
     }
 
-    /// The end of the log, from this document on. `None`: neither it nor the next one exists.
+    /// The end of the log, from this document on. `None`: neither it nor the next document exists.
     async fn confirmed_end(
         &self,
         conversation: ConversationId,
@@ -114,7 +114,8 @@ impl Mongo {
         Ok((conversation, end))
     }
 
-    /// Keeps the number of the last document as a hint, as long as it has room: an append to a full one would match nothing.
+    /// Keeps the last document's number as a hint, as long as it has room: an append to a full document would
+    /// match nothing.
     fn learn(&self, conversation: ConversationId, last: &DocumentSummary) -> LogEnd {
         if !last.is_full() {
             self.hints.set(conversation, last.document);
@@ -122,7 +123,7 @@ impl Mongo {
         last.end()
     }
 
-    /// Reads these documents and the one after each, in one query.
+    /// Reads these documents and the document after each, in one query.
     async fn pairs(
         &self,
         hinted: &[(ConversationId, i64)],

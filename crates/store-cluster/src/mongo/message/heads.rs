@@ -1,4 +1,4 @@
-//! Heads of logs, and headers: reads without contents.
+//! Log heads, and headers: reads without contents.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,14 +18,14 @@ use super::{
     ends::conversation_in,
 };
 
-/// A document of a log.
+/// A document in a log.
 type DocumentKey = (ConversationId, i64);
 
-/// The headers to be read of a document.
+/// The headers to be read from a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
     All,
-    /// Only that of the last message.
+    /// Only the last message's header.
     Last,
 }
 
@@ -33,7 +33,7 @@ enum Headers {
 #[derive(Debug)]
 struct HeadPart {
     document: i64,
-    /// Headers of its last messages.
+    /// Its last messages' headers.
     headers: Vec<StoredHeader>,
     /// The last message, unless the document is full.
     last: Option<Message>,
@@ -44,7 +44,7 @@ impl HeadPart {
         self.end() == (self.document + 1) * DOCUMENT
     }
 
-    /// The number of the last message.
+    /// The last message's number.
     fn end(&self) -> Seq {
         self.headers.last().map_or(self.document * DOCUMENT, |header| header.seq)
     }
@@ -73,9 +73,10 @@ impl Mongo {
         }
     }
 
-    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Three queries if the ends are known approximately:
-    /// one finds the last documents, and two read them, with the previous ones if requested, and the next ones, which
-    /// may have been created in between. One of the two is for logs without requested headers.
+    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Three queries if the ends are known
+    /// approximately: one query finds the last documents, and two read them, with the previous documents if
+    /// requested, and the next documents, which may have been created in between. The third query is for logs
+    /// without requested headers.
     pub(super) async fn log_heads(
         &self,
         asked: &[(ConversationId, Seq)],
@@ -113,7 +114,8 @@ impl Mongo {
         parts: &HashMap<DocumentKey, HeadPart>,
     ) -> Result<LogHead, StoreError> {
         let [before, here, next] = [document - 1, document, document + 1].map(|at| parts.get(&(log, at)));
-        // A document that was read before it was full is the end of that moment, whatever was read of the next one.
+        // A document that was read before it was full is the end at that moment, whatever was read from the
+        // next document.
         let next = next.filter(|_| here.is_none_or(HeadPart::is_full));
         let Some(end) = next.or(here) else { return Ok(LogHead::default()) };
         let last = match &end.last {
@@ -124,7 +126,7 @@ impl Mongo {
         let read = [before, here, next].into_iter().flatten().flat_map(|part| &part.headers);
         let headers: Vec<StoredHeader> = read.filter(|header| header.seq >= first).cloned().collect();
         let is_whole = end.end() < first || headers.first().is_some_and(|header| header.seq == first);
-        // Others arrived in between, or the first ones were removed.
+        // Others arrived in between, or the first messages were removed.
         let headers = if is_whole { headers } else { self.headers_over(log, first, end.end()).await? };
         Ok(LogHead { last, headers })
     }
@@ -153,7 +155,7 @@ impl Mongo {
         }
         let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
         let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields(headers));
-        // In the order of the documents: a later read includes the earlier ones.
+        // In document order: a later read includes the earlier reads.
         let find = find.sort(doc! { "_id": 1 }).batch_size(reply_size(wanted.len()));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
         let mut parts = HashMap::with_capacity(wanted.len());
@@ -165,8 +167,8 @@ impl Mongo {
     }
 }
 
-/// Headers, the number of messages, and the last one unless the document is full: then the end is nearly always in the next one, and
-/// its content need not be read.
+/// Headers, the number of messages, and the last message unless the document is full: then the end is nearly
+/// always in the next document, and its content need not be read.
 fn head_fields(headers: Headers) -> Document {
     let has_room = doc! { "$lt": [{ "$size": "$m" }, DOCUMENT] };
     let last = doc! { "$cond": [has_room, { "$arrayElemAt": ["$m", -1] }, Bson::Null] };
@@ -177,7 +179,7 @@ fn head_fields(headers: Headers) -> Document {
     doc! { "h": headers_of(some), "n": { "$size": "$m" }, "l": last }
 }
 
-/// The projection of the messages of an array without their contents.
+/// Projects an array's messages without their contents.
 fn headers_of(messages: impl Into<Bson>) -> Document {
     let fields = doc! { "f": "$$e.f", "y": "$$e.y", "x": "$$e.x", "a": "$$e.a", "r": "$$e.r" };
     doc! { "$map": { "input": messages.into(), "as": "e", "in": fields } }
@@ -194,7 +196,7 @@ fn part(found: &RawDocument) -> Result<HeadPart, StoreError> {
     Ok(HeadPart { document, headers, last })
 }
 
-/// The headers of a document that was read from the message with this number on.
+/// The headers in a document that was read from the message with this number on.
 fn headers_in(found: &RawDocument, first: Seq) -> Result<Vec<StoredHeader>, StoreError> {
     let elements = found.get_array("h").map_err(|_| malformed("m"))?;
     let read = (first..).zip(elements).map(|(seq, element)| {

@@ -1,20 +1,21 @@
-//! Hints: the known tails of logs on this node.
+//! Hints: the tails of logs that this node knows.
 
 use std::collections::HashMap;
 
 use kith_store::ConversationId;
 use parking_lot::Mutex;
 
-/// At least this many recently used conversations are kept, and at most twice as many, of some 50 bytes each.
+/// At least this many recently used conversations are kept, and at most twice as many, some 50 bytes each.
 const KEPT: usize = 50_000;
 
-/// For each conversation the number of a document, but neither its size, nor a permission to create the next one.
+/// Keeps a document's number for each conversation, but neither its size, nor a permission to create the next
+/// document.
 ///
-/// A hint may be of any age. The document may be full, or deleted, and others may follow it.
+/// A hint may have any age. The document may be full, or deleted, and others may follow it.
 #[derive(Debug, Default)]
 pub(in crate::mongo) struct Hints(Mutex<Generations>);
 
-/// Those used since `recent` was last full, and those before.
+/// Conversations used since `recent` was last full, and those before.
 #[derive(Debug, Default)]
 struct Generations {
     recent: HashMap<ConversationId, i64>,
@@ -33,7 +34,7 @@ impl Hints {
         Some(document)
     }
 
-    /// Adds an existing document. An earlier one than the known one is ignored.
+    /// Adds an existing document. A document before the known document is ignored.
     pub(super) fn set(&self, conversation: ConversationId, document: i64) {
         let mut generations = self.0.lock();
         let earlier = generations.earlier.remove(&conversation);

@@ -1,11 +1,11 @@
-//! Messages: documents of 100 consecutive messages of a conversation.
+//! Messages: documents with 100 consecutive messages of a conversation.
 //!
-//! `{_id: {c: conversation, d: number of the document}, v, t0: time of the first message, made, hi: highest time up to the first
-//! message, age: the same until upkeep has hidden what is before, m: [message]}`. The message with number `s` is element `(s - 1) % 100` of
-//! document `(s - 1) / 100`. Invariants: elements are added at the end, and never
-//! removed or moved; document `d + 1` is made only while a majority has document `d`, full; a deleted document is never made
-//! again. `hi` never falls within a log. It is absent in documents of an earlier version, and in those that follow one
-//! without it, until upkeep adds it in the order of the documents.
+//! `{_id: {c: conversation, d: document number}, v, t0: first message's time, made, hi: highest time up to
+//! the first message, age: the same until upkeep has hidden what is before, m: [message]}`. The message with
+//! number `s` is element `(s - 1) % 100` in document `(s - 1) / 100`. Invariants: elements are added at the
+//! end, and never removed or moved; document `d + 1` is made only while a majority has document `d`, full; a
+//! deleted document is never made again. `hi` never falls within a log. It is absent in documents from an
+//! earlier version, and in those that follow a document without it, until upkeep adds it in document order.
 
 mod append;
 mod change;

@@ -1,4 +1,4 @@
-//! Reads of messages, and of their times.
+//! Reads messages, and their times.
 
 use kith_store::{
     ConversationId, DOCUMENT, DocumentKey, LogDocument, Message, Seq, StoreError, Timestamp, Version,
@@ -19,23 +19,23 @@ use super::{
     element::message,
 };
 
-/// The highest time up to the first message of a document, and its index. It never falls within a log.
+/// The highest time up to a document's first message, and its index. It never falls within a log.
 const BY_HIGHEST: TimeIndex =
     TimeIndex { name: "by_highest", field: "hi", order: || doc! { "hi": -1, "_id.d": -1 } };
-/// The time of the first message of a document, and its index. Of documents of an earlier version, until upkeep has
-/// completed them.
+/// The time of a document's first message, and its index. For documents from an earlier version, until upkeep
+/// has completed them.
 const BY_FIRST: TimeIndex = TimeIndex { name: "by_time", field: "t0", order: || doc! { "t0": -1 } };
 
-/// An index of the documents of a log by a time.
+/// An index over a log's documents by a time.
 #[derive(Clone, Copy)]
 struct TimeIndex {
     name: &'static str,
     field: &'static str,
-    /// The latest first. Documents may have the same highest time: the last one of them is meant.
+    /// The latest first. Documents may have the same highest time: then the last document is meant.
     order: fn() -> Document,
 }
 
-/// When the messages of a document were sent.
+/// When a document's messages were sent.
 struct Times {
     document: i64,
     sent: Vec<Timestamp>,
@@ -111,7 +111,7 @@ impl Mongo {
         }
     }
 
-    /// The last document whose time was before this one, by a field and its index.
+    /// The last document whose time was before this time, by a field and its index.
     async fn begun_before(
         &self,
         conversation: ConversationId,
@@ -130,7 +130,7 @@ impl Mongo {
         find.await.map_err(read_failed)?.map(times_in).transpose()
     }
 
-    /// The number of the first stored message; 1 if there is none.
+    /// The first stored message's number; 1 if there is none.
     async fn first_number(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
         let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": 1 });
         let find = find.projection(doc! { "_id": 1 }).max_time(self.options.command);
@@ -141,7 +141,7 @@ impl Mongo {
     }
 }
 
-/// The messages of a document that was read from the message with this number on.
+/// The messages in a document that was read from the message with this number on.
 fn messages_in(found: &RawDocumentBuf, first: Seq) -> Result<Vec<Message>, StoreError> {
     let elements = found.get_array("m").map_err(|_| malformed("m"))?;
     let read = (first..).zip(elements).map(|(seq, element)| {

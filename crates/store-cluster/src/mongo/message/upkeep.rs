@@ -1,4 +1,4 @@
-//! Removal of documents, and of the contents of messages.
+//! Removes documents, and message contents.
 
 use std::ops::Range;
 
@@ -40,12 +40,12 @@ impl Mongo {
         let ids = documents.iter().take(removable).map(|(document, _)| id(conversation, *document));
         let filter = doc! { "_id": { "$in": ids.collect::<Vec<_>>() } };
         let removed = self.messages.delete_many(filter).await.map_err(write_failed)?;
-        // All but the last one are full, and no document is the last one that was followed by another.
+        // All but the last are full, and a document that was followed by another is not the last.
         Ok(TrimResult { messages: removed.deleted_count.saturating_mul(DOCUMENT.unsigned_abs()), left })
     }
 
-    /// The numbers of the oldest documents, and when they were begun: not before they were made, since imported messages may
-    /// have been sent years before.
+    /// The oldest documents' numbers, and when they were begun: not before they were made, since imported
+    /// messages may have been sent years before.
     async fn oldest_documents(
         &self,
         conversation: ConversationId,
@@ -86,8 +86,8 @@ impl Mongo {
         settle.await.map(drop).map_err(write_failed)
     }
 
-    /// See [`MessageUpkeep::complete_times`](kith_store::MessageUpkeep::complete_times). The document at `from` is examined
-    /// again: its messages precede those of the next one.
+    /// See [`MessageUpkeep::complete_times`](kith_store::MessageUpkeep::complete_times). The document at
+    /// `from` is examined again: its messages precede those in the next document.
     pub(super) async fn complete_document_times(
         &self,
         from: Option<DocumentKey>,
@@ -171,7 +171,7 @@ impl Mongo {
         let theirs = element::content_of(sender, str::to_owned);
         let filter = doc! { "_id": id(conversation, document_of(first)), "m": { "$elemMatch": theirs } };
         let (update, filters) = element::erase_update(sender, now, rand::random());
-        // Of the previous document: the number of changed messages.
+        // Returns the previous document: the number of changed messages.
         let erase = self.messages.find_one_and_update(filter, update).array_filters(filters);
         let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 });
         let before = erase.max_time(self.options.command).await.map_err(write_failed)?;
@@ -179,20 +179,20 @@ impl Mongo {
     }
 }
 
-/// The times of a document that is examined.
+/// The times in a document that is examined.
 #[derive(Clone, Copy, Debug)]
 struct TimesOfDocument {
     key: DocumentKey,
-    /// The time of its first message.
+    /// The first message's time.
     begun: Timestamp,
-    /// The latest time of its messages.
+    /// The latest time among its messages.
     latest: Option<Timestamp>,
-    /// The highest time up to its first message, if it has one.
+    /// The highest time up to its first message, if it has any.
     highest: Option<Timestamp>,
 }
 
-/// The highest times of the documents that lack them, of documents by rising key. The first one may be preceded by others
-/// only if it has its time.
+/// The highest times for the documents that lack them, from documents by rising key. Others may precede the
+/// first document only if it has its time.
 fn missing_times(documents: &[TimesOfDocument]) -> Vec<(DocumentKey, Timestamp)> {
     let mut before: Option<(ConversationId, Timestamp)> = None;
     let mut missing = Vec::new();
@@ -209,7 +209,7 @@ fn missing_times(documents: &[TimesOfDocument]) -> Vec<(DocumentKey, Timestamp)>
     missing
 }
 
-/// The number of messages of a document with content of a sender.
+/// How many messages in a document have a sender's content.
 fn contents_of(document: &RawDocument, sender: UserId) -> Result<u64, StoreError> {
     let mut count = 0;
     for element in document.get_array("m").map_err(|_| malformed("m"))? {

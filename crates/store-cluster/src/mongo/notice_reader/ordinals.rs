@@ -1,4 +1,4 @@
-//! Ordinals of readers, from a counter for each audience.
+//! Reader ordinals, from a counter for each audience.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::super::{connect::Mongo, document::number_in, error::malformed};
 
-/// Ordinals that a node takes at least: first marks of many readers would all update one counter. Unused ones are lost
-/// when a node stops.
+/// The fewest ordinals that a node takes: many readers' first marks would all update one counter. Unused
+/// ordinals are lost when a node stops.
 const BLOCK: usize = 64;
 
 /// Ordinals that this node has taken and not used, by audience.
@@ -31,7 +31,7 @@ impl ReservedOrdinals {
 }
 
 impl Mongo {
-    /// Reserves this many ordinals that no other reader of the audience has or will have, all below `most`.
+    /// Reserves this many ordinals that no other reader in the audience has or will have, all below `most`.
     pub(super) async fn take_ordinals(
         &self,
         audience: AudienceId,

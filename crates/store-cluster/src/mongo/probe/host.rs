@@ -1,4 +1,4 @@
-//! The probe of one host.
+//! Probes one host.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::{
 const AUTHENTICATION_FAILED: i32 = 18;
 const UNAUTHORIZED: i32 = 13;
 
-/// The result of the probe of a host.
+/// The result when a host is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HostAnswer {
     /// It serves, as far as that is known without a write.
@@ -43,11 +43,11 @@ impl HostAnswer {
 /// A host to be probed.
 pub(super) struct Host {
     address: ServerAddress,
-    /// The options of a connection to only this host.
+    /// The options for a connection to only this host.
     driver: ClientOptions,
     /// The replica set that the connection string names.
     set: Option<String>,
-    /// Whether the other members of its set are used too.
+    /// Whether the other members in its set are used too.
     with_members: bool,
     database: String,
     limit: Duration,
@@ -95,7 +95,7 @@ impl Host {
         unfit.map_or(HostAnswer::Fit, HostAnswer::Unfit)
     }
 
-    /// A read and a write of the database; the write matches nothing, so that it changes nothing.
+    /// Reads and writes the database; the write matches nothing, so that it changes nothing.
     async fn check_rights(&self, database: &Database) -> Option<Unfit> {
         let host = self.name();
         let read = doc! { "find": "migrations", "limit": 1, "singleBatch": true };
@@ -138,7 +138,7 @@ impl Host {
     }
 }
 
-/// A router of a sharded cluster is no member of a set, and has transactions.
+/// A sharded cluster's router is no member in a set, and has transactions.
 fn unfit_by_hello(hello: &Document, host: &str, set: Option<&str>) -> Option<Unfit> {
     let host = host.to_owned();
     match hello.get_str("setName") {

@@ -1,5 +1,5 @@
-//! The members of a replica set, under the names that the set gives them. The driver connects to these, and not to the
-//! names of the connection string.
+//! A replica set's members, under the names that the set gives them. The driver connects to these, and not to
+//! the names in the connection string.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn names(hello: &Document) -> Vec<String> {
     hosts.iter().filter_map(Bson::as_str).take(MEMBERS_MAX).map(str::to_owned).collect()
 }
 
-/// Those that do not resolve.
+/// Returns the members that do not resolve.
 async fn unknown(members: &[String], limit: Duration) -> Vec<String> {
     let looked_up = members.iter().map(|member| async move {
         let (name, port) = split(member);
@@ -44,7 +44,7 @@ async fn unknown(members: &[String], limit: Duration) -> Vec<String> {
     join_all(looked_up).await.into_iter().flatten().collect()
 }
 
-/// Name and port; an IPv6 address is in brackets.
+/// Splits name and port; an IPv6 address is in brackets.
 fn split(member: &str) -> (&str, u16) {
     let (name, port) = member.rsplit_once(':').unwrap_or((member, ""));
     (name.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or(PORT))

@@ -1,4 +1,5 @@
-//! Why a MongoDB does not serve: it is unavailable, its name cannot be reached, or its configuration prevents it.
+//! Why a MongoDB does not serve: it is unavailable, its name cannot be reached, or its configuration prevents
+//! it.
 
 mod host;
 mod members;
@@ -11,74 +12,74 @@ use tokio::time::{Instant, timeout_at};
 
 use self::host::{Host, HostAnswer};
 
-/// Most hosts that are probed.
+/// The most hosts that are probed.
 const HOSTS_MAX: usize = 3;
 
-/// Why a MongoDB cannot be the store. Host names are those of the connection string and of the replica set.
+/// Why a MongoDB cannot be the store. Host names are those in the connection string and the replica set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// The name of the host does not resolve.
+    /// The host's name does not resolve.
     UnknownHost {
-        /// The host.
+        /// The host's name.
         host: String,
     },
-    /// The host answers, and names of members of its replica set do not resolve.
+    /// The host answers, and its replica set's member names do not resolve.
     UnknownMembers {
-        /// The host.
+        /// The host's name.
         host: String,
-        /// The members.
+        /// The members' names.
         members: Vec<String>,
     },
     /// The host answers, and its replica set has no primary.
     NoPrimary {
-        /// The host.
+        /// The host's name.
         host: String,
     },
-    /// The host answers, and the primary of its replica set cannot be connected to.
+    /// The host answers, and its replica set's primary cannot be connected to.
     PrimaryUnreachable {
-        /// The host.
+        /// The host's name.
         host: String,
-        /// The primary.
+        /// The primary's name.
         primary: String,
     },
     /// The server speaks TLS, and the connection string does not ask for it.
     TlsRequired {
-        /// The host.
+        /// The host's name.
         host: String,
     },
     /// The connection string asks for TLS, and the server does not speak it.
     NoTls {
-        /// The host.
+        /// The host's name.
         host: String,
     },
-    /// Both speak TLS and do not agree: most often one does not trust the certificate of the other.
+    /// Both speak TLS and do not agree: most often one side does not trust the other's certificate.
     TlsFailed {
-        /// The host.
+        /// The host's name.
         host: String,
     },
-    /// It refuses the user or the password, or wants ones.
+    /// It refuses the user or the password, or wants them.
     Credentials {
-        /// The host.
+        /// The host's name.
         host: String,
     },
     /// The user may not use the database.
     Rights {
-        /// The host.
+        /// The host's name.
         host: String,
     },
     /// The user may read the database and not write it.
     ReadOnly {
-        /// The host.
+        /// The host's name.
         host: String,
     },
     /// It is a server by itself, without transactions.
     NoReplicaSet {
-        /// The host.
+        /// The host's name.
         host: String,
     },
-    /// It belongs to a replica set of another name than the connection string says.
+    /// It belongs to a replica set with another name than the connection string says.
     OtherReplicaSet {
-        /// The host.
+        /// The host's name.
         host: String,
         /// The name of its set.
         found: String,
@@ -86,7 +87,7 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    /// Whether it may end without a change of the configuration: names come to resolve, primaries are elected,
+    /// Whether it may end without a configuration change: names come to resolve, primaries are elected,
     /// certificates change.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
@@ -107,7 +108,7 @@ impl Unfit {
     }
 }
 
-/// Probes the hosts of a connection string separately. Cheap to clone.
+/// Probes the hosts in a connection string separately. Cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
     driver: Arc<ClientOptions>,
@@ -121,18 +122,18 @@ impl Probe {
         Self { driver: Arc::new(driver.clone()), database: database.to_owned(), limit }
     }
 
-    /// Host and port of each server that the connection string names; nothing else of it.
+    /// Host and port of each server that the connection string names; nothing else in it.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
         self.driver.hosts.iter().map(ToString::to_string).collect()
     }
 
-    /// Why the store does not serve; `None`: no reason was found, or no host answers in time. Permanent reasons come
-    /// first. Asks the first three hosts at one time, over connections of its own, and takes at most four times the
-    /// time for a connection: call it before the node serves, and not for every call.
+    /// Why the store does not serve; `None`: no reason was found, or no host answers in time. Permanent
+    /// reasons come first. Asks the first three hosts at one time, over separate connections, and takes at
+    /// most four times the time for a connection: call it before the node serves, and not for every call.
     pub async fn unfit(&self) -> Option<Unfit> {
         let until = Instant::now() + self.limit * 4;
-        // Tasks of their own: a driver's future is not to be dropped half-way.
+        // Each runs in a separate task: a driver's future is not to be dropped half-way.
         let hosts = self.driver.hosts.iter().take(HOSTS_MAX);
         let tasks: Vec<_> = hosts
             .map(|host| tokio::spawn(Host::new(&self.driver, host, &self.database, self.limit).probe()))

@@ -8,37 +8,38 @@ use tokio::{
     time::timeout,
 };
 
-/// Of MongoDB, where the address has none.
+/// MongoDB's port, where the address has none.
 pub(super) const PORT: u16 = 27017;
-/// The first message of TLS 1.2 and 1.3, in parts. It has to be one that a server can go on from: MongoDB closes the
-/// connection without an answer otherwise. The handshake is never finished, so nothing in it has to be secret.
+/// The first message in TLS 1.2 and 1.3, in parts. A server must be able to go on from it: MongoDB closes the
+/// connection without an answer otherwise. The handshake is never finished, so nothing in it has to be
+/// secret.
 const HELLO: [&[u8]; 8] = [
     // A handshake record, the message in it, its version.
     &[0x16, 0x03, 0x01, 0x00, 0x96, 0x01, 0x00, 0x00, 0x92, 0x03, 0x03],
     // Random bytes.
     &[0x07; 32],
-    // No session. Nine suites of ciphers, no compression, 87 bytes of extensions.
+    // No session. Nine cipher suites, no compression, 87 bytes of extensions.
     &[0x00, 0x00, 0x12, 0x13, 0x01, 0x13, 0x02, 0x13, 0x03, 0xc0, 0x2b, 0xc0, 0x2f, 0xc0, 0x2c, 0xc0, 0x30],
     &[0xcc, 0xa9, 0xcc, 0xa8, 0x01, 0x00, 0x00, 0x57],
-    // Groups, forms of points.
+    // Groups, point formats.
     &[0x00, 0x0a, 0x00, 0x06, 0x00, 0x04, 0x00, 0x1d, 0x00, 0x17, 0x00, 0x0b, 0x00, 0x02, 0x01, 0x00],
-    // Algorithms of signatures.
+    // Signature algorithms.
     &[0x00, 0x0d, 0x00, 0x10, 0x00, 0x0e, 4, 3, 8, 4, 4, 1, 5, 3, 8, 5, 5, 1, 8, 6],
-    // Versions; a key of X25519, which any 32 bytes are.
+    // Versions; an X25519 key, which any 32 bytes are.
     &[0x00, 0x2b, 0x00, 0x05, 0x04, 3, 4, 3, 3, 0x00, 0x33, 0x00, 0x26, 0x00, 0x24, 0x00, 0x1d, 0x00, 0x20],
     &[0x09; 32],
 ];
 /// Kinds of TLS records: alert and handshake.
 const TLS: [u8; 2] = [0x15, 0x16];
 
-/// The result of [`detect`].
+/// The answer that [`detect`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WireAnswer {
     /// The name does not resolve.
     UnknownName,
     /// No connection can be made.
     Unreachable,
-    /// It speaks TLS.
+    /// The server speaks TLS.
     Tls,
     /// It accepts connections, and does not speak TLS.
     Other,
@@ -70,7 +71,7 @@ pub(super) async fn is_reached(name: &str, port: u16, limit: Duration) -> bool {
     matches!(timeout(limit, TcpStream::connect(addresses.as_slice())).await, Ok(Ok(_)))
 }
 
-/// The addresses of this name; none where it does not resolve within the limit.
+/// The addresses for this name; none where it does not resolve within the limit.
 pub(super) async fn resolved(name: &str, port: u16, limit: Duration) -> Vec<SocketAddr> {
     match timeout(limit, lookup_host((name, port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
@@ -86,7 +87,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(300);
 
-    /// The result for this answer of a server.
+    /// The result when a server answers this.
     async fn taken_for(answer: &'static [u8]) -> WireAnswer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

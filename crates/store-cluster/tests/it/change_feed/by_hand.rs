@@ -1,4 +1,4 @@
-//! What a person edits past this program.
+//! Tests what a person edits past this program.
 
 use std::{collections::HashMap, sync::Arc};
 

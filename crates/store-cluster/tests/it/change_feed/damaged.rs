@@ -1,4 +1,4 @@
-//! Edits that break a document. None of them stops the feed.
+//! Edits that break a document. No such edit stops the feed.
 
 use kith_store::{FeedRecord, StoreError};
 use mongodb::bson::{Bson, Document, doc};

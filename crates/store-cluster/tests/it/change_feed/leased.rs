@@ -1,4 +1,4 @@
-//! Readers of which only the holder of a lease sets the mark.
+//! Several readers, where only a lease's holder sets the mark.
 
 use std::{collections::BTreeSet, time::Duration};
 

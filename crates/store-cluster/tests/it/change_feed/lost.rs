@@ -16,7 +16,7 @@ async fn reading(stage: &Stage) -> (Reader, Vec<u8>) {
     (reader, mark)
 }
 
-/// An open reader gets the error, and so does one that continues later; a new reader gets what comes.
+/// An open reader gets the error, and so does a reader that continues later; a new reader gets what comes.
 async fn assert_lost(stage: &Stage, mut reader: Reader, mark: &[u8]) {
     assert!(matches!(reader.end().await, FeedError::Lost));
     let last = reader.mark.clone();

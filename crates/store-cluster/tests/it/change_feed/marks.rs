@@ -181,7 +181,7 @@ async fn a_mark_of_a_change_that_never_was_is_lost() {
     stage.create(2).await;
     reader.take(1).await;
     stage.create(3).await;
-    // The name of the collection for machines comes after 5A1004.
+    // The collection's name for machines comes after 5A1004.
     let whole = token(&reader.mark);
     let (before, name) = whole.split_once("5A1004").unwrap();
     let other = if name.starts_with('0') { "1" } else { "0" };

@@ -1,4 +1,4 @@
-//! Documents of messages: no append is in the feed, and every change by hand is.
+//! Message documents: no append is in the feed, and every change by hand is.
 
 use kith_store::{
     ContentChange, DocumentKey, FeedChange, FeedRecord, MessageChange, MessageChangeOutcome, MessageKey,

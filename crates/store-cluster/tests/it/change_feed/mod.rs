@@ -1,4 +1,4 @@
-//! The change feed of MongoDB: changes by the stores, and by hand.
+//! MongoDB's change feed: changes by the stores, and by hand.
 
 mod by_hand;
 mod damaged;
@@ -27,12 +27,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::server::{self, DatabaseGuard};
 
-/// No change takes so long.
+/// No change takes this long.
 const BOUND: Duration = Duration::from_secs(30);
-/// As long as nothing is expected.
+/// How long the tests wait where nothing is expected.
 const QUIET: Duration = Duration::from_millis(1500);
 
-/// Stores of a fresh database, and the driver's own view of it.
+/// Stores in a fresh database, and the driver's own view.
 struct Stage {
     stores: Stores,
     feed: Arc<dyn ChangeFeed>,
@@ -50,7 +50,7 @@ impl Stage {
         Self { stores, feed, database, options, _cleaning: cleaning }
     }
 
-    /// What a person would edit in.
+    /// The collection in which a person would edit.
     fn documents(&self, collection: &str) -> Collection<Document> {
         self.database.collection(collection)
     }

@@ -11,10 +11,10 @@ use tokio::{
     sync::watch,
 };
 
-/// What happens to connections.
+/// How the proxy treats connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// They work.
+    /// They pass through.
     Pass,
     /// They are open, and nothing passes, as when the server's process is stopped.
     Freeze,
@@ -22,7 +22,7 @@ pub(super) enum Mode {
     Cut,
 }
 
-/// Listens on a port of its own as long as the test runs.
+/// Listens on a separate port as long as the test runs.
 #[derive(Debug)]
 pub(super) struct Proxy {
     mode: watch::Sender<Mode>,
@@ -49,7 +49,7 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// The stores of the database through this proxy alone, and its change feed.
+    /// The database's stores through this proxy alone, and its change feed.
     pub(super) async fn stores(&self, options: &MongoOptions) -> (Stores, Arc<dyn ChangeFeed>) {
         let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port);
         let limit = Duration::from_secs(1);

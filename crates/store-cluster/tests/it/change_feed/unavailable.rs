@@ -10,7 +10,7 @@ use super::{
     user_id, version, write,
 };
 
-/// Await, command and selection of a server, and some more for a busy machine.
+/// The time to await, run a command and select a server, and some more for a busy machine.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 async fn assert_unavailable(reader: &mut Reader) {

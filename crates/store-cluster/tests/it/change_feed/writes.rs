@@ -1,4 +1,4 @@
-//! What this program writes.
+//! Tests what this program writes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -20,7 +20,7 @@ fn id(message: &NewMessage) -> String {
     message.client_message_id.as_ref().unwrap().as_str().to_owned()
 }
 
-/// Appends in steps of a size, one after the other.
+/// Appends in steps with a given size, one after the other.
 fn append(stores: Stores, name: String, steps: usize, size: usize) -> JoinHandle<Acknowledged> {
     tokio::spawn(async move {
         let all = batch(&name, steps * size);

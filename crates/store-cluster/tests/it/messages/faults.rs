@@ -61,7 +61,7 @@ async fn part_without_majority_is_unknown_then_replay() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn refused_insert_with_ok_reply_is_an_error() {
     let faulty = FaultyStores::open().await;
-    // Documents of this log are refused. The reply is `ok: 1` with `writeErrors`.
+    // This log's documents are refused. The reply is `ok: 1` with `writeErrors`.
     let database = faulty.database();
     refuse(&database, doc! { "_id.c": { "$ne": "g9" } }).await;
     let error = faulty.stores.messages.append(log(), &[message("a")]).await.unwrap_err();

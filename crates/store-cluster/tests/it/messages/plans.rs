@@ -1,4 +1,5 @@
-//! Every command of the log walks an index to what it needs, and no further. The commands are those that the server saw.
+//! Every log command walks an index to what it needs, and no further. The commands are those that the server
+//! saw.
 
 use futures::TryStreamExt as _;
 use kith_store::{ConversationId, LogHead, Seq, Stores, Timestamp};
@@ -15,7 +16,7 @@ const ID: &str = "IXSCAN { _id: 1 }";
 const SENT: &str = "IXSCAN { _id.c: 1, m.k: 1 }";
 const BY_TIME: &str = "IXSCAN { _id.c: 1, hi: 1, _id.d: 1 }";
 
-/// What the profiler noted of one command.
+/// The profiler's note about one command.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ProfiledCommand {
     command: String,
@@ -51,7 +52,7 @@ async fn notes(database: &Database) -> Vec<ProfiledCommand> {
     notes.iter().map(profiled_command).collect()
 }
 
-/// Asserts what the commands of `work` looked at, over two logs of which one has 350 messages.
+/// Asserts what the commands in `work` looked at, over two logs; the first has 350 messages.
 async fn assert_examined(expected: &[ProfiledCommand], work: impl AsyncFnOnce(&Stores)) {
     let options = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
@@ -96,7 +97,7 @@ async fn page_is_one_document_by_its_id() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn tail_is_one_key_of_the_index_of_ids() {
-    // That of the other log is full, so that there is no hint of it.
+    // The other log's last document is full, so that there is no hint to it.
     assert_examined(&[noted("find", ID, 1, 1)], async |stores| {
         assert_eq!(stores.messages.ends(&[log_of(90)]).await.unwrap()[0].seq, 100);
     })
@@ -146,7 +147,7 @@ async fn number_at_a_time_is_found_by_time_index() {
         assert_eq!(stores.messages.seq_at(log(), later).await.unwrap(), 351);
     })
     .await;
-    // Nothing began before. The id of the first document is in the index.
+    // Nothing began before. The first document's id is in the index.
     let found = [noted("find", ID, 1, 1), noted("find", BY_TIME, 0, 0), noted("find", ID, 1, 0)];
     assert_examined(&found, async |stores| {
         assert_eq!(stores.messages.seq_at(log(), sent).await.unwrap(), 1);
@@ -154,7 +155,7 @@ async fn number_at_a_time_is_found_by_time_index() {
     .await;
 }
 
-/// The commands of `heads` of these logs, each filled by `fill_logs` first.
+/// The commands that read the heads of these logs, each filled by `fill_logs` first.
 async fn commands_of_heads(
     asked: &[(ConversationId, Seq)],
     fill_logs: impl AsyncFnOnce(&Stores),
@@ -172,7 +173,8 @@ async fn commands_of_heads(
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn head_examines_only_needed_documents() {
     let fill_log = async |stores: &Stores| fill(stores, &batch("m", 350)).await;
-    // The last one, found by its id or the one after; then it again, and the one before where something of it is asked.
+    // The last document, found by its id or the next; then it again, and the document before where something
+    // in it is asked for.
     for (above, headers, documents) in [(0, 100, 2), (299, 51, 2), (300, 50, 1), (349, 1, 1), (350, 0, 1)] {
         let (heads, notes) = commands_of_heads(&[(log(), above)], fill_log).await;
         assert_eq!(heads[0].last.as_ref().unwrap().seq, 350);
@@ -230,7 +232,7 @@ async fn head_of_full_document_reads_one_message_more() {
 async fn upkeep_looks_at_the_documents_of_one_log() {
     let search = noted("find", ID, 3, 3);
     assert_examined(&[noted("find", ID, 4, 4), search], async |stores| {
-        // So early that nothing is removed.
+        // This time is so early that nothing is removed.
         stores.message_upkeep.trim(log(), i64::MAX, Timestamp(0)).await.unwrap();
         let user = kith_store::UserId::new(7).unwrap();
         stores.message_upkeep.documents_sent_by(log(), user, 101).await.unwrap();

@@ -1,11 +1,11 @@
-//! Numbers of times, where the clocks of nodes differ.
+//! Finds numbers by times, where node clocks differ.
 
 use kith_store::{NewMessage, Stores, Timestamp};
 
 use super::{batch, fill, log};
 use crate::server;
 
-/// A document of messages that were all sent at the same time.
+/// A document whose messages were all sent at the same time.
 async fn fill_at(stores: &Stores, ids: &str, sent: i64) {
     let at = |new: NewMessage| NewMessage { sent: Timestamp(sent), ..new };
     fill(stores, &batch(ids, 100).into_iter().map(at).collect::<Vec<_>>()).await;

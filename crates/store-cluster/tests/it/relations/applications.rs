@@ -1,4 +1,4 @@
-//! Applications that several nodes decide, and changes of dead nodes.
+//! Applications that several nodes decide, and dead nodes' changes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{Stage, now, user};
 /// Applications that three decide about at once.
 const MANY: i64 = 200;
 const ADMINS: [i64; 3] = [1, 2, 3];
-/// After so long the note of a write that never came is given up.
+/// After this time the note for a write that never came is given up.
 const GIVEN_UP: Duration = Duration::from_secs(120);
 
 fn group() -> GroupId {
@@ -71,7 +71,7 @@ async fn listed(stores: &Stores, list: ApplicationList) -> Vec<Application> {
     listed.into_iter().map(|listed| listed.application).collect()
 }
 
-/// What is due of one application at a moment.
+/// Reads everything that is due for one application at a moment.
 async fn due(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<DueApplication> {
     let found = stores.applications.due_applications(None, at, 1_000).await.unwrap().due;
     found.into_iter().filter(|due| due.key == key).collect()

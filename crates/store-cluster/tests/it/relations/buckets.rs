@@ -1,4 +1,4 @@
-//! Lists of follows that have several buckets.
+//! Follow lists that have several buckets.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,10 +9,10 @@ use kith_store_cluster::CqlOptions;
 use super::{KEPT, Stage, agrees, counts_become, edge, user};
 use crate::server;
 
-/// So many entries are a whole list, unless the lowest bucket is full.
+/// This many entries are a whole list, unless the lowest bucket is full.
 const WHOLE_LIST: usize = 2_000;
 
-/// A stage whose buckets are small, and which has `fans` fans of user 1, put there by two nodes.
+/// A stage whose buckets are small, where user 1 has `fans` fans, put there by two nodes.
 async fn fans_in_small_buckets(fans: i64, at_a_time: usize) -> Stage {
     fans_in_small_buckets_with(server::cql_options(), fans, at_a_time).await
 }
@@ -42,14 +42,14 @@ async fn pages_join_over_the_borders_of_buckets() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn pages_join_over_buckets_that_are_closed() {
-    // Whatever was counted after the next one was opened.
+    // A bucket's bounds are certain after any count since the next bucket was opened.
     let options = CqlOptions { clocks_apart: Duration::ZERO, ..server::cql_options() };
     let stage = fans_in_small_buckets_with(options, 60, 8).await;
     counts_become(&stage.stores, 1, (0, 60)).await;
     pages_join(&stage).await;
 }
 
-/// Reads 60 fans by pages of many sizes.
+/// Reads 60 fans by pages in many sizes.
 async fn pages_join(stage: &Stage) {
     for limit in [1, 5, 7, 8, 60, 100, WHOLE_LIST] {
         let (mut read, mut after) = (Vec::new(), None::<ListPosition>);

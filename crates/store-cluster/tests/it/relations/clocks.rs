@@ -53,7 +53,7 @@ async fn concurrent_slot_moves_leave_one_entry() {
     join_all(pairs).await;
 }
 
-/// Follows on both nodes at once, each with a slot of its own, and ends it, again and again.
+/// Follows on both nodes at once, each with a separate slot, and ends it, again and again.
 async fn moves_at_once(stores: &Stores, other: &Stores, edge: Edge) {
     for round in 0..ROUNDS {
         let late = Write::at(Timestamp(now().now.0 + 60_000 + round));

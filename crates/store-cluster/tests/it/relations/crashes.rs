@@ -1,4 +1,4 @@
-//! Follows and blocks of nodes that die.
+//! Follows and blocks by nodes that die.
 
 use std::time::Duration;
 

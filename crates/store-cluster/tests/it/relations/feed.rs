@@ -1,4 +1,4 @@
-//! Change feeds of relations.
+//! Relation change feeds.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{BOUND, KEPT, Stage, blocking, edge, now};
 
-/// Before the write of a block counts as ended, one way or the other.
+/// Shorter than the time after which a block's write counts as ended, in either way.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(4);
 
 pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn FeedStream>> {
@@ -19,7 +19,7 @@ pub(super) async fn open(stores: &Stores) -> Vec<Box<dyn FeedStream>> {
     feeds
 }
 
-/// Where each of them is now.
+/// Where each feed is now.
 pub(super) async fn marks(feeds: &mut [Box<dyn FeedStream>]) -> Vec<Vec<u8>> {
     let mut marks = Vec::new();
     for feed in feeds {
@@ -54,7 +54,7 @@ pub(super) async fn assert_delivered_within(
     let give_up = Instant::now() + bound;
     while !expected.is_empty() {
         assert!(Instant::now() < give_up, "not delivered: {expected:?}");
-        // All at once and with patience: a reading that is cut short begins again.
+        // Reads all at once and with patience: a reading that is cut short begins again.
         for batch in join_all(feeds.iter_mut().map(|feed| feed.next(Duration::from_secs(1)))).await {
             for change in batch.unwrap().changes {
                 let version = change.version.unwrap();

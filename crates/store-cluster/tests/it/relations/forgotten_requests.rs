@@ -1,5 +1,5 @@
-//! Requests that a node has forgotten as failed, and whose write took effect all the same: a server that was stopped in the middle
-//! of it makes it later. A repeated call gets the answer of the first one.
+//! Requests that a node has forgotten as failed, and whose write took effect all the same: a server that was
+//! stopped in the middle of it makes it later. A repeated call gets the first call's answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Imports of follows.
+//! Tests follow imports.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +57,7 @@ async fn two_imports_leave_one_list_entry() {
     let (slow, _slow) = stage.node(|cql| cql.clock_ahead = -60_000).await;
     let all = follows(2..30);
     stage.stores.follows.import_follows(&all, Timestamp(1_700_000_000_000)).await.unwrap();
-    // By its clock it was the first, and came second.
+    // The slow import was first by its clock, and came second.
     slow.follows.import_follows(&all, Timestamp(1_700_000_009_000)).await.unwrap();
     let places = async || {
         let list = list(&stage.stores, 1, FollowList::Following).await;

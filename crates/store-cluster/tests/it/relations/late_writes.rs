@@ -1,5 +1,5 @@
-//! Conditional writes that a server has received and not begun: it makes them later, after the node has looked and found no
-//! effect.
+//! Conditional writes that a server has received and not begun: it makes them later, after the node has
+//! looked and found no effect.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl LateServer {
     }
 }
 
-/// Frames of version 4: nine bytes, the last four of which are the length of the rest.
+/// Version 4 frames: nine bytes, whose last four are the length of the rest.
 async fn read_frames(mut from: OwnedReadHalf, to: mpsc::Sender<Vec<u8>>) {
     loop {
         let mut frame = vec![0; HEADER];
@@ -122,7 +122,7 @@ fn has(body: &[u8], text: &str) -> bool {
     body.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-/// The consistency is behind the id of the statement.
+/// The consistency is behind the statement's id.
 fn is_serial(body: &[u8]) -> bool {
     let id = usize::from(u16::from_be_bytes([body[0], body[1]]));
     body.get(2 + id..4 + id) == Some(&LOCAL_SERIAL)

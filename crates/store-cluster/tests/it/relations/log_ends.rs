@@ -1,4 +1,4 @@
-//! How changes of members read the end of the log.
+//! How member changes read the end of the log.
 
 use std::{
     fmt, io,
@@ -47,7 +47,7 @@ async fn former(stores: &Stores, id: i64) -> Option<FormerMember> {
     stores.members.former(&[MemberKey { group: group(), user: user(id) }]).await.unwrap()[0]
 }
 
-/// What happens between a read of an end, the first of which is 0, and its answer.
+/// Runs between a read of an end, given its index from 0, and its answer.
 type DuringRead = Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Ends that a test sets.
@@ -146,7 +146,7 @@ async fn end_is_read_once_for_all_changes_of_a_step() {
     let (stores, _node) = node(&stage, &ends).await;
     let rest = async {
         reached.notified().await;
-        // All of them wait for the step that is held, and are the next one.
+        // They all wait for the step that is held, and are the next step.
         let mut rest = Box::pin(join_all((100..130).map(|id| change(&stores, join(id)))));
         assert!(poll!(&mut rest).is_pending());
         release.notify_one();
@@ -201,7 +201,7 @@ async fn unknown_end_refuses_only_joins_and_leaves() {
         MemberChange::Remove(vec![user(11)]),
         MemberChange::MuteAll(Some(Timestamp(9))),
     ];
-    // At once, so that steps have some of both.
+    // Sent at once, so that steps have some of both.
     let changes = moves.iter().zip(&others).flat_map(|(one, other)| [one.clone(), other.clone()]);
     let made = join_all(changes.map(|one| change(&unreadable, one))).await;
     for (at, made) in made.into_iter().enumerate() {
@@ -225,7 +225,7 @@ async fn row_without_ranges_opens_nothing() {
     change(&stores, MemberChange::Leave(user(2))).await.unwrap();
     for id in [2, 3] {
         let row = format!("grp = 7 AND kind = 0 AND place = 0 AND member = {id}");
-        // Under a condition, as all writes of this table.
+        // Under a condition, as all writes to this table.
         stage.run(&format!("UPDATE %k.members SET named = null WHERE {row} IF EXISTS")).await;
     }
     assert_eq!((former(&stores, 2).await, former(&stores, 3).await), (None, None));

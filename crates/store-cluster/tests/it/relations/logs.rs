@@ -1,4 +1,4 @@
-//! Logs of relations.
+//! Tests relation logs.
 
 use futures::future::join_all;
 use kith_store::{
@@ -9,17 +9,17 @@ use tokio::time::Instant;
 
 use super::{BOUND, KEPT, Stage, blocking, edge, now, user};
 
-/// Rounds of friendships that end.
+/// Rounds in which friendships end.
 const UNFRIENDINGS: usize = 12;
 
-/// All of a log.
+/// Reads a whole log.
 async fn log(stores: &Stores, owner: i64) -> Vec<RelationEvent> {
     let long_ago = RelationEventId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0);
     stores.relation_log.relation_log(user(owner), long_ago, 1_000).await.unwrap()
 }
 
-/// Waits until the logs of 1 and 2 have this many events, since each is written separately, and returns them: both the
-/// same.
+/// Waits until the logs of 1 and 2 have this many events, since each is written separately, and returns them:
+/// both the same.
 async fn logged_events(stores: &Stores, count: usize) -> Vec<(Edge, RelationEventKind)> {
     let give_up = Instant::now() + BOUND;
     loop {

@@ -1,4 +1,4 @@
-//! Members that several nodes change at once, and changes of dead nodes.
+//! Members that several nodes change at once, and dead nodes' changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +18,10 @@ use super::{
 
 const LARGE: u32 = 1_000_000;
 const OWNER: i64 = 1;
-/// Of 48 changes each that cross each other; the second number under `KITH_FULL=1`: some ten thousand.
+/// In each round 48 changes cross each other. The second number, under `KITH_FULL=1`, makes some ten
+/// thousand.
 const ROUNDS: [usize; 2] = [8, 210];
-/// Rounds of requests that come at once.
+/// Rounds in which requests come at once.
 const REPEATED: u32 = 40;
 
 fn group(id: i64) -> GroupId {
@@ -66,7 +67,7 @@ async fn groups(stores: &Stores, of: i64) -> Vec<GroupId> {
     stores.members.memberships(user(of), None, 10).await.unwrap()
 }
 
-/// The ordinals of the members are below that of the roster, and none is used twice; returns the member of each.
+/// The members' ordinals are below the roster's, and none is used twice; returns the member with each.
 async fn ordinals(stores: &Stores, of: i64) -> BTreeMap<UserId, u32> {
     let members = all(stores, of).await;
     let roster = roster(stores, of).await;
@@ -77,7 +78,7 @@ async fn ordinals(stores: &Stores, of: i64) -> BTreeMap<UserId, u32> {
     members.iter().map(|member| (member.key.user, member.ordinal)).collect()
 }
 
-/// Each of these has the group among its own if it is in it, and else not.
+/// Each of these has the group in its list if it is in it, and else not.
 async fn agree(stores: &Stores, of: i64, users: impl Iterator<Item = i64>) {
     let members = ordinals(stores, of).await;
     for id in users {
@@ -196,7 +197,8 @@ async fn concurrent_request_id_has_one_effect() {
     assert_eq!(roster(&nodes[1], 7).await.version, Version::FIRST.next());
 }
 
-/// The first join fills the group, and the first leaving leaves nothing to be left: the repetition would be refused by either.
+/// The first join fills the group, and the first leaving leaves nothing to be left: the repetition would be
+/// refused by either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
 async fn own_effect_does_not_refuse_a_request() {
@@ -312,7 +314,7 @@ async fn successor_feeds_the_change_of_a_dead_node() {
     assert_delivered_within(AT_ONCE, &mut open_after(&stage.stores, &marks).await, expected).await;
 }
 
-/// Two members and a mute of all, by a node that dies after each change.
+/// Two members and a mute for all, by a node that dies after each change.
 async fn changes_of_dead_node(stage: &Stage) -> BTreeMap<FeedRecord, Version> {
     let (dying, _node) = stage.node(|cql| cql.fail_point = Some("members_written")).await;
     change(&dying, 7, MemberChange::Add(vec![user(2), user(3)])).await.unwrap_err();

@@ -47,7 +47,7 @@ impl Stage {
         Self { mongo, cql, stores, _cleaning: cleaning }
     }
 
-    /// Another node, with other options.
+    /// Starts another node, with other options.
     async fn node(&self, change: impl FnOnce(&mut CqlOptions)) -> (Stores, ClusterHandle) {
         let mut cql = self.cql.clone();
         change(&mut cql);

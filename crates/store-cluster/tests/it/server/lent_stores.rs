@@ -1,5 +1,5 @@
-//! Databases and keyspaces that one case uses after another: servers make and drop all those collections and tables a hundred
-//! times as slowly as they empty them.
+//! Databases and keyspaces that one case uses after another: servers make and drop all those collections and
+//! tables a hundred times as slowly as they empty them.
 
 use std::{collections::VecDeque, sync::Mutex};
 
@@ -10,15 +10,15 @@ use mongodb::{
 use scylla::client::{session::Session, session_builder::SessionBuilder};
 use tokio::task::JoinSet;
 
-/// Those that are not in use, the one that has been free the longest first: without relations, and with them.
+/// The stores that are not in use, the longest free first: without relations, and with them.
 static FREE: [Mutex<VecDeque<LentStores>>; 2] = [const { Mutex::new(VecDeque::new()) }; 2];
-/// So many cases end before stores are used again: what their last case left under way is over by then.
+/// This many cases end before stores are used again: what their last case left under way is over by then.
 const RESTING: usize = 3;
-/// What a migration has made, and noted here, stays.
+/// Migrations are noted here; everything that they made stays.
 const MIGRATIONS: &str = "migrations";
 
-/// A database without a document and, with relations, a keyspace without a row. Whether they have collections and tables yet, a
-/// migration finds out.
+/// A database without a document and, with relations, a keyspace without a row. Whether they have collections
+/// and tables yet, a migration finds out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LentStores {
     pub(crate) database: String,
@@ -26,7 +26,7 @@ pub(crate) struct LentStores {
 }
 
 impl LentStores {
-    /// In the MongoDB, and the Cassandra if there is one, at these addresses.
+    /// Takes stores at these addresses: a MongoDB's, and a Cassandra's if there is any.
     pub(crate) async fn take(mongodb: &str, cql: Option<&str>) -> Self {
         let rested = {
             let mut free = FREE[usize::from(cql.is_some())].lock().unwrap();
@@ -38,7 +38,7 @@ impl LentStores {
         }
     }
 
-    /// For another case.
+    /// Returns the stores for another case.
     pub(crate) fn give_back(self) {
         FREE[usize::from(self.keyspace.is_some())].lock().unwrap().push_back(self);
     }

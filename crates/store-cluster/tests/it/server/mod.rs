@@ -20,19 +20,20 @@ pub(crate) fn address() -> String {
     std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set")
 }
 
-/// Address of a Cassandra or ScyllaDB that tests may fill; names the keyspaces that they make `kith_test_...`.
+/// Address of a Cassandra or ScyllaDB that tests may fill; names the keyspaces that they make
+/// `kith_test_...`.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(crate) fn cql_address() -> String {
     std::env::var("KITH_TEST_CQL").expect("KITH_TEST_CQL names a Cassandra, as host:port")
 }
 
-/// Options for a keyspace of its own.
+/// Options for a separate keyspace.
 #[allow(dead_code, reason = "not every test file has relations")]
 pub(crate) fn cql_options() -> CqlOptions {
     CqlOptions { request: Duration::from_secs(10), ..CqlOptions::new([cql_address()], new_name()) }
 }
 
-/// Another node over the same stores.
+/// Starts another node over the same stores.
 #[allow(dead_code, reason = "not every test file has relations")]
 pub(crate) async fn node(mongo: &MongoOptions, cql: &CqlOptions) -> ClusterHandle {
     connect(mongo.clone()).await.unwrap().with_relations(cql.clone()).unwrap()
@@ -54,7 +55,7 @@ pub(crate) async fn open_lent() -> (Stores, LentGuard) {
     (stores, LentGuard(Some(lent)))
 }
 
-/// The same with relations.
+/// Like `open_lent`, but with relations.
 pub(crate) async fn open_lent_relations() -> (Stores, LentGuard) {
     let lent = LentStores::take(&address(), Some(&cql_address())).await;
     let keyspace = lent.keyspace.clone().unwrap();
@@ -83,7 +84,7 @@ pub(crate) async fn session() -> Session {
     lent_stores::session(&cql_address()).await
 }
 
-/// Options for a database of its own.
+/// Options for a separate database.
 pub(crate) fn options() -> MongoOptions {
     MongoOptions::new(address(), new_name())
 }

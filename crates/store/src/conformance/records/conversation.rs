@@ -1,4 +1,4 @@
-//! Cases of the records of conversations.
+//! Cases for conversation records.
 
 use super::{
     dialog_sample::conversation,

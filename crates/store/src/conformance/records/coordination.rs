@@ -1,4 +1,4 @@
-//! Cases of leases and marks.
+//! Cases for leases and marks.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::sample::each_at_once;
 use crate::Stores;
 
-/// Never runs out during a case.
+/// It never runs out during a case.
 const LONG: Duration = Duration::from_secs(3600);
 /// Runs out during a case.
 const SHORT: Duration = Duration::from_millis(50);

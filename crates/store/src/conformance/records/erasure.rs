@@ -1,4 +1,4 @@
-//! Cases of the records of erasures.
+//! Cases for erasure records.
 
 use super::sample::{each_at_once, user_id};
 use crate::{Erasure, ErasureCursor, Stores, Timestamp, UserId, Version};

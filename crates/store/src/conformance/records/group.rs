@@ -1,4 +1,4 @@
-//! Cases of the group store: one record at a time, and many.
+//! Group store cases: one record at a time, and many.
 
 use std::collections::BTreeSet;
 
@@ -129,10 +129,10 @@ pub async fn update_of_missing_group_is_not_found(stores: Stores) {
     assert_eq!(group_state(&stores, 2).await, Stored::Never);
 }
 
-/// What a patch makes of a record.
+/// Changes a record, as a patch does.
 type Change = fn(&mut Group);
 
-/// One patch a field, with a value that [`full_group`] does not have.
+/// Makes one patch for each field, with a value that [`full_group`] does not have.
 fn single_field_patches() -> Vec<(GroupPatch, Change)> {
     let none = GroupPatch::default;
     vec![

@@ -1,4 +1,4 @@
-//! Cases of the group store: many writes of one record at once.
+//! Group store cases: many writes to one record at once.
 
 use std::collections::BTreeSet;
 

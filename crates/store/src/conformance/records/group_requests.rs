@@ -1,4 +1,4 @@
-//! Cases of the group store: a write with a request id has one effect and one answer.
+//! Group store cases: a write with a request id has one effect and one answer.
 
 use super::sample::{
     applied, assert_mismatch, bare_group, create_group, each_at_once, expecting, full_group, group_id,

@@ -1,4 +1,4 @@
-//! Cases of the group store: searching by tag and name.
+//! Group store cases: searching by tag and name.
 
 use super::sample::{
     applied, bare_group, create_group, expecting, full_group, group_id, live_group, tags, write,

@@ -1,4 +1,4 @@
-//! Cases of the message store: appends, their numbers, and messages that are sent again.
+//! Message store cases: appends, their numbers, and messages that are sent again.
 
 use super::{
     message_sample::{
@@ -14,7 +14,7 @@ use crate::{
 
 pub async fn numbers_are_contiguous(stores: Stores) {
     let mut expected = 1..;
-    // Within a document, across a border, up to a border, a whole document, and again within one.
+    // Within a document, across a border, up to a border, a whole document, and again within a document.
     for (step, size) in [1, 1, 2, 7, 100, 88, 1, 100, 3].into_iter().enumerate() {
         let appended = append(&stores, log_of(9), &batch(&format!("step{step}"), size)).await;
         assert_eq!(new_numbers(&appended), expected.by_ref().take(size).collect::<Vec<_>>());
@@ -32,7 +32,7 @@ pub async fn batch_crosses_document_border(stores: Stores) {
 }
 
 pub async fn logs_have_their_own_numbers(stores: Stores) {
-    // As texts, one is the beginning of another.
+    // Compared as texts, the first id is the beginning of the second.
     let direct = |one, other| ConversationId::direct(user_id(one), user_id(other));
     let logs = [direct(7, 8), direct(7, 80), direct(7, 7), log_of(7), log_of(70)];
     for (count, conversation) in (1..).zip(logs) {
@@ -172,7 +172,7 @@ pub async fn message_without_options_round_trips(stores: Stores) {
     assert_eq!(log(&stores, log_of(9)).await, stored_from(1, &[bare, other]));
 }
 
-/// A body of every byte that there is.
+/// A body that contains every possible byte.
 fn large_body() -> Vec<u8> {
     (0..=255).cycle().take(BODY_BYTES_MAX).collect()
 }

@@ -1,4 +1,4 @@
-//! Cases of the message store: many appends of one log at once.
+//! Message store cases: many appends to one log at once.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const STEPS: usize = 5;
 /// A batch and the numbers that it got.
 type Sent = (Vec<NewMessage>, Vec<Seq>);
 
-/// Appends batches of many sizes, one after the other.
+/// Appends batches in many sizes, one after the other.
 async fn append_some(stores: Stores, conversation: ConversationId, caller: usize) -> Vec<Sent> {
     let mut sent = Vec::with_capacity(STEPS);
     for step in 0..STEPS {
@@ -25,7 +25,7 @@ async fn append_some(stores: Stores, conversation: ConversationId, caller: usize
     sent
 }
 
-/// What each of many callers sent at once.
+/// Many callers send at once. Returns each caller's messages.
 async fn append_at_once(stores: &Stores, conversation: ConversationId) -> Vec<Vec<Sent>> {
     at_once((0..CALLERS).map(|caller| append_some(stores.clone(), conversation, caller))).await
 }
@@ -48,7 +48,7 @@ pub async fn concurrent_appenders_get_unique_numbers(stores: Stores) {
 pub async fn concurrent_batch_is_whole_in_a_document(stores: Stores) {
     for caller in append_at_once(&stores, log_of(9)).await {
         for (_, numbers) in &caller {
-            // Between the parts in two documents there may be messages of others.
+            // Between the parts in two documents there may be messages from others.
             let goes_on = |pair: &[Seq]| {
                 let is_next = pair[1] == pair[0] + 1;
                 is_next || document_of(pair[1]) > document_of(pair[0])
@@ -91,7 +91,7 @@ pub async fn resent_id_is_one_message_concurrently(stores: Stores) {
     assert_eq!(log(&stores, log_of(9)).await.len(), 95 + 10 + 2 * CALLERS);
 }
 
-/// One of these was appended, and all others were answered with its number.
+/// Asserts that only one message was appended, and that all others were answered with its number.
 fn one_is_new(results: impl Iterator<Item = Appended>) {
     let results: Vec<Appended> = results.collect();
     let (new, again): (Vec<_>, Vec<_>) =

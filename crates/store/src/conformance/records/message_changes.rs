@@ -1,4 +1,4 @@
-//! Cases of the message store: recalls and edits.
+//! Message store cases: recalls and edits.
 
 use super::{
     message_sample::{
@@ -11,7 +11,7 @@ use crate::{
     MessageKind, NewContent, NewMessage, Recalled, RecalledBy, Seq, Stores, Text,
 };
 
-/// The event of a change; two changes of one hash are the same.
+/// A change's event; two changes with the same hash are the same.
 fn event(key: MessageKey, what: &str) -> NewMessage {
     NewMessage {
         key,
@@ -38,7 +38,7 @@ fn recall_by(seq: Seq, by: RecalledBy) -> MessageChange {
     MessageChange { seq, content: ContentChange::Recall(recalled), event }
 }
 
-/// An edit of a message that was edited so many times.
+/// Edits a message that was edited this often before.
 fn edit(seq: Seq, edits_before: u32, body: &str) -> MessageChange {
     let content = NewContent {
         content_type: "text/plain".into(),
@@ -57,7 +57,7 @@ fn edit_to(seq: Seq, content: NewContent) -> MessageChange {
     MessageChange { seq, content: ContentChange::Edit(content), event }
 }
 
-/// What is stored of a message after this recall.
+/// The stored message after this recall.
 fn without_content(new: &NewMessage, seq: Seq, by: RecalledBy) -> Message {
     Message {
         content_type: Text::default(),
@@ -74,7 +74,7 @@ async fn change(stores: &Stores, change: &MessageChange) -> MessageChangeOutcome
     stores.messages.change(log_of(9), change).await.unwrap()
 }
 
-/// Makes a change, and returns the message and the number of the event.
+/// Makes a change, and returns the message and its event's number.
 async fn made(stores: &Stores, asked: &MessageChange) -> (Message, Seq) {
     match change(stores, asked).await {
         MessageChangeOutcome::Done { message, event_seq, event_sent, replayed: false } => {
@@ -155,7 +155,7 @@ pub async fn edited_body_is_read_and_counted(stores: Stores) {
 }
 
 pub async fn edit_has_the_number_of_its_event(stores: Stores) {
-    // The event of an edit is in the next document.
+    // The edit's event is in the next document.
     fill(&stores, log_of(9), &batch("m", 100)).await;
     let (edited, event) = made(&stores, &edit(1, 0, "one")).await;
     assert_eq!((event, edited.edited.unwrap().event), (101, Some(101)));
@@ -309,7 +309,7 @@ pub async fn change_of_a_missing_message_adds_no_event(stores: Stores) {
 pub async fn change_at_a_document_border(stores: Stores) {
     let messages = batch("m", 99);
     fill(&stores, log_of(9), &messages).await;
-    // The event is the last one of its document; the next one begins another.
+    // The event is the last message in its document; the next event begins another document.
     assert_eq!(made(&stores, &recall(99)).await.1, 100);
     assert_eq!(made(&stores, &recall(1)).await.1, 101);
     assert_eq!(made(&stores, &edit(50, 0, "edited")).await.1, 102);

@@ -1,4 +1,4 @@
-//! Cases of the removal of the contents of a sender.
+//! Cases that remove a sender's contents.
 
 use super::{
     message_sample::{append, at, batch, end, fill, log_of, message, page, stored, with_body},
@@ -22,13 +22,13 @@ async fn search(stores: &Stores, from: Seq) -> (Vec<Seq>, Option<Seq>) {
     (firsts, next)
 }
 
-/// The same message of another sender.
+/// Gives a message another sender.
 fn of_other(new: NewMessage) -> NewMessage {
     let (sender, id) = (Some(user_id(8)), new.client_message_id.clone().unwrap());
     NewMessage { sender, key: MessageKey::of(sender, &id), ..new }
 }
 
-/// What is left of a message.
+/// Returns what is left after a message was erased.
 fn marker(message: &Message) -> Message {
     let recalled = Some(Recalled { by: RecalledBy::Erasure, time: ERASED });
     Message {

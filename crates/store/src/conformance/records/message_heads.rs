@@ -1,4 +1,4 @@
-//! Cases of the message store: heads of logs, and headers.
+//! Message store cases: log heads, and headers.
 
 use super::{
     message_sample::{append, assert_overloaded, fill, log_of, message, stored, stored_from},
@@ -8,7 +8,7 @@ use crate::{
     ConversationId, HEADS_AT_ONCE, LogHead, MessageKind, NewMessage, Seq, StoredHeader, Stores, UserId,
 };
 
-/// Messages of all kinds by turns: plain ones, silent ones, events, those of services, and those that mention.
+/// Messages of all kinds by turns: plain, silent, events, from services, and with mentions.
 fn of_all_kinds(count: i64) -> Vec<NewMessage> {
     let kind_of = |number: i64| {
         let plain = message(&format!("m{number}"));

@@ -1,4 +1,4 @@
-//! Cases of the message store: reads.
+//! Message store cases: reads.
 
 use super::{
     message_sample::{append, assert_overloaded, at, batch, end, fill, log_of, message, page, stored_from},
@@ -40,7 +40,7 @@ pub async fn pages_forward_and_back(stores: Stores) {
         }
         assert!(forward == all[100..200], "pages of {size}");
     }
-    // The last of each document, then the ones before.
+    // The last message in each document, then the messages before it.
     for (first, last) in [(241, 250), (201, 240), (181, 200), (101, 180), (91, 100), (1, 90)] {
         let expected = all.iter().filter(|message| (first..=last).contains(&message.seq)).cloned();
         assert_eq!(page(&stores, log_of(9), first, last).await, expected.collect::<Vec<_>>());
@@ -87,7 +87,7 @@ async fn ends(stores: &Stores, conversations: &[ConversationId]) -> Vec<LogEnd> 
     stores.messages.ends(conversations).await.unwrap()
 }
 
-/// The end of a log with the messages of [`by_time`].
+/// Where a log with the messages from [`by_time`] ends.
 fn end_of(count: i64) -> LogEnd {
     LogEnd { seq: count, sent: Some(at(10 * count)) }
 }
@@ -181,7 +181,7 @@ pub async fn seq_by_time_of_equal_times(stores: Stores) {
     assert_seq_at(&stores, [(at(1_991), 200), (at(2_000), 200), (at(2_001), 302), (at(3_020), 302)]).await;
 }
 
-/// Clocks of nodes and imports give times that fall.
+/// Node clocks and imports give times that fall.
 pub async fn seq_by_time_of_falling_times(stores: Stores) {
     let mut messages = by_time(450);
     let times = [(1..=20, 5_000), (90..=110, 10), (150..=250, 70_000), (251..=260, 1), (330..=420, 60_000)];

@@ -1,4 +1,4 @@
-//! Cases of the removal of messages.
+//! Cases that remove messages.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     Timestamp, TrimRemainder, TrimResult,
 };
 
-/// When every document of the cases can be removed.
+/// When every document in the cases can be removed.
 fn later() -> Timestamp {
     Timestamp::now().after(2 * SUCCESSOR_AGE)
 }
@@ -24,7 +24,7 @@ fn trimmed(messages: u64, left: TrimRemainder) -> TrimResult {
     TrimResult { messages, left }
 }
 
-/// The numbers of the log that are stored, up to the document of the end.
+/// The stored numbers in the log, up to the document at its end.
 async fn numbers(stores: &Stores, conversation: ConversationId) -> Vec<Seq> {
     let (end, mut found) = (end(stores, conversation).await, Vec::new());
     for first in (1..=end).step_by(100) {
@@ -104,7 +104,8 @@ pub async fn trim_of_one_log_leaves_others(stores: Stores) {
     }
 }
 
-/// The next append makes a document after others were removed, with what the stores know of the log from before.
+/// The next append makes a document after others were removed, with what the stores know about the log from
+/// before.
 pub async fn late_maker_after_trim_loses_nothing(stores: Stores) {
     fill(&stores, log_of(9), &batch("m", 399)).await;
     trim(&stores, Seq::MAX, later()).await;
@@ -117,7 +118,7 @@ pub async fn late_maker_after_trim_loses_nothing(stores: Stores) {
 }
 
 pub async fn trim_during_appends_loses_nothing(stores: Stores) {
-    // What is removed was begun long before; what is appended meanwhile is young.
+    // Removed documents were begun long before; documents that are appended meanwhile are young.
     fill(&stores, log_of(9), &batch("old", 450)).await;
     let begun = Timestamp::now();
     let (young, now) = (begun.after(Duration::from_secs(7_200)), begun.after(Duration::from_secs(7_260)));
@@ -187,7 +188,7 @@ pub async fn settled_documents_are_not_found_again(stores: Stores) {
         assert_eq!(aged_before(&stores, 9, 10).await, found[1..]);
     }
     stores.message_upkeep.settle_aged(&found).await.unwrap();
-    // An import of long ago comes after them.
+    // Messages imported from long ago come after them.
     fill(&stores, log_of(8), &sent_at("b", 150, at(-1_000_000))).await;
     let imported = [aged(8, at(-1_000_000), 1), aged(8, at(-1_000_000), 101)];
     let mut found = aged_before(&stores, 9, 10).await;

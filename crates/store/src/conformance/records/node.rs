@@ -1,4 +1,4 @@
-//! Cases of the node store and of migrations.
+//! Cases for the node store and migrations.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -147,7 +147,7 @@ pub async fn candidates_at_once_agree_on_one_key(stores: Stores) {
     assert_eq!(stores.node.key("page", [99; 32]).await.unwrap(), keys[0]);
 }
 
-/// The servers of the tests run on this machine.
+/// The servers that the tests use run on this machine.
 pub async fn clock_of_store_runs_near_ours(stores: Stores) {
     let clock = async || stores.node.clock(Duration::from_secs(10)).await.unwrap();
     let Some(first) = clock().await else { return };

@@ -1,4 +1,4 @@
-//! Cases of audiences and their notices.
+//! Cases for audiences and their notices.
 
 use std::{collections::BTreeSet, sync::Arc};
 

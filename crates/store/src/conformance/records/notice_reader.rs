@@ -1,4 +1,4 @@
-//! Cases of what readers of audiences have read.
+//! Cases for what audience readers have read.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -140,7 +140,7 @@ pub async fn marks_are_set_and_cleared_in_every_order(stores: Stores) {
     }
 }
 
-/// Fault of schemes that write later: a mark that is merged after an unmark sets the bit again.
+/// Guards against schemes that write later: a mark that is merged after an unmark sets the bit again.
 pub async fn unread_survives_late_marks(stores: Stores) {
     let key = register_readers(&stores, &[7]).await[0].key;
     mark(&stores, key, read(&[1, 2])).await;

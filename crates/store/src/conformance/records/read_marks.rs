@@ -1,4 +1,4 @@
-//! Cases of the dialog store: read marks.
+//! Dialog store cases: read marks.
 
 use super::{
     dialog_sample::{dialog, draft, every_setting, key, make, mark, range, set, up_to},
@@ -202,7 +202,7 @@ pub async fn every_kind_of_mark_makes_the_dialog(stores: Stores) {
     }
 }
 
-/// Marks of every second number, from 2, that leave as many unread ranges as there may be.
+/// Marks every second number, from 2, so that as many unread ranges are left as there may be.
 fn filling(key: DialogKey) -> Vec<DialogMark> {
     let single: Vec<SeqRange> =
         (1..=i64::try_from(UNREAD_RANGES_MAX).unwrap()).map(|at| range(2 * at, 2 * at)).collect();

@@ -1,4 +1,4 @@
-//! Cases of the secret store: written with their owner, read apart from it.
+//! Secret store cases: written with their owner, read apart from it.
 
 use super::sample::{
     bare_group, bare_user, create_group, create_user, delete_and_release, expecting, full_group, full_user,

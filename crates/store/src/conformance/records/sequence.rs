@@ -1,4 +1,4 @@
-//! Cases of sequences.
+//! Sequence store cases.
 
 use super::sample::each_at_once;
 use crate::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SeqRange, SequenceName, StoreError, Stores};

@@ -1,4 +1,4 @@
-//! Cases of the user store: one record at a time, and many.
+//! User store cases: one record at a time, and many.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +111,7 @@ pub async fn an_update_of_a_deleted_user_is_not_found(stores: Stores) {
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-/// One patch a field, with a value that [`full_user`] does not have.
+/// Makes one patch for each field, with a value that [`full_user`] does not have.
 fn single_field_patches() -> Vec<UserPatch> {
     let none = UserPatch::default;
     vec![

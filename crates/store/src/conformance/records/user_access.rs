@@ -1,4 +1,4 @@
-//! Cases of the access of users: what suspends a user, and which tokens count.
+//! User access cases: what suspends a user, and which tokens count.
 
 use super::sample::{
     applied, bare_user, create_user, delete_and_release, expecting, live_user, replay, requested, user_id,
@@ -17,7 +17,7 @@ async fn change(stores: &Stores, id: i64, change: AccessChange) -> UserAccess {
     applied(stores.accesses.change_access(user_id(id), change, write()).await.unwrap())
 }
 
-/// As reads of both kinds find it.
+/// Reads the access in both ways, which must agree.
 async fn access(stores: &Stores, id: i64) -> Stored<UserAccess> {
     let ids = [user_id(id), user_id(id)];
     let (cached, strong) =

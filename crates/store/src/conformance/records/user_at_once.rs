@@ -1,4 +1,4 @@
-//! Cases of the user store: many writes of one record at once.
+//! User store cases: many writes to one record at once.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Cases of the user store: the id of a deleted user is held until it is released.
+//! User store cases: a deleted user's id is held until it is released.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub async fn creation_replays_while_its_id_is_held(stores: Stores) {
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-/// The server notes each deletion before it is written, also one that is then refused.
+/// The server notes each deletion before it is written, even if it is then refused.
 pub async fn deletion_of_deleted_user_does_not_hold_id(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     delete_and_release(&stores, 1, Timestamp(0)).await;

@@ -1,4 +1,4 @@
-//! Cases of the user store: a name belongs to one user, in all its forms.
+//! User store cases: a name belongs to one user, in all its forms.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// How many ask for one name at once.
 const RIVALS: i64 = 64;
 
-/// Forms of one name: as it is, other case, full-width, decomposed, with a ligature, and all of it.
+/// A name's forms: as it is, other case, full-width, decomposed, with a ligature, and everything together.
 fn forms(number: usize) -> [String; 6] {
     [
         format!("office José {number}"),
@@ -24,7 +24,7 @@ fn forms(number: usize) -> [String; 6] {
     ]
 }
 
-/// Number of names that are raced for: `KITH_NAME_RACES`. Default 20.
+/// How many names are raced for: `KITH_NAME_RACES`. Default 20.
 fn races() -> usize {
     #[expect(clippy::disallowed_methods, reason = "a knob of a test, not configuration")]
     let wanted = std::env::var("KITH_NAME_RACES");
@@ -98,7 +98,7 @@ pub async fn freed_name_may_be_taken_by_any_user(stores: Stores) {
     applied(stores.users.create_user(bare_user(2, "ANN"), Write::at(free_at)).await.unwrap());
     assert_eq!(owner(&stores, "ann").await.unwrap().id, user_id(2));
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
-    // The one who had it before does not get it back by being made again.
+    // The user who had it before does not get it back when the user is created again.
     name_taken(stores.users.create_user(bare_user(1, "ann"), Write::at(free_at.after(HOUR))).await);
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
@@ -188,7 +188,7 @@ pub async fn two_names_can_be_swapped_by_way_of_a_third(stores: Stores) {
     assert_eq!(owner(&stores, "third").await, None);
 }
 
-/// The id of the one that won; all others got the error that the name is taken.
+/// The winner's id; all others got the error that the name is taken.
 async fn only_winner(stores: &Stores, race: usize, results: Vec<Result<User, StoreError>>) -> i64 {
     let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert_eq!(won.len(), 1, "winners of race {race}");
@@ -282,7 +282,7 @@ pub async fn a_freed_name_has_one_winner(stores: Stores) {
         let base = i64::try_from(race).unwrap() * 1000 + 1;
         create_user(&stores, bare_user(base, &forms(race)[0])).await;
         delete_and_release(&stores, base, Timestamp(0)).await;
-        // The one who had it, made again, among others.
+        // The former owner, made again, among others.
         let results = at_once((base..base + RIVALS).map(|id| creator(&stores, id, race))).await;
         only_winner(&stores, race, results).await;
     }

@@ -1,4 +1,4 @@
-//! Cases of the user store: a write with a request id has one effect and one answer.
+//! User store cases: a write with a request id has one effect and one answer.
 
 use std::time::Duration;
 

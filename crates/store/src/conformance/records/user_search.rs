@@ -1,4 +1,4 @@
-//! Cases of the user store: searching by name, email and phone.
+//! User store cases: searching by name, email and phone.
 
 use super::sample::{
     applied, bare_user, create_user, delete_and_release, full_user, live_user, name, user_id, write,

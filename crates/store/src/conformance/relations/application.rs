@@ -1,4 +1,4 @@
-//! Cases of the application store: one is made, decided, taken back, closed, runs out, and is brought to its end.
+//! Application store cases: an application is made, decided, withdrawn, closed, expires, and is completed.
 
 use super::{
     application_sample::{

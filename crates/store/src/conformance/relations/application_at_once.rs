@@ -1,4 +1,4 @@
-//! Cases of the application store: much at once, and requests that come again.
+//! Application store cases: concurrent changes, and requests that come again.
 
 use super::{
     application_sample::{
@@ -16,7 +16,7 @@ fn accept(application: &Application) -> ApplicationChange {
     ApplicationChange::Decide(application.id, Decision::Accept, Some(user_id(2)))
 }
 
-/// A change of an application to user 2, by a request with this id and a body represented by the number.
+/// Changes an application to user 2, by a request with this id and a body represented by the number.
 async fn asked(
     stores: &Stores,
     of: ApplicationChange,

@@ -1,4 +1,4 @@
-//! Cases of the application store: lists by pages, and what their owners note.
+//! Application store cases: lists by pages, and their owners' marks.
 
 use super::{
     application_sample::{create, friend, list, long_ago, shown, try_decide},

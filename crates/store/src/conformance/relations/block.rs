@@ -1,4 +1,4 @@
-//! Cases of the block store: single records of what a user has set about another one.
+//! Block store cases: single records with a user's settings for another user.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ pub async fn a_record_reads_back_as_it_was_answered(stores: Stores) {
     assert_eq!(live_block(&stores, 1, 2).await, expected);
 }
 
-/// One patch a field, with values that [`everything`] does not have.
+/// Makes one patch for each field, with values that [`everything`] does not have.
 fn single_field_patches() -> [BlockPatch; 6] {
     [
         remarking("other"),

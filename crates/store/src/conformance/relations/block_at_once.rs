@@ -1,4 +1,4 @@
-//! Cases of the block store: many writes of one record at once, and follows that cross them.
+//! Block store cases: many writes to one record at once, and follows that cross them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     Block, BlockList, BlockPatch, BlockStore, Edge, FollowStore, StoreError, Stored, Stores, Timestamp,
 };
 
-/// One of the patches that are sent at once.
+/// A patch; many are sent at once.
 fn patch(number: usize) -> BlockPatch {
     match number % 4 {
         0 => blocking(number.is_multiple_of(8)),
@@ -79,7 +79,7 @@ pub async fn blocks_of_many_users_at_once_are_all_listed(stores: Stores) {
     assert_eq!(block_page(&stores, 1, BlockList::Blocked, None, 100).await, expected);
 }
 
-/// User `from` follows another one; if a block came first, there is exactly one error for that.
+/// User `from` follows another user; if a block came first, there is exactly one error for that.
 async fn try_follow(store: Arc<dyn FollowStore>, edge: Edge) {
     match store.follow(edge, KEPT, write()).await {
         Ok(begun) => assert_eq!(applied(begun).edge, edge),
@@ -99,7 +99,7 @@ async fn block_follower(store: Arc<dyn BlockStore>, edge: Edge) {
     applied(store.set_block(edge.reversed(), blocking(true), write()).await.unwrap());
 }
 
-/// No follow of the edge is left, in the record and in both lists.
+/// No follow is left on the edge, in the record and in both lists.
 async fn assert_ended(stores: &Stores, edge: Edge) {
     let (from, to) = (edge.from.get(), edge.to.get());
     let left = follow_state(stores, from, to).await;

@@ -1,4 +1,4 @@
-//! Cases of the block store: lists of blocked users, and of users with do-not-disturb.
+//! Block store cases: lists with blocked users, and with users on do-not-disturb.
 
 use super::{
     relation_sample::{
@@ -23,7 +23,7 @@ async fn put(stores: &Stores, list: BlockList, other: i64, seconds: i64) -> Bloc
     set_at(stores, 1, other, patch(list, true), seconds).await
 }
 
-/// The users of a whole list of user 1.
+/// The users in a whole list of user 1.
 async fn listed(stores: &Stores, list: BlockList) -> Vec<i64> {
     users(&block_page(stores, 1, list, None, 500).await)
 }
@@ -32,7 +32,7 @@ fn users(page: &[Block]) -> Vec<i64> {
     page.iter().map(|block| block.edge.to.get()).collect()
 }
 
-/// Each page is as long as it may be, and all of them together are `expected`.
+/// Asserts that each page is as long as it may be, and that all pages together are `expected`.
 async fn assert_pages_join(stores: &Stores, list: BlockList, expected: &[i64]) {
     for limit in [1, 2, 3, 5, 9, 10, 11] {
         let (mut read, mut after) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Cases of the block store: a write with a request id has one effect and one answer.
+//! Block store cases: a write with a request id has one effect and one answer.
 
 use super::{
     relation_sample::{
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Applied, BlockChange, BlockPatch, StoreError, Stored, Stores, Write};
 
-/// User 1 sets something about this one, by a request with this id and a body represented by `fingerprint`.
+/// User 1 sets something about this user, by a request with this id and a body represented by `fingerprint`.
 async fn setting(
     stores: &Stores,
     to: i64,
@@ -97,7 +97,7 @@ pub async fn requests_of_different_ids_have_an_effect_each(stores: Stores) {
     }
 }
 
-/// The answer of a change that was sent often at once.
+/// The answer to a change that was sent often at once.
 async fn sent_at_once(stores: &Stores, to: i64, patch: &BlockPatch, id: &str) -> BlockChange {
     let calls = (0..16).map(|_| {
         let (stores, patch, id) = (stores.clone(), patch.clone(), id.to_owned());

@@ -1,4 +1,4 @@
-//! Cases of the upkeep of edges.
+//! Cases for the maintenance of edges.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Users among whom [`crowd`] lets follows be.
 const USERS: i64 = 24;
 
-/// Imports some hundred follows among [`USERS`] and changes some of them; returns the active ones.
+/// Imports some hundred follows among [`USERS`] and changes some; returns the active follows.
 async fn crowd(stores: &Stores) -> BTreeSet<Edge> {
     let pairs = (1..=USERS).flat_map(|from| (1..=12).map(move |step| (from, 1 + (from + step - 1) % USERS)));
     let follows: Vec<_> = pairs.map(|(from, to)| imported(from, to, 0)).collect();
@@ -33,7 +33,7 @@ async fn crowd(stores: &Stores) -> BTreeSet<Edge> {
     active
 }
 
-/// How long both lists of each of [`USERS`] are.
+/// How long both lists are for each of [`USERS`].
 fn counted(active: &BTreeSet<Edge>) -> Vec<(i64, (u64, u64))> {
     let count =
         |of: &dyn Fn(&Edge) -> bool| active.iter().filter(|edge| of(edge)).count().try_into().unwrap();
@@ -41,7 +41,7 @@ fn counted(active: &BTreeSet<Edge>) -> Vec<(i64, (u64, u64))> {
     (1..=USERS).map(|user| (user, lists(user))).collect()
 }
 
-/// Steps of an upkeep that ends are fewer.
+/// No maintenance that ends takes this many steps.
 const STEPS_MAX: usize = 10_000;
 
 /// Continues in steps of `limit` to the end; returns how many edges were checked.
@@ -134,7 +134,7 @@ fn corrupt(result: &Result<u64, StoreError>, garbage: &[u8]) {
     assert!(matches!(result, Err(StoreError::Corrupt { .. })), "{result:?} of {garbage:?}");
 }
 
-/// Removes all edges of a user in steps of `limit`; returns those of each step but the last, empty one.
+/// Removes all a user's edges in steps of `limit`; returns the edges in each step but the last, empty step.
 async fn remove(stores: &Stores, user: i64, limit: usize) -> Vec<RemovedEdges> {
     let mut steps = Vec::new();
     for _ in 0..100 {
@@ -148,7 +148,7 @@ async fn remove(stores: &Stores, user: i64, limit: usize) -> Vec<RemovedEdges> {
     panic!("no end of the edges of {user}: {steps:?}");
 }
 
-/// User 1 with edges of each kind, from and to it, and others with some of their own.
+/// User 1 with edges of each kind, from and to it, and others with edges among themselves.
 async fn neighbours(stores: &Stores) {
     for other in [2, 3, 4] {
         follow(stores, 1, other).await;
@@ -177,7 +177,7 @@ pub async fn a_removed_user_leaves_no_edge(stores: Stores) {
     assert!(matches!(follow_state(&stores, 3, 1).await, Stored::Deleted(ended) if ended > before));
     assert_eq!((following(&stores, 1).await, fans(&stores, 1).await), (vec![], vec![]));
     for (from, to) in [(1, 5), (1, 2), (6, 1), (2, 1)] {
-        // Each of them was written once.
+        // Each edge was written once.
         assert_eq!(block_state(&stores, from, to).await, Stored::Deleted(version(2)));
     }
     assert_eq!(block_page(&stores, 1, BlockList::Blocked, None, 10).await, []);
@@ -270,7 +270,7 @@ pub async fn noted_removals_are_listed_earliest_first(stores: Stores) {
 pub async fn a_removal_that_ended_is_noted_no_more(stores: Stores) {
     for user in [1, 2] {
         stores.edges.note_removal(user_id(user), moment(user)).await.unwrap();
-        // As by two calls of one deletion.
+        // Two calls for the same deletion note it twice.
         stores.edges.note_removal(user_id(user), moment(user)).await.unwrap();
     }
     for _ in 0..2 {
@@ -288,7 +288,7 @@ pub async fn repeated_removal_outlives_first_note(stores: Stores) {
     stores.edges.note_removal(user_id(1), moment(5)).await.unwrap();
     stores.edges.end_removal(user_id(1), moment(1)).await.unwrap();
     assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);
-    // By a clock that is behind: the latest counts.
+    // Noted by a clock that is behind: the latest note counts.
     stores.edges.note_removal(user_id(1), moment(2)).await.unwrap();
     stores.edges.end_removal(user_id(1), moment(2)).await.unwrap();
     assert_eq!(noted(&stores, 10).await, [(1, moment(5))]);

@@ -1,4 +1,4 @@
-//! Cases of the follow store: records of single follows.
+//! Follow store cases: single follow records.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Cases of the follow store: many writes of one user's follows at once.
+//! Follow store cases: many writes to one user's follows at once.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Edge, Follow, FollowList, StoreError, Stored, Stores, Version, Write};
 
-/// What a write of an edge answered: its state then. `None`: there was nothing to take back.
+/// A write's answer for an edge: the edge's state then. `None`: there was nothing to take back.
 type Answer = Option<Stored<Follow>>;
 
 async fn follow_now(stores: Stores, edge: Edge, write: Write) -> Answer {
@@ -28,7 +28,7 @@ async fn unfollow_now(stores: Stores, edge: Edge, write: Write) -> Answer {
     }
 }
 
-/// So many writes of an edge at once, each other one takes the follow back.
+/// Writes an edge this often at once; every second write takes the follow back.
 async fn crossing(stores: &Stores, edge: Edge, writes: usize) -> Vec<Stored<Follow>> {
     let writes = each_at_once(stores, 0..writes, |stores, number| async move {
         match number % 2 {
@@ -70,7 +70,7 @@ pub async fn changes_at_once_have_versions_of_their_own(stores: Stores) {
         answers.iter().partition(|answer| matches!(answer, Stored::Live(_)));
     let ended: Vec<Version> = ended.into_iter().map(version_of).collect();
     assert_eq!(ended.iter().collect::<BTreeSet<_>>().len(), ended.len(), "{ended:?}");
-    // Those who found it alive were answered with one record.
+    // Calls that found it alive in the same state were answered with the same record.
     for answer in &begun {
         assert!(!ended.contains(&version_of(answer)), "{answer:?} {ended:?}");
         let same = begun.iter().filter(|other| version_of(other) == version_of(answer));
@@ -78,7 +78,7 @@ pub async fn changes_at_once_have_versions_of_their_own(stores: Stores) {
     }
 }
 
-/// Concurrent writes of this edge leave one record, which one of them returned, and which is in both lists.
+/// Concurrent writes to this edge leave one record, which some write returned, and which is in both lists.
 async fn assert_one_place(stores: &Stores, edge: Edge, seconds: impl Iterator<Item = i64>) {
     let follows = seconds.map(|seconds| follow_now(stores.clone(), edge, at(seconds)));
     let answers: Vec<_> = at_once(follows).await.into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Cases of the follow store: how many follows a user has, once nothing changes.
+//! Follow store cases: how many follows a user has, once nothing changes.
 
 use super::{
     relation_sample::{

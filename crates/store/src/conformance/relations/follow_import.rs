@@ -1,4 +1,4 @@
-//! Cases of the follow store: follows that are brought in from elsewhere.
+//! Follow store cases: follows that are brought in from elsewhere.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Cases of the follow store: lists of whom a user follows, and of who follows it.
+//! Follow store cases: the lists that show which users a user follows, and which follow it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn page(stores: &Stores, list: FollowList, after: Option<ListPosition>, li
     page
 }
 
-/// The other user of an entry of this list.
+/// The other user in an entry of this list.
 fn other(follow: &Follow, list: FollowList) -> i64 {
     follow.position_in(list).user.get()
 }
@@ -38,7 +38,7 @@ async fn take(stores: &Stores, list: FollowList, other: i64, seconds: i64) {
     };
 }
 
-/// The other users of this list of user 1.
+/// The other users in this list of user 1.
 async fn others(stores: &Stores, list: FollowList) -> Vec<i64> {
     match list {
         FollowList::Following => following(stores, 1).await,
@@ -46,7 +46,7 @@ async fn others(stores: &Stores, list: FollowList) -> Vec<i64> {
     }
 }
 
-/// Each page is as long as it may be, and all of them together are `expected`.
+/// Asserts that each page is as long as it may be, and that all pages together are `expected`.
 async fn assert_pages_join(stores: &Stores, list: FollowList, expected: &[i64]) {
     for limit in [1, 2, 3, 5, 9, 10, 11] {
         let (mut read, mut after) = (Vec::new(), None);

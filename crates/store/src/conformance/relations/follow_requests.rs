@@ -1,4 +1,4 @@
-//! Cases of the follow store: a write with a request id has one effect and one answer.
+//! Follow store cases: a write with a request id has one effect and one answer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{Applied, Follow, StoreError, Stored, Stores, Version};
 type Followed = Result<Applied<Follow>, StoreError>;
 type Unfollowed = Result<Applied<Version>, StoreError>;
 
-/// User 1 follows this one, by a request with this id and a body represented by `fingerprint`.
+/// User 1 follows this user, by a request with this id and a body represented by `fingerprint`.
 async fn following_of(stores: &Stores, to: i64, id: &str, fingerprint: u8) -> Followed {
     stores.follows.follow(edge(1, to), KEPT, requested(id, fingerprint)).await
 }
@@ -86,7 +86,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     assert_mismatch(unfollowing_of(&stores, 2, "s", 4).await);
     assert_mismatch(following_of(&stores, 2, "r", 2).await);
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-    // None of the refusals spoilt what is kept.
+    // No refusal spoilt the kept answers.
     assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
     assert_eq!(replay(unfollowing_of(&stores, 2, "s", 3).await), ended);
 }

@@ -1,4 +1,4 @@
-//! Cases of the member store: one change after the other.
+//! Member store cases: one change after the other.
 
 use super::{
     member_sample::{

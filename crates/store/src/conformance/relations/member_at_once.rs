@@ -1,4 +1,4 @@
-//! Cases of the member store: many changes of one group at once.
+//! Member store cases: many changes to one group at once.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     ChangeContext, Member, MemberChange, MemberRefusal, MembersUpdated, Role, StoreError, Stored, Stores,
 };
 
-/// Sends changes of the group at once.
+/// Changes the group, at once.
 async fn sent(
     stores: &Stores,
     changes: impl IntoIterator<Item = (MemberChange, ChangeContext)>,
@@ -23,7 +23,7 @@ async fn sent(
     .await
 }
 
-/// Whether this user is in the group, according to its own list of groups.
+/// Whether this user is in the group, according to the user's list of groups.
 async fn is_in(stores: &Stores, user: i64) -> bool {
     groups(stores, user).await == [GROUP]
 }

@@ -1,4 +1,4 @@
-//! Cases of the member store: bans, and mutes that outlive a membership.
+//! Member store cases: bans, and mutes that outlive a membership.
 
 use std::sync::Arc;
 

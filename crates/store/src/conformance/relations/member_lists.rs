@@ -1,4 +1,4 @@
-//! Cases of the member store: lists by pages, groups of a user, and what has changed since a version.
+//! Member store cases: lists by pages, a user's groups, and what has changed since a version.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     Version,
 };
 
-/// A page of the group.
+/// Reads a page of the group's members.
 async fn page(stores: &Stores, least: Role, after: Option<i64>, limit: usize) -> Vec<Member> {
     let after = after.map(user_id);
     stores.members.member_list(group_id(GROUP), least, after, limit).await.unwrap()
@@ -22,13 +22,13 @@ fn ids(members: &[Member]) -> Vec<i64> {
     members.iter().map(|member| member.key.user.get()).collect()
 }
 
-/// Who was changed after this.
+/// Reads which users changed after this.
 async fn since(stores: &Stores, after: (Version, i64), limit: usize) -> Option<Vec<MemberChangeEvent>> {
     let after = MemberChangeEvent { version: after.0, user: user_id(after.1) };
     stores.members.member_changes(group_id(GROUP), after, limit).await.unwrap()
 }
 
-/// After a version of which all is known.
+/// Together with a version: everything about that version is known.
 const ALL: i64 = i64::MAX;
 
 pub async fn list_is_paged_by_rising_id(stores: Stores) {

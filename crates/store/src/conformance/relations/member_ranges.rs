@@ -1,4 +1,4 @@
-//! Cases of the member store: which messages of a group its members and former members may read.
+//! Member store cases: which messages in a group its members and former members may read.
 
 use super::{
     member_sample::{GROUP, by, change, change_of, founded, key, member, service, state, try_change, users},
@@ -11,7 +11,7 @@ use crate::{
     Seq, Stored, Stores,
 };
 
-/// Sends this many messages to the group; the number of the last. Each call of a case has other ids.
+/// Sends this many messages to the group and returns the last number. Each call in a case has other ids.
 async fn send(stores: &Stores, ids: &str, count: usize) -> Seq {
     let numbers = new_numbers(&append(stores, log_of(GROUP), &batch(ids, count)).await);
     numbers.last().copied().unwrap()
@@ -41,7 +41,7 @@ fn only(changed: &MembersUpdated) -> &MemberRow {
     &changed.rows[0]
 }
 
-/// `from_seq`, `joined_seq`, `left_seq` and `first_seq` as a change of one user left them.
+/// `from_seq`, `joined_seq`, `left_seq` and `first_seq` after a change to one user.
 async fn numbers(stores: &Stores, change_of_one: MemberChange) -> [Seq; 4] {
     let changed = change(stores, change_of_one).await;
     let MemberRow { member, stays, .. } = only(&changed);
@@ -332,7 +332,8 @@ pub async fn kick_read_before_join_inverts_no_membership(stores: Stores) {
     }
 }
 
-/// No stay ends before the message ahead of its first, and each begins above the one before.
+/// Asserts that no stay ends before the message ahead of its first, and that each begins above the stay
+/// before.
 fn in_order(row: &MemberRow) {
     let MemberRow { member, stays, live } = row;
     let mut above = stays.first_seq - 1;
@@ -344,7 +345,7 @@ fn in_order(row: &MemberRow) {
     assert!(*live || stays.left_seq >= member.joined_seq - 1, "{row:?}");
 }
 
-/// In the order of the versions of the roster.
+/// Rows are in the order of roster versions.
 fn ends_only_rise(rows: &[MemberRow]) {
     let ends: Vec<Seq> = rows
         .iter()

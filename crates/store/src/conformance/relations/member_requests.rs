@@ -1,4 +1,4 @@
-//! Cases of the member store: a change with a request id has one effect and one answer.
+//! Member store cases: a change with a request id has one effect and one answer.
 
 use super::{
     member_sample::{GROUP, assert_refused, change, founded, groups, list, roster, service, state, users},

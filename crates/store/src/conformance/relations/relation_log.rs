@@ -1,4 +1,4 @@
-//! Cases of the log of what users did about each other.
+//! Cases for the log that records what users did about each other.
 
 use super::{
     relation_sample::{allowing, blocking, disturbing_not, edge, follow, remarking, set, unfollow},
@@ -14,12 +14,12 @@ fn long_ago() -> RelationEventId {
     RelationEventId::at(Timestamp(Timestamp::now().0 - 86_400_000), 0)
 }
 
-/// All of a log, which is shorter than a page.
+/// Reads a whole log, which is shorter than a page.
 async fn log(stores: &Stores, user: i64) -> Vec<RelationEvent> {
     stores.relation_log.relation_log(user_id(user), long_ago(), 1_000).await.unwrap()
 }
 
-/// The edge and the kind of each event in a log.
+/// The edge and kind that each event in a log has.
 async fn events(stores: &Stores, user: i64) -> Vec<(Edge, RelationEventKind)> {
     log(stores, user).await.iter().map(|event| (event.edge, event.kind)).collect()
 }

@@ -1,4 +1,4 @@
-//! Cases of fan-out notes. Stores that several nodes share keep them.
+//! Cases for fan-out notes, in stores that several nodes share.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn all(stores: &Stores) -> Vec<FanOutNote> {
     due(stores, Duration::ZERO, 100).await.into_iter().map(|due| due.note).collect()
 }
 
-/// Waits until so many notes are as old as this, by the clock of the store.
+/// Waits until this many notes are as old as this, by the store's clock.
 async fn until_due(stores: &Stores, age: Duration, count: usize) -> Vec<DueNote> {
     let give_up = Instant::now() + Duration::from_secs(20);
     loop {
@@ -68,7 +68,7 @@ pub async fn notes_are_due_by_age(stores: Stores) {
 pub async fn oldest_notes_come_first(stores: Stores) {
     for (step, count) in [(3, 1), (1, 2), (2, 3)] {
         notes(&stores).keep_fan_out_note(&note("g9", "a", step)).await.unwrap();
-        // The next one is younger by the clock of the store.
+        // The next note is younger by the store's clock.
         until_due(&stores, Duration::from_millis(2), count).await;
     }
     let found = due(&stores, Duration::ZERO, 2).await;

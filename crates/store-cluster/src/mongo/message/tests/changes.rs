@@ -1,4 +1,4 @@
-//! Changes of messages: what the documents and the commands look like, and other nodes that append.
+//! Message changes: what the documents and the commands look like, and other nodes that append.
 
 use kith_store::{
     ContentChange, MessageChange, MessageChangeOutcome, MessageKey, MessageKind, MessageStore as _,
@@ -23,7 +23,7 @@ fn recall(seq: Seq) -> MessageChange {
     MessageChange { seq, content: ContentChange::Recall(recalled), event }
 }
 
-/// Recalls a message, and returns the number of the event.
+/// Recalls a message, and returns its event's number.
 async fn recalled(node: &Mongo, seq: Seq) -> Seq {
     match node.change(log(), &recall(seq)).await.unwrap() {
         MessageChangeOutcome::Done { event_seq, replayed: false, .. } => event_seq,
@@ -87,7 +87,7 @@ async fn event_of_a_full_document_begins_the_next_one() {
         assert_eq!(stage.sizes().await, [(0, 100), (1, 1)]);
         let next = raw(stage, 1).await;
         assert_eq!((version(&next), next.get_i64("t0").unwrap()), (1, 8));
-        // Appends by hints of either node go on behind it.
+        // Appends by hints on either node go on behind it.
         assert_eq!(one.append(log(), &[message("a")]).await.unwrap(), super::new([102]));
         assert_eq!(other.append(log(), &[message("b")]).await.unwrap(), super::new([103]));
         assert_eq!(version(&raw(stage, 0).await), 3);

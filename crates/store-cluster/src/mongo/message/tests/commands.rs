@@ -41,7 +41,7 @@ async fn push_is_bounded_and_leaves_no_image() {
     });
     let [push] = &seen.await[..] else { panic!("one push is expected") };
     assert_eq!(push.get_i64("maxTimeMS").unwrap(), 5000);
-    // A retryable one has a number, and the server keeps the old document for it.
+    // A retryable command has a number, and the server keeps the old document for it.
     assert!(!push.contains_key("txnNumber"), "{push}");
 }
 
@@ -94,7 +94,7 @@ fn messages_of_next() -> Vec<kith_store::NewMessage> {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn thousand_messages_need_no_number_operation() {
     let all = batch("m", 1000);
-    // While a step is appended, 32 callers wait for the next one.
+    // While a step is appended, 32 callers wait for the next step.
     let seen = commands(&ALL, async |stores| {
         for step in all.chunks(32) {
             append(stores, step).await;

@@ -1,4 +1,4 @@
-//! The change stream of records.
+//! The change stream with record events.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn server_sends_no_append_to_the_feed() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         let mut stream = watch(node, None).await.unwrap();
-        // Documents are made and changed, and one is deleted.
+        // Documents are made and changed, and a document is deleted.
         fill(node, &batch("m", 150)).await;
         node.append(log(), &batch("m", 3)).await.unwrap();
         stage.delete(0).await;

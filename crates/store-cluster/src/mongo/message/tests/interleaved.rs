@@ -1,4 +1,4 @@
-//! What others do between the commands of an append, on a real server.
+//! Others interfere between an append's commands, on a real server.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ async fn id_in_an_earlier_document_is_a_replay() {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 99)).await;
         fill(other, &messages(["same"])).await;
-        // Refused: to make the next document, to push into it, and by a hint of the earlier one.
+        // Refused: to make the next document, to push into it, and by a hint to the earlier document.
         for (node, later) in [(other, "a"), (other, "b"), (one, "c")] {
             let appended = node.append(log(), &messages(["same", later])).await.unwrap();
             assert_eq!(appended[0], replayed(100));
@@ -171,7 +171,7 @@ async fn hint_below_the_trimmed_part_makes_no_document() {
     Stage::<3>::run(async |stage| {
         let [partly, fully, other] = &stage.nodes;
         fill(partly, &batch("old", 99)).await;
-        // Of the one node the last push filled the document, of the other it did not.
+        // The last push by `fully` filled the document, the last push by `partly` did not.
         fill(fully, &messages(["last"])).await;
         fill(other, &batch("new", 250)).await;
         stage.trim(SUCCESSOR_AGE).await;
@@ -191,7 +191,7 @@ async fn late_insert_makes_no_removed_document() {
         fill(one, &batch("before", 99)).await;
         let meanwhile = Box::pin(async {
             fill(other, &batch("meanwhile", 300)).await;
-            // As long as a node may be late.
+            // A node may be late by this long.
             stage.trim(Duration::from_secs(600)).await;
         });
         let late = InterleavedNode::new(one, [(BeforeCommand::Make, meanwhile)]);

@@ -1,4 +1,4 @@
-//! Tests of the message log with what happens between its commands.
+//! Tests the message log with what happens between its commands.
 
 mod changes;
 mod commands;
@@ -23,7 +23,7 @@ fn messages<const N: usize>(ids: [&str; N]) -> Vec<NewMessage> {
     ids.map(message).to_vec()
 }
 
-/// The result of messages with these appended numbers.
+/// The results for messages with these appended numbers.
 fn new(seqs: impl IntoIterator<Item = Seq>) -> Vec<Appended> {
     seqs.into_iter().map(Appended::New).collect()
 }

@@ -1,4 +1,4 @@
-//! Documents of an earlier version, which lack their highest times.
+//! Documents from an earlier version, which lack their highest times.
 
 use kith_store::{
     CompletedTimes, ConversationId, MessageStore as _, MessageUpkeep as _, NewMessage, Seq, Timestamp,
@@ -24,7 +24,7 @@ async fn make_older(node: &Mongo) {
     node.messages.update_many(doc! {}, times).await.unwrap();
 }
 
-/// The highest times of the documents of a log, in their order.
+/// The highest times in a log's documents, in their order.
 async fn times(node: &Mongo, conversation: ConversationId) -> Vec<Option<i64>> {
     let raw = node.database.collection::<Document>("messages");
     let find = raw.find(super::super::documents::documents_of(conversation)).sort(doc! { "_id": 1 });

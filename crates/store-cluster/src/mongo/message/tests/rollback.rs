@@ -31,7 +31,7 @@ async fn document_is_made_again_after_rollback() {
         fill(node, &batch("before", 97)).await;
         let ten = batch("ten", 10);
         fill(node, &ten).await;
-        // The node has a hint of the document that is gone, and the one before is not full any more.
+        // The node has a hint to the document that is gone, and the document before is not full any more.
         stage.delete(1).await;
         stage.cut(0, 98).await;
         assert_eq!(node.append(log(), &ten[1..]).await.unwrap(), new(99..=107));

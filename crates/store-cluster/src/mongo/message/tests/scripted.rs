@@ -13,7 +13,7 @@ use super::super::documents::{
     DocumentInsert, DocumentSummary, Documents, EarlierSend, Highest, PushOutcome,
 };
 
-/// A command, with the number of its document.
+/// A command, with its document's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Tail,
@@ -31,7 +31,8 @@ pub(super) enum ScriptedAnswer {
     Failed(StoreError),
 }
 
-/// Gives its answers in turn, each after a time of its own. What it is asked after that finds nothing, in the time of the last one.
+/// Gives its answers in turn, each after a separate time. Further requests find nothing, in the last answer's
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct Scripted {
     answers: Mutex<VecDeque<(Duration, ScriptedAnswer)>>,

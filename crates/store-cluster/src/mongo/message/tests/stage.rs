@@ -1,4 +1,4 @@
-//! Nodes over one database, and what others do between the commands of an append.
+//! Nodes over one database, and what others do between an append's commands.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -49,7 +49,7 @@ impl<const N: usize> Stage<N> {
         stage.nodes[0].database.drop().await.unwrap();
     }
 
-    /// The sizes of the documents of the log, by their numbers.
+    /// The sizes of the log's documents, by their numbers.
     pub(super) async fn sizes(&self) -> Vec<(i64, usize)> {
         let raw = self.nodes[0].database.collection::<Document>("messages");
         let mut cursor = raw.find(documents_of(log())).sort(doc! { "_id": 1 }).await.unwrap();
@@ -62,7 +62,7 @@ impl<const N: usize> Stage<N> {
         sizes
     }
 
-    /// The ids of the messages with these numbers of one document.
+    /// The ids of the messages with these numbers in one document.
     pub(super) async fn ids(&self, first: i64, last: i64) -> Vec<String> {
         let found = self.nodes[0].messages(log(), first, last).await.unwrap();
         found.into_iter().map(|message| message.client_message_id.unwrap().as_str().to_owned()).collect()
@@ -86,7 +86,7 @@ impl<const N: usize> Stage<N> {
     }
 }
 
-/// Appends messages in steps of a document, each of which is new.
+/// Appends messages in steps that fill a document, each step new.
 pub(super) async fn fill(node: &Mongo, messages: &[NewMessage]) {
     for some in messages.chunks(100) {
         let appended = node.append(log(), some).await.unwrap();
@@ -94,7 +94,7 @@ pub(super) async fn fill(node: &Mongo, messages: &[NewMessage]) {
     }
 }
 
-/// Before which command of an append something happens.
+/// Before which command in an append something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BeforeCommand {
     Push,

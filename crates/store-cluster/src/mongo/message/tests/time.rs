@@ -1,4 +1,4 @@
-//! Times of the append, by a clock that the tests set, and the commands that it sends.
+//! The append's times, by a clock that the tests set, and the commands that it sends.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::mongo::error::out_of_time;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WITHIN: Duration = Duration::from_secs(10);
-/// Of a test that is about another time.
+/// For a test about another time.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn seconds(seconds: u64, answer: ScriptedAnswer) -> (Duration, ScriptedAnswer) {
