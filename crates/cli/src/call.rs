@@ -1,4 +1,4 @@
-//! `kith call`: any method of a node, in JSON, without its `.proto` files.
+//! `kith call`: calls any node method in JSON, without the `.proto` files.
 
 mod answer;
 mod body;
@@ -36,7 +36,8 @@ pub(super) struct CallOptions {
     /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser if that is unique
     #[arg(required_unless_present = "list")]
     method: Option<String>,
-    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines if the method takes a stream
+    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines if the method takes a
+    /// stream
     #[arg(default_value = "{}")]
     body: String,
     /// List the methods that can be called
@@ -129,7 +130,7 @@ impl Call<'_> {
         })
     }
 
-    /// One or many messages there, one or many back.
+    /// Sends one or many messages and prints one or many answers.
     async fn streamed(
         &self,
         mut client: Grpc<Channel>,

@@ -28,9 +28,9 @@ use super::{
     set_flags,
 };
 
-/// The variables that configure callers of a node; commands that call a node read them, too.
+/// The variables that configure a node's callers; commands that call a node read them, too.
 const CALLERS: [&str; 2] = ["KITH_API_KEY", "KITH_API_KEY_FILE"];
-/// How the names of further ones begin.
+/// The prefix of further variables that configure callers.
 const CALLERS_SECTION: &str = "KITH_AUTH__";
 
 /// How to run it.
@@ -50,15 +50,16 @@ pub(super) struct DemoOptions {
 /// The output once the page can be opened.
 #[derive(Debug, Serialize)]
 struct DemoReady {
-    /// The page.
+    /// The page's address.
     url: String,
     /// Where the people and their messages are kept.
     data: String,
 }
 
 impl DemoOptions {
-    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
-    /// are left out: the page of the demo has no key.
+    /// Loads a configuration with data in memory, unless a folder is named, on the loopback device and with
+    /// sockets that do not prove their user. Callers in the environment are left out: the demo page has no
+    /// key.
     fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));

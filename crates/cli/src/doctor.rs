@@ -1,7 +1,7 @@
-//! `kith doctor`: finds problems of this machine, the configuration and the node, with a command for each.
+//! `kith doctor`: finds problems with this machine, the configuration and the node, with a command for each.
 //!
-//! Each group of findings has its own file, and is independent of the others. Changes nothing, except for a probe file
-//! in the data folder, which is removed at once.
+//! Each group of findings has its own file, and is independent from the others. The checks change nothing,
+//! except for a probe file in the data folder, which is removed at once.
 
 mod callers;
 mod configuration;
@@ -56,7 +56,7 @@ impl Finding {
     }
 }
 
-/// A finding with the group of checks that has it.
+/// A finding with its group.
 #[derive(Debug, Serialize)]
 struct GroupedFinding {
     group: &'static str,

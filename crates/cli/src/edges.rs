@@ -16,7 +16,7 @@ use super::{
     progress_lines::ProgressLines,
 };
 
-/// Parts of a bar.
+/// The number of parts in a bar.
 const PARTS: u64 = 1000;
 
 /// What to do with follows and their lists.
@@ -61,8 +61,8 @@ pub(super) struct RecountOptions {
     target: Target,
 }
 
-/// Runs to the end, and prints progress on standard error. Fails if the node does not answer, runs the same already, or its
-/// store does not answer.
+/// Runs to the end, and prints progress on standard error. Fails if the node does not answer, runs the same
+/// already, or its store does not answer.
 pub(super) async fn run(common: &Common, what: &EdgesCommand) -> Result<u8> {
     match what {
         EdgesCommand::Verify(CompareOptions { examples, target }) => {

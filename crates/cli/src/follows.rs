@@ -1,4 +1,4 @@
-//! Follows on the command line: JSON Lines, and the lists of edges that graphs are published as.
+//! Reads follows: JSON Lines, and edge lists, which are the form of published graphs.
 
 use crate::client::Channel;
 use futures::StreamExt as _;
@@ -65,7 +65,7 @@ impl Import for Follows {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    /// No id of a follow is ever taken.
+    /// A follow has no id that could be taken already.
     async fn are_stored(&self, _: Channel, sent: &[&ImportFollow]) -> Result<Vec<bool>, Status> {
         Ok(vec![false; sent.len()])
     }

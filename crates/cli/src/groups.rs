@@ -24,7 +24,6 @@ use super::kind::{
     with_long_deadline,
 };
 
-/// Groups.
 #[derive(Debug)]
 pub(super) struct Groups;
 

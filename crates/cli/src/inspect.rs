@@ -1,4 +1,4 @@
-//! `kith inspect`: the copies of a record in each tier of each node; for a conversation also its stored messages.
+//! `kith inspect`: shows a record's copies in each tier on each node, and a conversation's stored messages.
 
 mod log;
 
@@ -19,7 +19,7 @@ use super::{
 
 /// It exists in no tier.
 const ABSENT: u8 = 3;
-/// Tiers hold different versions of it.
+/// The exit code when tiers hold different versions.
 const DIFFERING: u8 = 4;
 const STORE: &str = "store";
 /// In a request: only the called node.
@@ -134,12 +134,12 @@ struct InspectReport {
     key: String,
     verdict: &'static str,
     copies: Vec<TierState>,
-    /// Of a conversation.
+    /// A conversation's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<ConversationLog>,
 }
 
-/// The content of one tier of one node.
+/// The content that one tier on one node holds.
 #[derive(Debug, Serialize)]
 struct TierState {
     node: String,

@@ -1,4 +1,4 @@
-//! `kith keys`: keys of callers, made, listed and revoked in files, without a node.
+//! `kith keys`: makes, lists and revokes callers' keys in files, without a node.
 
 pub(super) mod files;
 
@@ -115,7 +115,7 @@ pub(super) struct KeyCheck {
     file: Option<PathBuf>,
 }
 
-/// Runs one of them. Fails when a file cannot be read or written, or holds something else.
+/// Runs a command. Fails when a file cannot be read or written, or holds something else.
 pub(super) fn run(common: &Common, what: &KeysCommand) -> Result<u8, StartError> {
     let ran = match what {
         KeysCommand::Generate(options) => generate(common, options),
@@ -269,7 +269,7 @@ impl Report for CreatedKey {
     const COLUMNS: &'static [&'static str] = &["caller", "id", "key"];
 }
 
-/// One key of a file.
+/// A key in a file.
 #[derive(Serialize)]
 struct KeyRow {
     caller: String,

@@ -1,4 +1,4 @@
-//! `kith notice`: notices to all readers of an audience, and how many have read them.
+//! `kith notice`: publishes notices to all readers in an audience, and counts the readers who have read them.
 
 use std::time::SystemTime;
 

@@ -13,7 +13,7 @@ pub(super) struct ReferenceOptions {
     document: Document,
 }
 
-/// A document as the result of a command.
+/// A document as a command's result.
 #[derive(Serialize)]
 struct ReferenceText {
     text: String,

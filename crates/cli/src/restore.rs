@@ -16,7 +16,7 @@ pub(super) struct RestoreOptions {
     force: bool,
 }
 
-/// Restores a backup into the data folder of an embedded node that does not run.
+/// Restores a backup into an embedded node's data folder. The node must not run.
 pub(super) fn run(common: &Common, arguments: &RestoreOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     if config.store.backend == Backend::Cluster {

@@ -1,4 +1,4 @@
-//! `kith resync`: what the memory of a node holds, compared with what it is a copy of.
+//! `kith resync`: compares a node's memory with the records that it copies.
 
 use anyhow::Result;
 use kith_proto::admin::v1::{NamespaceResync, ResyncRequest, admin_service_client::AdminServiceClient};

@@ -46,7 +46,7 @@ pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8
 #[serde(transparent)]
 struct Status(Vec<StatusRow>);
 
-/// What is not known is absent.
+/// A row in the status table. Unknown values are absent.
 #[derive(Default, Serialize)]
 struct StatusRow {
     node: String,
@@ -55,11 +55,11 @@ struct StatusRow {
     store: Option<String>,
     store_answers: Option<bool>,
     epoch: Option<i64>,
-    /// The last change of others and of its own that it has applied.
+    /// The last change, its own or another node's, that it has applied.
     applied: Option<i64>,
     trusted: Option<bool>,
-    /// Changes of others that it knew of and has not applied. Absent for a node that shares nothing with others; so
-    /// are the next six.
+    /// How many of others' changes it knew and has not applied. Absent for a node that shares nothing with
+    /// others; so are the next six.
     entries_behind: Option<i64>,
     /// Absent before the first proof.
     since_proof_seconds: Option<f64>,
@@ -74,11 +74,11 @@ struct StatusRow {
     memory_hit_rate: Option<f64>,
     /// Sent to the store since the start.
     loads: Option<i64>,
-    /// Of unary calls of users and groups, since the start; absent before the first.
+    /// The latency of unary user and group calls, since the start; absent before the first call.
     p99_ms: Option<f64>,
     memory_entries: Option<i64>,
     calls_in_flight: Option<i64>,
-    /// The same on nodes with the same callers. Absent for a node without callers.
+    /// Equal on nodes with the same callers. Absent for a node without callers.
     callers_digest: Option<String>,
     /// Why nothing else is known.
     error: Option<String>,
@@ -132,7 +132,7 @@ impl Report for Status {
         "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "callers", "error",
     ];
 
-    /// What is left is readable at 120 columns. Errors follow the table.
+    /// The remaining columns are readable at 120 columns. Errors follow the table.
     fn left_out(&self) -> Vec<&'static str> {
         let mut left_out = vec!["store", "nodes", "entries", "calls", "error"];
         if self.0.iter().all(|row| row.store_answers != Some(false)) {

@@ -1,4 +1,4 @@
-//! `kith token`: tokens of users, checked by the configuration of a node, or made for trials.
+//! `kith token`: checks users' tokens against a node's configuration, and makes tokens for trials.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ use super::{
 
 /// Longest text that is read from standard input. Tokens are shorter.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
-/// Files of a folder of trials.
+/// The files in a folder for trials.
 const SIGNING_KEY: &str = "signing.key";
 const JWKS: &str = "jwks.json";
 const CONFIGURATION: &str = "kith.toml";
@@ -74,7 +74,7 @@ pub(super) struct TokenMake {
     expires: Duration,
 }
 
-/// Runs one of them. Fails when a file cannot be read or written, or no issuer is configured.
+/// Runs a command. Fails when a file cannot be read or written, or no issuer is configured.
 pub(super) async fn run(common: &Common, what: &TokenCommand) -> Result<u8> {
     match what {
         TokenCommand::Check(options) => check(common, options).await,
@@ -115,7 +115,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// The result of a check, without a value of the token but its user.
+/// A check's result. It shows no token value except the user.
 #[derive(Serialize)]
 struct CheckedToken {
     token: &'static str,
@@ -161,7 +161,7 @@ struct MadeToken<'a> {
     user: i64,
 }
 
-/// The issuer of this folder. The first call makes it.
+/// Returns the issuer in this folder. The first call makes it.
 fn issuer(dir: &Path) -> Result<TrialIssuer> {
     let [key, jwks, configuration] = [SIGNING_KEY, JWKS, CONFIGURATION].map(|name| dir.join(name));
     let is_new = !key.exists();

@@ -10,7 +10,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{super::output::note, Channel, Credential, Target};
 
-/// How long to wait for a node of this machine that does not listen yet, or has no store yet.
+/// How long to wait for a node on this machine that does not listen yet, or has no store yet.
 const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The time after which a command reports that it waits.
@@ -23,8 +23,8 @@ pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
     if is_loopback(endpoint) { STARTING } else { Duration::ZERO }
 }
 
-/// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node that still
-/// starts then answers calls with the reason. Fails if no node listens.
+/// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node
+/// that still starts then answers calls with the reason. Fails if no node listens.
 pub(super) async fn wait_for(
     target: &Target,
     endpoint: &Endpoint,
@@ -49,8 +49,8 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Whether a node listens that has no store yet. Asks for its health, which every caller may: a call that the caller has no right
-/// to would be an event of security.
+/// Whether a node listens that has no store yet. Asks for its health, which every caller may: a call that the
+/// caller has no right to would be an event of security.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
     let mut client = HealthClient::new(channel.clone());
     let check = client.check(target.request(HealthCheckRequest::default()));

@@ -1,4 +1,4 @@
-//! Whether the configuration is valid, with the errors of the loader.
+//! Checks that the configuration is valid, with the loader's errors.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     vec![Finding::new(finding, format!("chmod o= {path}"))]
 }
 
-/// The error of the loader.
+/// Turns the loader's error into a finding.
 pub(super) fn error_finding(error: &StartError, file: Option<&Path>) -> Finding {
     let message = error.to_string();
     let path = file.unwrap_or(Path::new(FILE)).display().to_string();

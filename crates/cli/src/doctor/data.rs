@@ -1,4 +1,4 @@
-//! The data folder of an embedded node.
+//! Checks an embedded node's data folder.
 
 use std::{
     fs::{self, Metadata, OpenOptions},
@@ -48,7 +48,7 @@ fn nearest_existing(folder: &Path) -> PathBuf {
     above.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// SQLite keeps its index of the log in memory that is mapped from a file.
+/// Reports a remote file system: SQLite keeps its log index in memory that is mapped from a file.
 fn remote(folder: &Path) -> Option<Finding> {
     let kind = mount::remote(folder)?;
     let finding = format!(
@@ -63,7 +63,7 @@ fn denied(path: &Path, error: &io::Error) -> Finding {
     Finding::new(format!("{} cannot be looked at: {error}", path.display()), run)
 }
 
-/// Files of another user would later prevent the node from using its data.
+/// Reports files that belong to another user, which would later prevent the node from using its data.
 fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     let me = fs::metadata("/proc/self").ok()?.uid();
     (data.uid() != me).then(|| {

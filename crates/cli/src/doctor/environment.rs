@@ -5,14 +5,15 @@ use super::Finding;
 /// Programs take them in either case.
 const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 
-/// Checks name and value of each variable. Values are not repeated: they may be secrets.
+/// Checks each variable's name and value. Values are not repeated: they may be secrets.
 pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
     let ours = environment.iter().filter(|(name, _)| name.starts_with("KITH_"));
     let blanks = ours.filter_map(|(name, value)| surrounding_blanks(name, value));
     blanks.chain(proxy(environment)).collect()
 }
 
-/// Blanks around a value, which a file of variables keeps. (Quotes are refused when the configuration is read.)
+/// Reports blanks around a value, which a file with variables keeps. (Quotes are refused when the
+/// configuration is read.)
 fn surrounding_blanks(name: &str, value: &str) -> Option<Finding> {
     let finding = || format!("the value of {name} begins or ends with a blank, which is part of it");
     (value.trim() != value).then(|| Finding::new(finding(), export_line(name)))

@@ -1,4 +1,4 @@
-//! Links to the stores of a cluster that are not encrypted.
+//! Reports unencrypted links to a cluster's stores.
 
 use kith_server::config::{Config, plain_links};
 

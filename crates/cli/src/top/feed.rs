@@ -1,4 +1,4 @@
-//! What nodes send while they are watched.
+//! Receives the messages that nodes send while they are watched.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -44,7 +44,7 @@ impl WatchedNode {
         Self { addr, now: NodeState::Connecting, history: History::default(), fresh: false }
     }
 
-    /// Rows of its longest list.
+    /// Returns how many rows its longest list has.
     pub(super) fn rows(&self) -> usize {
         match &self.now {
             NodeState::Reporting(sample) => sample.methods.len().max(sample.namespaces.len()),
@@ -62,7 +62,7 @@ impl WatchedNode {
     }
 }
 
-/// What is known of a node.
+/// The last known state of a node.
 #[derive(Clone, Debug)]
 pub(super) enum NodeState {
     /// It has been asked.
@@ -74,7 +74,7 @@ pub(super) enum NodeState {
 }
 
 enum FeedEvent {
-    /// The state of the node at this address.
+    /// The state changed at the node with this address.
     Node(String, NodeState),
     /// There are nodes at these.
     Listed(Vec<String>),
@@ -94,7 +94,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Begins to watch the nodes; if it is one, also those that it knows. Fails when it is one, and it does not answer.
+    /// Begins to watch the nodes. If a single node is given, also watches the nodes that it knows; fails if
+    /// it does not answer.
     pub(super) async fn begin(targets: &Targets, interval: Duration) -> Result<Self> {
         let all: Vec<_> = targets.each().collect();
         let template = all.first().cloned().context("--addr names no node")?;
@@ -137,7 +138,7 @@ impl Feed {
 
     /// All states have been read.
     pub(super) fn mark_read(&mut self) {
-        // Of a node that is away nothing new is to come soon.
+        // A node that is away is not expected to send anything soon.
         self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, NodeState::Unreachable(_)));
     }
 
@@ -222,7 +223,7 @@ async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
 async fn others(target: &Target) -> Result<Vec<String>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.response(client.list_nodes(target.request(ListNodesRequest {}))).await?;
-    // The node that answers is the first one.
+    // The node that answers is the first in its list.
     let others = listed.nodes.into_iter().skip(1).map(|node| node.address);
     Ok(others.filter(|address| !address.is_empty()).collect())
 }

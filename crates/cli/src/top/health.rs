@@ -6,7 +6,7 @@ use super::{
     table::CellStyle,
 };
 
-/// The state of a node as its row shows it: a word, and whether it is good.
+/// Returns a node's state as its row shows it: a word, and whether it is good.
 pub(super) fn state(node: &WatchedNode) -> (String, CellStyle) {
     let (word, look) = match &node.now {
         NodeState::Connecting => ("connecting", CellStyle::Plain),

@@ -1,4 +1,4 @@
-//! The last samples of a node, for its sparklines.
+//! Keeps a node's last samples for its sparklines.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,8 @@ use super::sample::Sample;
 /// Samples that are kept.
 pub(super) const SAMPLES: usize = 60;
 
-/// The last [`SAMPLES`] values of what is drawn over time, the oldest first. `None`: the node did not answer, or has no such value.
+/// The last [`SAMPLES`] values that are drawn over time, the oldest first. `None`: the node did not answer,
+/// or has no such value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     calls: VecDeque<Option<f64>>,
@@ -27,7 +28,7 @@ impl History {
         &self.calls
     }
 
-    /// Changes of other nodes that were known and not applied.
+    /// How many of other nodes' changes were known and not applied.
     pub(super) const fn lag(&self) -> &VecDeque<Option<f64>> {
         &self.lag
     }

@@ -44,7 +44,7 @@ pub(crate) fn time(ms: Option<f64>) -> String {
     }
 }
 
-/// A part of one, in percent without the sign.
+/// Formats a share out of 1, in percent without the sign.
 pub(crate) fn percent(share: Option<f64>) -> String {
     match share.map(|share| share * 100.0) {
         None => "-".to_owned(),

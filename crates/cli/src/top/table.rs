@@ -1,4 +1,4 @@
-//! Tables of which no cell is cut: where there is no room for all columns, the less important ones are left out.
+//! Tables that cut no cell: where there is no room for all columns, the less important columns are left out.
 
 use ratatui::{
     layout::Constraint,
@@ -13,7 +13,6 @@ use super::view::View;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStyle {
     Plain,
-    /// As it should be.
     Good,
     /// It should not be so.
     Warning,
@@ -59,12 +58,12 @@ pub(super) struct Column<T> {
 }
 
 impl<T> Column<T> {
-    /// A column of numbers.
+    /// Makes a column with numbers.
     pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: false, cell }
     }
 
-    /// A column of words.
+    /// Makes a column with words.
     pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: true, cell }
     }
@@ -109,7 +108,7 @@ pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &Vie
     Table::new((0..rows.len()).map(row), widths).header(Row::new(header).style(bold))
 }
 
-/// The most important columns that fit, at least one.
+/// Returns the most important columns that fit, at least one column.
 fn fitting(mut columns: Vec<FilledColumn>, width: usize) -> Vec<FilledColumn> {
     let needed = |columns: &[FilledColumn]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
     while columns.len() > 1 && needed(&columns) > width {

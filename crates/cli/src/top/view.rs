@@ -1,15 +1,15 @@
-//! What is shown, and what keys do to it.
+//! The screen's state, and what keys do to it.
 
 use super::feed::WatchedNode;
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Up,
     Down,
-    /// Shows the details of the selected node.
+    /// Shows the selected node's details.
     Details,
-    /// Goes back; quits on the list of nodes.
+    /// Goes back; quits on the node list.
     Back,
     Quit,
     Pause,
@@ -21,19 +21,18 @@ pub(super) enum Action {
 /// Which page is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
-    /// All nodes.
     Nodes,
-    /// The selected one.
+    /// The selected node's details.
     Details,
 }
 
-/// What is shown.
+/// The screen's state.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) page: Page,
     /// Which node is selected, by its place.
     pub(super) selected: usize,
-    /// The first method, and the first namespace, of a node that is shown.
+    /// The first visible method and namespace of the node.
     pub(super) scrolled: usize,
     pub(super) help: bool,
     /// The nodes as they were when it was paused.
@@ -43,7 +42,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of all nodes.
+    /// Shows all nodes.
     pub(super) const fn new(color: bool) -> Self {
         Self { page: Page::Nodes, selected: 0, scrolled: 0, help: false, paused: None, color }
     }

@@ -1,4 +1,4 @@
-//! Fields of messages and their types.
+//! Documents message fields and their types.
 
 use kith_server::descriptors::comments::{Comments, field_number, index};
 use prost_types::{DescriptorProto, FieldDescriptorProto, field_descriptor_proto::Type};
@@ -18,7 +18,7 @@ pub(super) fn rows(message: &DescriptorProto, comments: &Comments, path: &[i32])
     message.field.iter().enumerate().map(row).collect()
 }
 
-/// The name of the choice that a field is part of.
+/// Returns the name of the choice that a field belongs to.
 fn one_of<'a>(message: &'a DescriptorProto, field: &FieldDescriptorProto) -> Option<&'a str> {
     if field.proto3_optional() {
         return None;
@@ -56,7 +56,7 @@ fn single(field: &FieldDescriptorProto) -> String {
     }
 }
 
-/// A link to a type of the contract; a type of protobuf itself by its whole name.
+/// Links to a type in the contract; a protobuf type is given by its whole name.
 pub(super) fn named(full: &str) -> String {
     let full = full.trim_start_matches('.');
     let short = full.rsplit('.').next().unwrap_or(full);

@@ -33,12 +33,12 @@ A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a num
 
 ";
 
-/// One key of the configuration.
+/// A configuration key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Its path: `limits.in_flight`.
     pub path: String,
-    /// What its values are; `None` if its struct is not in the files that are read.
+    /// The kind of its values; `None` if its struct is not in the files that are read.
     pub kind: Option<ValueKind>,
     /// Its default as one writes it; empty: none.
     pub default: String,
@@ -48,8 +48,8 @@ pub struct ConfigKey {
     pub variable: String,
 }
 
-/// Every key with a default, also an absent one, in the order of the source. A key whose struct is not in
-/// the files that are read has no `doc`.
+/// Returns every key that has a default, even an absent default, in source order. A key whose struct is not
+/// in the files that are read has no `doc`.
 #[must_use]
 pub fn keys() -> Vec<ConfigKey> {
     sections().into_iter().flat_map(|section| section.keys).collect()
