@@ -74,7 +74,7 @@ impl Browser {
         Self { _process: process, socket, next: 0, problems: Vec::new(), _profile: profile }
     }
 
-    /// Opens a page in a window of its own, of the size of a small screen.
+    /// Opens a page in its own window, with a small screen's size.
     pub(crate) async fn open(&mut self, url: &str) -> Window {
         let target =
             self.command(None, "Target.createTarget", json!({"url": "about:blank", "newWindow": true})).await;
@@ -133,7 +133,8 @@ impl Browser {
         STANDARD.decode(image["data"].as_str().unwrap()).unwrap()
     }
 
-    /// What pages threw, and what the browser refused them: not that a node was away.
+    /// Returns the errors that pages threw, and the browser's refusals, but not those for a node that was
+    /// away.
     pub(crate) fn problems(&self) -> Vec<Value> {
         self.problems.clone()
     }
@@ -176,7 +177,7 @@ fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from("chromium"), PathBuf::from)
 }
 
-/// Port and path of the protocol, once the browser says so.
+/// Waits for the browser to report the protocol's port and path.
 async fn listens(file: &PathBuf) -> (u16, String) {
     let begun = Instant::now();
     loop {

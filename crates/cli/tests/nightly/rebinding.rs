@@ -17,7 +17,7 @@ async fn start() -> (Node, tempfile::TempDir) {
     (Box::pin(Node::start(config)).await.unwrap(), data)
 }
 
-/// What the node answers to a call of the page in a form.
+/// Returns the node's answer to the call that a form on the page makes.
 async fn called(browser: &mut Browser, page: &Window, form: &str) -> String {
     let script = format!(
         "fetch('/kith.user.v1.UserService/CreateUser', {{method: 'POST', headers: {{'content-type': '{form}'}}, \

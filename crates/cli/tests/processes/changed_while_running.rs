@@ -1,4 +1,4 @@
-//! What a node takes on while it runs: another certificate, and what SIGHUP asks it to read again.
+//! Changes that a running node applies: another certificate, and the files that it rereads on SIGHUP.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,8 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Replaces certificate and key for `localhost`, one after the other; returns what a client is to trust then.
+/// Replaces certificate and key for `localhost`, one after the other. Returns the certificate that a client
+/// must trust then.
 fn certify(dir: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let put = |name: &str, text: String| {

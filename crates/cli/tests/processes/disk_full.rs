@@ -1,5 +1,5 @@
-//! A disk that fills up under an embedded node: writes are refused in so many words, reads go on, and nothing has to
-//! be started again when there is room.
+//! A disk that fills up under an embedded node: writes are refused in so many words, reads go on, and nothing
+//! has to be started again when there is room.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -20,10 +20,10 @@ use kith_proto::{
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-/// Writes on a full disk: one may find room that was left.
+/// How many writes are made on a full disk: the first may still find room.
 const WRITES: i64 = 100;
 
-/// A node whose data folder is a file system of its own with so much room.
+/// Starts a node whose data folder is its own file system with this size.
 fn start(dir: &Path, room: &str) -> Option<Started> {
     let mut command = Command::new("unshare");
     if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
@@ -38,7 +38,7 @@ fn start(dir: &Path, room: &str) -> Option<Started> {
     Some(Started::of(command))
 }
 
-/// A command in the mount namespace of the node: it has the same disk.
+/// Runs a command in the node's mount namespace: it has the same disk.
 fn in_mounts_of(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["-t", &node.banner["pid"].to_string(), "-U", "-m", "--preserve-credentials"]);

@@ -1,4 +1,4 @@
-//! An import of ten thousand users and five hundred groups, with bad lines among them, killed midway and run
+//! Ten thousand users and five hundred groups are imported, with bad lines among them, killed midway and run
 //! again.
 
 #![cfg(feature = "embedded")]
@@ -35,7 +35,7 @@ fn sample(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Lines of bad records, by their number.
+/// Returns the bad lines' texts, by line number.
 fn bad_lines(notes: &[&str], file: &Path) -> BTreeMap<u64, String> {
     let beginning = format!("{}:", file.display());
     let bad = notes.iter().filter_map(|line| {

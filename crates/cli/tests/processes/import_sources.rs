@@ -1,4 +1,4 @@
-//! Where an import reads from: pipes, standard input, folders that cannot be written, files of another form.
+//! Import sources: pipes, standard input, folders that cannot be written, files in another form.
 
 #![cfg(feature = "embedded")]
 
@@ -15,7 +15,7 @@ use crate::{
     process::Node,
 };
 
-/// A user that owns nothing of a test that root runs.
+/// A user who owns no files when root runs a test.
 const NOBODY: u32 = 65534;
 const ONCE: &str = "is read once: an import that breaks off starts again";
 

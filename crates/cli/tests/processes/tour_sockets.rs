@@ -1,5 +1,6 @@
-//! The sockets of a tour, in blocks fenced as `ws`. A line is a name, `>` and a frame that is sent, or `<` and a part of a frame that
-//! comes: frames before it that do not have it are passed over. A name that is new opens a socket.
+//! The sockets in a tour, in blocks fenced as `ws`. A line is a name, `>` and a frame that is sent, or `<`
+//! and a part of a frame that comes: earlier frames that do not have it are ignored. A new name opens a
+//! socket.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -48,7 +49,7 @@ pub(crate) async fn connect(node: &str) -> Socket {
     client_async(format!("ws://{node}/ws"), stream).await.unwrap().0
 }
 
-/// Reads frames up to the one that has this.
+/// Reads frames up to the first that contains `wanted`.
 pub(crate) async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
     let mut passed = Vec::new();
     loop {
@@ -63,7 +64,7 @@ pub(crate) async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
     }
 }
 
-/// Whether a frame has every field of `wanted`, and its lists every item in its place.
+/// Returns whether a frame has every field in `wanted`, and its lists have every item in its place.
 fn has(frame: &Value, wanted: &Value) -> bool {
     match (frame, wanted) {
         (Value::Object(frame), Value::Object(wanted)) => {

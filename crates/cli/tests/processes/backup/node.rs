@@ -56,7 +56,7 @@ pub(crate) fn succeeded(event: &str, output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Makes a data folder with so many users of 60 kB each.
+/// Makes a data folder with `users` users; each has 60 kB.
 pub(crate) async fn filled(data: &Path, users: i64) {
     let options = kith_store_sqlite::SqliteOptions::new(data.join("kith.db"));
     let handle = kith_store_sqlite::open(options).await.unwrap();

@@ -19,7 +19,7 @@ async fn digests(peer: &Peer) -> Vec<String> {
     listed.nodes.into_iter().map(|node| node.callers_digest).collect()
 }
 
-/// Level of the check of callers.
+/// Returns the level that the check on callers has.
 fn checked(dir: &Path, peer: &Peer) -> String {
     let mut command = kith(dir, &["check", "--addr", &peer.address(), "-o", "json"]);
     command.env("KITH_API_KEY_FILE", "a.key");

@@ -1,4 +1,4 @@
-//! Counts of relations, which the store corrects a moment after a change, without a broadcast.
+//! Relation counts, which the store corrects shortly after a change, without a broadcast.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     polls::until,
 };
 
-/// After the last change of the list.
+/// How long after the list's last change the count may be wrong.
 const RIGHT_WITHIN: Duration = Duration::from_secs(11);
 
 impl Peer {

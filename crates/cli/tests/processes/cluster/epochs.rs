@@ -1,4 +1,4 @@
-//! A new epoch begins by hand, on a node of a cluster and on one alone.
+//! A new epoch begins by hand, on a cluster node and in single-node mode.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     polls::until,
 };
 
-/// A new epoch would drop the inboxes, windows and numbers of sequences of the first callers.
+/// A new epoch would drop the first callers' inboxes, windows and sequence numbers.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn new_cluster_stays_in_its_first_epoch() {

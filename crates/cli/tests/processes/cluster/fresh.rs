@@ -10,7 +10,7 @@ use crate::{
     polls::until,
 };
 
-/// What a change may take to every node while all is well.
+/// The longest time until every node has applied a change in a healthy cluster.
 const HEALTHY: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]

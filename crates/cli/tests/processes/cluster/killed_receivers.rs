@@ -22,7 +22,7 @@ use crate::{
     tour_sockets::{Socket, connect, until},
 };
 
-/// A node is taken for dead after 15 s; a round of another one follows within 3 s.
+/// A node is considered dead after 15 s; another node's next round follows within 3 s.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn socket(address: &str, user: i64) -> Socket {
@@ -48,7 +48,7 @@ async fn mark_read(node: &Peer, chat: DirectChat, up_to: i64) {
     node.messages().mark_read(acting(chat.bea, request)).await.unwrap();
 }
 
-/// The next users who are named, each with the number of the message.
+/// Returns the next users who are named, each with the message number.
 async fn named(pushes: &mut Streaming<WatchOfflineResponse>, count: usize) -> Vec<(Vec<i64>, i64)> {
     let mut named = Vec::new();
     while named.len() < count {

@@ -1,4 +1,4 @@
-//! Calls of notices in the tests of several nodes: audience 1, and what its readers read.
+//! Notice calls for tests with several nodes: audience 1, and the notices that its readers read.
 
 use kith_proto::notice::v1::{notice_service_client::NoticeServiceClient, *};
 use tonic::transport::Channel;
@@ -7,7 +7,7 @@ pub(super) fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
     NoticeServiceClient::new(channel.clone())
 }
 
-/// Registers audience 1. `of_users`: each user is a reader of it.
+/// Registers audience 1. `of_users`: each user is a reader.
 pub(super) async fn audience(channel: &Channel, of_users: bool) {
     let audience = Audience { audience_id: 1, name: "Customers".to_owned(), of_users, ..Audience::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };

@@ -16,7 +16,7 @@ use crate::{
     polls::until,
 };
 
-/// What a change past the nodes may take.
+/// How long a change made outside the nodes may take.
 const BY_HAND: Duration = Duration::from_secs(11);
 
 #[tokio::test(flavor = "multi_thread")]

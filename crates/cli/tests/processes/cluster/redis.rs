@@ -1,4 +1,4 @@
-//! A Redis of a test's own, which it may stop.
+//! A test's own Redis, which it may stop.
 
 use std::{
     net::{Ipv4Addr, TcpStream},
@@ -21,7 +21,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// One that does not run yet, on a free port. `arguments`: words of its configuration.
+    /// Reserves a free port for a server that does not run yet. `arguments`: words in its configuration.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
         Self { port: crate::port::free(), arguments, process: None }
@@ -46,7 +46,7 @@ impl Redis {
         until(Duration::from_secs(10), async || TcpStream::connect(address).is_ok()).await;
     }
 
-    /// As if the machine were gone.
+    /// Kills the server, as if its machine were gone.
     pub(crate) fn kill(&mut self) {
         drop(self.process.take());
     }
@@ -89,7 +89,7 @@ impl Monitor {
             if line.contains(&end) {
                 return commands;
             }
-            // The last command of the look before is none of these.
+            // Script commands and the previous look's last command do not count.
             if !line.contains(" lua] ") && !line.ends_with("\"QUIT\"") {
                 commands.push(line);
             }
@@ -97,7 +97,8 @@ impl Monitor {
     }
 }
 
-/// What the Redis at this address answers to a line, as an operator types it; of several lines without their ends.
+/// Returns the answer that the Redis at this address gives to a line, as an operator types it; an answer with
+/// several lines loses its newlines.
 pub(crate) async fn ask(url: &str, line: &str) -> String {
     let address = url.strip_prefix("redis://").unwrap();
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -109,7 +110,7 @@ pub(crate) async fn ask(url: &str, line: &str) -> String {
     lines[..lines.len() - 1].join(" ")
 }
 
-/// The id of the database whose nodes have this prefix.
+/// Returns the id of the database whose nodes use this prefix.
 pub(crate) async fn database_id(url: &str, prefix: &str) -> u64 {
     let answer = ask(url, &format!("GET {{{prefix}:database}}")).await;
     u64::from_str_radix(&answer.split(' ').nth(1).unwrap()[..16], 16).unwrap()

@@ -1,4 +1,5 @@
-//! A node as a process of its own, whose connection to Redis a test cuts at a command, so that it can be killed between two steps.
+//! A node in its own process. A test cuts its connection to Redis at a command, so that it can be killed
+//! between two steps.
 
 use std::{
     path::Path,
@@ -24,10 +25,10 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// As many bytes as may precede the end of a text that is looked for.
+/// How many bytes may precede the end of a text that is searched for.
 const OVERLAP: usize = 64;
 
-/// The connections of one node to Redis. Once it is armed, nothing passes from the first command on that has a text.
+/// A node's connections to Redis. Once it is armed, the proxy stops at the first command that has a text.
 #[derive(Clone, Default)]
 pub(super) struct RedisProxy(Arc<State>);
 
@@ -100,7 +101,7 @@ impl RedisProxy {
     }
 }
 
-/// A node of this site, as a process of its own, with Redis at this address. It takes sockets.
+/// Starts a site's node in its own process, with Redis at this address. It accepts sockets.
 pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
     let mut command = site.command(dir, &FREE);
     command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));

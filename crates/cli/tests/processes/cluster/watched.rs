@@ -1,4 +1,4 @@
-//! What a node of a cluster sends to watchers.
+//! Messages that a cluster node sends to watchers.
 
 use std::time::Duration;
 

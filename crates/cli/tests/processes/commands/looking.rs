@@ -21,7 +21,7 @@ fn starting() -> (Started, tempfile::TempDir) {
     (node, dir)
 }
 
-/// Hits, misses and entries of users on a node, summed by the node itself.
+/// Returns a node's hits, misses and entries for users, summed by the node itself.
 fn figures(node: &Node) -> Value {
     let stats = at(node, &["call", "GetCacheStats"]).json();
     let users =

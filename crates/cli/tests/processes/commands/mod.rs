@@ -1,4 +1,4 @@
-//! Runs `kith` with nothing of the environment but the path to programs.
+//! Runs `kith` with an empty environment except for the path to programs.
 
 mod call;
 mod doctor;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{process::Node, spawned::KilledOnDrop};
 
-/// What a command left.
+/// A command's output and exit code.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) code: i32,
@@ -48,7 +48,7 @@ impl CommandOutput {
     }
 }
 
-/// A command that has nothing of the environment but PATH.
+/// Makes a command with an empty environment except for PATH.
 fn command(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(dir);

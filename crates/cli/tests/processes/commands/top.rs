@@ -91,7 +91,7 @@ fn unreachable_node_comes_back_by_itself() {
     until("serving");
 }
 
-/// `kith top` of a node, once it is drawn.
+/// Runs `kith top` for a node, and waits until it is drawn.
 fn on_a_terminal(node: &Node) -> Terminal {
     let mut terminal = Terminal::start(24, 80, &format!("top --addr {} --interval 200ms", node.grpc));
     terminal.until_text("healthy");

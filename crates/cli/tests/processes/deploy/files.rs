@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-/// An alert of `alerts.yml`.
+/// An alert in `alerts.yml`.
 #[derive(Debug)]
 pub(crate) struct Alert {
     pub(crate) name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Alert {
     pub(crate) runbook: String,
 }
 
-/// A query of a board, and the labels by which it distinguishes the results.
+/// A query on a board, and the labels by which it distinguishes the results.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) place: String,
@@ -31,12 +31,12 @@ pub(crate) fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The text of a file below the root.
+/// Reads a file below the root.
 pub(crate) fn text(path: &str) -> String {
     fs::read_to_string(at(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// The lines of a block of YAML or a value in one line that follow `key`, without what they are indented by.
+/// Returns the YAML block or one-line value that follows `key`, without its indentation.
 pub(crate) fn block(text: &str, key: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with(key));
     let first = lines.next()?;

@@ -1,14 +1,14 @@
-//! As much of PromQL as it takes to see what an expression names. It is read strictly: what is not understood is
-//! taken for the name of a metric, and then there is none of that name.
+//! Parses enough PromQL to see the names in an expression. It is strict: text that it does not understand
+//! counts as a metric name, and then no such metric exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Before a list of labels in parentheses.
+/// Words that precede a label list in parentheses.
 const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 /// Words that stand alone.
 const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamesInUse {
     /// Labels by the metric that is selected by them.
@@ -89,7 +89,8 @@ fn until(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
     (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())
 }
 
-/// Words, texts in quotes, and signs. Numbers, durations and variables of boards name nothing, and are left out.
+/// Splits an expression into words, quoted texts and signs. Numbers, durations and board variables name
+/// nothing, and are left out.
 fn tokens(text: &str) -> Vec<Token> {
     let (mut tokens, mut left) = (Vec::new(), text);
     while let Some(first) = left.chars().next() {

@@ -59,7 +59,7 @@ fn rules_that_are_wrong_do_not_pass() {
     }
 }
 
-/// The file of cases with one of them.
+/// Returns the file with only one case.
 fn only(cases: &str, name: &str) -> String {
     let mut parts = cases.split("  - name: ");
     let head = parts.next().unwrap();

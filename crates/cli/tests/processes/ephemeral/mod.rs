@@ -69,7 +69,7 @@ fn one_node() -> Duration {
     ready
 }
 
-/// A pipe of which the node holds an end shows when it is gone, whichever process reaps it.
+/// A pipe whose end the node holds shows when it is gone, even if another process reaps it.
 #[test]
 fn a_node_ends_with_its_parent_however_that_ends() {
     let folder = tempfile::tempdir().unwrap();

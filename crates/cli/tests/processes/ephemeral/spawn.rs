@@ -19,7 +19,7 @@ use crate::{
 /// Longer than anything here takes; a machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the file of the ports says.
+/// The contents of the ports file.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Ports {
     pub(crate) grpc: String,
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     folder: TempDir,
 }
 
-/// `kith serve` on free ports, in this folder, with a file of its ports there.
+/// Returns `kith serve` on free ports, in this folder, with its ports file there.
 pub(crate) fn serve(folder: &Path, flags: &[&str]) -> Command {
     let mut command =
         kith(folder, &["serve", "--port", "0", "--operations-port", "0", "--ports-file", "ports.json"]);
@@ -45,7 +45,7 @@ pub(crate) fn serve(folder: &Path, flags: &[&str]) -> Command {
 }
 
 impl Node {
-    /// Starts one with these flags.
+    /// Starts a node with these flags.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), flags)
     }

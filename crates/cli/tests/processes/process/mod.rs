@@ -1,4 +1,4 @@
-//! A node as a process of its own, on free ports, with a data folder of its own.
+//! A node in its own process, on free ports, with its own data folder.
 
 #![expect(clippy::unwrap_used, reason = "for tests")]
 
@@ -22,7 +22,7 @@ impl Node {
         Self::start_with(tempfile::tempdir().unwrap(), &[])
     }
 
-    /// The same over the data in the folder `data` of this one, with settings such as `messages.events=false`.
+    /// Starts a node over the data in this folder's `data`, with settings such as `messages.events=false`.
     pub(crate) fn start_with(folder: tempfile::TempDir, settings: &[&str]) -> Self {
         let settings: Vec<_> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
         let process = Started::new(folder.path(), &settings);
@@ -41,7 +41,7 @@ pub(crate) fn free_address() -> String {
     format!("127.0.0.1:{}", port::free())
 }
 
-/// The root of the workspace.
+/// Returns the workspace root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }

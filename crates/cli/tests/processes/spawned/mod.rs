@@ -22,7 +22,7 @@ use crate::polls::block_until;
 /// How long a node may take over anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command within `dir`, without what the environment of the tests says to nodes, and with backtraces asked for.
+/// Makes a command in `dir`, without the test environment's variables for nodes, and with backtraces.
 pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.current_dir(dir).args(arguments).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
@@ -80,7 +80,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts a node on free ports, out of `dir`, and reads its banner.
+    /// Starts a node on free ports in `dir`, and reads its banner.
     pub fn new(dir: &Path, arguments: &[&str]) -> Self {
         Self::of(kith(dir, &[&FREE, arguments].concat()))
     }
@@ -103,7 +103,7 @@ impl Started {
         Self { banner, process: KilledOnDrop(process), out, errors, reading: Some(reading) }
     }
 
-    /// Of the process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.process.0.id()
     }
@@ -125,7 +125,7 @@ impl Started {
         self.banner["operations"].as_str().unwrap().to_owned()
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     pub fn logged(&self) -> String {
         self.errors.lock().unwrap().clone()
     }
@@ -134,7 +134,7 @@ impl Started {
         http(&self.operations(), "GET", "/metrics").1
     }
 
-    /// The value of a metric with its labels; 0 if there is none.
+    /// Returns a metric's value with its labels; 0 if there is none.
     pub fn figure(&self, sample: &str) -> u64 {
         figure(&self.operations(), sample)
     }
@@ -156,7 +156,7 @@ impl Started {
         found
     }
 
-    /// Waits for the end: the code, what else came on standard output, and all of standard error.
+    /// Waits for the end. Returns the code, the rest of standard output, and all standard error.
     pub fn ended(mut self) -> (Option<i32>, String, String) {
         let errors = Arc::clone(&self.errors);
         let has_ended = || self.process.0.try_wait().unwrap().is_some();
@@ -180,20 +180,20 @@ impl Started {
         assert_eq!(code, Some(0), "{logged}");
     }
 
-    /// SIGHUP.
+    /// Sends SIGHUP to the process.
     pub fn hang_up(&self) {
         signal(self.id(), "-HUP");
     }
 }
 
-/// The value of a metric with its labels at a port for operators; 0 if there is none.
+/// Returns a metric's value with its labels from an operations port; 0 if there is none.
 pub fn figure(operations: &str, sample: &str) -> u64 {
     let (_, metrics) = http(operations, "GET", "/metrics");
     let found = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     found.map_or(0, |value| value.parse().unwrap())
 }
 
-/// One request of HTTP/1.1: status and body.
+/// Sends an HTTP/1.1 request. Returns status and body.
 pub fn http(address: &str, method: &str, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A program on a terminal of its own, which is read as a person sees it.
+//! Runs a program on its own terminal, which is read as a person sees it.
 
 mod svg;
 
@@ -17,7 +17,7 @@ use vt100::{Parser, Screen};
 
 use crate::spawned::KilledOnDrop;
 
-/// Where the pictures of the documents are, for those who make them again.
+/// The variable with the folder to which the documents' pictures are written.
 const IMAGES: &str = "KITH_TEST_IMAGES";
 /// In vain after it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,12 +80,12 @@ impl Terminal {
         self.written += &String::from_utf8_lossy(piece);
     }
 
-    /// The lines of the screen.
+    /// Returns the screen's lines.
     pub(crate) fn text(&self) -> String {
         self.parser.screen().contents()
     }
 
-    /// The words whose letters have one of the colors of the palette, in their order.
+    /// Returns the words whose letters have one of the palette's colors, in their order.
     pub(crate) fn words_in(&self, color: u8) -> Vec<String> {
         let screen = self.parser.screen();
         let cells = svg::cells(screen).map(|(_, _, cell)| cell);
@@ -98,7 +98,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The id of the process of `kith`.
+    /// Returns the id of the `kith` process.
     pub(crate) fn pid(&self) -> u32 {
         std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().parse().unwrap()
     }
