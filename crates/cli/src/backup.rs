@@ -1,4 +1,4 @@
-//! `kith backup`.
+//! `kith backup`: copies an embedded node's data.
 
 use std::path::PathBuf;
 

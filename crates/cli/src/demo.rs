@@ -33,7 +33,7 @@ const CALLERS: [&str; 2] = ["KITH_API_KEY", "KITH_API_KEY_FILE"];
 /// The prefix of further variables that configure callers.
 const CALLERS_SECTION: &str = "KITH_AUTH__";
 
-/// How to run it.
+/// The options for `kith demo`.
 #[derive(Args, Debug)]
 pub(super) struct DemoOptions {
     /// Serve on this port of the loopback device [default: 7600; 0: any free one]

@@ -30,7 +30,7 @@ use super::{
     output::{Report, note},
 };
 
-/// What to look at.
+/// The options for `kith doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Uses the configuration that kith serve would use here, and the rights of the current user: run it on the machine and as the user of the node. Every finding ends with the command to run.\n\

@@ -19,7 +19,7 @@ use super::{
 /// The number of parts in a bar.
 const PARTS: u64 = 1000;
 
-/// What to do with follows and their lists.
+/// The commands for follows and their lists.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EdgesCommand {
     /// Compare every follow with its entries in the lists of both users; changes nothing

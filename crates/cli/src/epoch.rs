@@ -16,7 +16,7 @@ use super::{
     output::{FIELD_AND_VALUE, Report, field_rows},
 };
 
-/// What to do with the epoch.
+/// The commands for the epoch.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EpochCommand {
     /// Begin a new one: memory and Redis are cold afterwards, and the store is asked

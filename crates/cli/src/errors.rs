@@ -1,4 +1,4 @@
-//! `kith errors`.
+//! `kith errors`: explains the reasons in errors.
 
 use clap::Args;
 use kith_server::{edge::code_name, start_error::StartError};

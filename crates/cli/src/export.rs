@@ -24,7 +24,7 @@ use super::{
 const TRIES: u32 = 10;
 const WAIT: Duration = Duration::from_millis(500);
 
-/// What to export.
+/// The options for `kith export`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Records are JSON Lines whatever -o says, since kith import reads them; -o is for the \

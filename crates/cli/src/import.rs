@@ -26,7 +26,7 @@ use super::{
     output::note, readers::Readers, users::Users,
 };
 
-/// What to import.
+/// The options for `kith import`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\n\

@@ -30,7 +30,7 @@ use super::{
 /// Longest key that is read from standard input.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
-/// What to do with keys.
+/// The commands for keys.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum KeysCommand {
     /// Make a key for `api_key_file`: its caller may do everything
@@ -55,7 +55,7 @@ pub(super) enum KeysCommand {
     Check(KeyCheck),
 }
 
-/// Where to.
+/// The options for `kith keys generate`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
     /// Write the key to this new file, which only its owner may read; else it is printed
@@ -66,7 +66,7 @@ pub(super) struct Generate {
     if_missing: bool,
 }
 
-/// Whose, and what it may do.
+/// The options for `kith keys create`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
     /// Name of the caller: 1 to 64 of a-z, 0-9 and -; appears in logs and metrics
@@ -85,7 +85,7 @@ pub(super) struct Create {
     print: bool,
 }
 
-/// Which file.
+/// Selects the caller file.
 #[derive(Debug, clap::Args)]
 pub(super) struct CallersFile {
     /// File of callers
@@ -93,7 +93,7 @@ pub(super) struct CallersFile {
     file: PathBuf,
 }
 
-/// Which keys.
+/// The options for `kith keys revoke`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Revoke {
     /// Name of a caller, or id of a key
@@ -104,7 +104,7 @@ pub(super) struct Revoke {
     file: PathBuf,
 }
 
-/// Whose the key may be.
+/// The options for `kith keys check`.
 #[derive(Debug, clap::Args)]
 pub(super) struct KeyCheck {
     /// File with the key on its first line, instead of standard input

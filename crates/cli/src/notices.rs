@@ -15,7 +15,7 @@ use super::{
     output::{Report, yes},
 };
 
-/// What to do with notices.
+/// The commands for notices.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum NoticeCommand {
     /// Publish a notice to audiences
@@ -31,7 +31,7 @@ pub(super) enum NoticeCommand {
     Stats(Stats),
 }
 
-/// What to publish.
+/// The options for `kith notice publish`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Publish {
     /// Audiences that see it; repeat it, or separate them by commas
@@ -65,7 +65,7 @@ pub(super) struct Publish {
     target: Target,
 }
 
-/// What to list.
+/// The options for `kith notice list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct List {
     /// Which audience
@@ -78,7 +78,7 @@ pub(super) struct List {
     target: Target,
 }
 
-/// What to count.
+/// The options for `kith notice stats`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stats {
     /// Id of the notice

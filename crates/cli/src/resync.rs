@@ -9,7 +9,7 @@ use super::{Common, FAILED, OK, client::Target, output::Report};
 /// Something was wrong for longer than it may be.
 const STALE: u8 = 4;
 
-/// What to compare.
+/// The options for `kith resync`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Stale copies are dropped. A suspect is a copy of which a newer version is known: the change may be on its way, so it is compared again.\n\

@@ -1,4 +1,4 @@
-//! `kith serve`.
+//! `kith serve`: runs a node.
 
 use std::{
     io::{self, Write as _},
@@ -20,7 +20,7 @@ use super::{Common, FAILED, OK, output::OutputForm, ports::PortsFile, runtime, s
 const LEFT_BEHIND: &str =
     "calls or writes had not ended when the time to drain was over; give them more (--set drain=30s)";
 
-/// How to run it.
+/// The options for `kith serve`.
 #[derive(Args, Debug, Default)]
 pub(super) struct ServeOptions {
     /// Serve gRPC on this port of the loopback device; 0: any free one

@@ -33,7 +33,7 @@ const SIGNING_KEY: &str = "signing.key";
 const JWKS: &str = "jwks.json";
 const CONFIGURATION: &str = "kith.toml";
 
-/// What to do with tokens.
+/// The commands for users' tokens.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TokenCommand {
     /// Say whether a node with this configuration takes a token, and else which rule refuses it

@@ -1,4 +1,4 @@
-//! `kith doctor`.
+//! Runs `kith doctor` with and without problems.
 
 use std::{
     fs,

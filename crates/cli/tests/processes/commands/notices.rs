@@ -1,4 +1,4 @@
-//! `kith notice`.
+//! Runs `kith notice` against a node.
 
 use serde_json::json;
 

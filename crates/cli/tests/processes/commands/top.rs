@@ -1,4 +1,4 @@
-//! `kith top`.
+//! Runs `kith top` on a terminal and in a pipe.
 
 use std::{
     io::{BufRead as _, BufReader},
