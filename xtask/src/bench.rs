@@ -1,4 +1,4 @@
-//! What is measured and tried on real servers: the ratios, the hunt, the alerts, the demonstration.
+//! Measures and tries things on real servers: the ratios, the hunt, the alerts, the demonstration.
 
 use std::{env, process::Command};
 
@@ -20,7 +20,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     succeed(command.envs(servers.addresses()))
 }
 
-/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
+/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to
+/// itself.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
     over_its_own_servers(laboratory("hunt", arguments)?)
 }
@@ -60,7 +61,7 @@ fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
     Ok(command)
 }
 
-/// Builds the program of a node and this one for release.
+/// Builds the node program and this program for release.
 fn built(program: &str) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", program]))?;

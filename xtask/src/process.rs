@@ -1,4 +1,4 @@
-//! Running cargo and other programs in the root of the workspace.
+//! Runs cargo and other programs in the workspace root.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The root of the workspace.
+/// Returns the workspace root.
 pub(crate) fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
@@ -21,10 +21,10 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Variables that cargo sets for the package that it runs: this one.
+/// Prefixes for variables that cargo sets for the running package, which is this package.
 const OF_THIS_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
 
-/// Cargo, in the root; the one that runs this task where it is known.
+/// Returns a cargo command in the root: the cargo that runs this task, if known.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root());
@@ -49,8 +49,8 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end, passes each line of the standard output through and to `see`. Returns whether the
-/// program succeeded.
+/// Runs to the end, and passes each line on standard output through and to `see`. Returns whether the program
+/// succeeded.
 pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
     let name = shown(command);
     eprintln!("$ {name}");

@@ -2,15 +2,16 @@
 
 use prost::Message;
 
-/// What a key says of how a field is encoded: <https://protobuf.dev/programming-guides/encoding/>.
+/// The wire types in a field's key: <https://protobuf.dev/programming-guides/encoding/>.
 const NUMBER: u32 = 0;
 const BYTES: u32 = 2;
 
-/// The fields of a message, written one after the other. As encoding does, it leaves out what has no presence and is 0,
-/// false or empty.
+/// Writes a message's fields one after the other. A field without presence is left out if it is 0, false or
+/// empty, as in the usual encoding.
 ///
-/// To encode a message takes the length of each message in it beforehand, and with it those of all messages in that one.
-/// Here the length of a message is put before it once it is written: one byte is left for it, and most are short.
+/// The usual encoding computes the length of each nested message beforehand, and with it the lengths of all
+/// messages inside. Here a message's length is put before it once it is written: one byte is left for it, and
+/// most lengths fit.
 #[derive(Debug)]
 pub struct Fields<'a>(&'a mut Vec<u8>);
 
@@ -20,7 +21,7 @@ impl<'a> Fields<'a> {
         Self(buffer)
     }
 
-    /// An integer of any kind but `sint` and `fixed`, which both encode otherwise.
+    /// Writes an integer of any kind except `sint` and `fixed`, which have another encoding.
     #[inline]
     pub fn number(&mut self, tag: u32, number: i64) {
         if number != 0 {
@@ -57,7 +58,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same of a message that is encoded.
+    /// Like [`Self::message`], but for a message that is encoded as usual.
     pub fn encoded(&mut self, tag: u32, message: &impl Message) {
         self.key(tag, BYTES);
         put_number(self.0, message.encoded_len() as u64);
@@ -81,7 +82,7 @@ fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
     buffer.push(number as u8);
 }
 
-/// The length of a message that begins after this place, where one byte was left for it.
+/// Puts in the length of a message that begins after this place, where one byte was left for it.
 #[cold]
 fn put_long(buffer: &mut Vec<u8>, at: usize, length: usize) {
     let end = buffer.len();

@@ -8,13 +8,13 @@ use prost::{
 
 use crate::{Fields, user::v1::User};
 
-/// The field `user` of the contract, the only one.
+/// The tag of `user`, the only field in the contract.
 const TAG: u32 = 1;
 
 /// One user: `message { User user = 1; }`.
 ///
-/// A server may write the user, see [`Fields`], instead of making a message of it, which allocates each of its texts. A user
-/// that was written is on the wire, and not in `user`.
+/// A server may write the user, see [`Fields`], instead of making a message, which allocates each text. A
+/// written user is on the wire, and not in `user`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GetUserResponse {
     /// The user that was asked for.

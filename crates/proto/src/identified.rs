@@ -1,4 +1,4 @@
-//! Requests with an id of their own.
+//! Requests that have their own id.
 
 use prost::Message;
 
@@ -7,7 +7,7 @@ pub trait IdentifiedRequest: Message {
     /// The method that takes it.
     const METHOD: &'static str;
 
-    /// Takes its `request_id`. The rest of the message is the same in each repetition.
+    /// Takes its `request_id`. The rest of the message is equal in each repetition.
     fn take_request_id(&mut self) -> String;
 
     /// Its `expected_version`; 0, any version, if it has no such field.

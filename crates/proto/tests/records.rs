@@ -1,4 +1,4 @@
-//! Messages of imports are decoded as the contract has them, and never into much more than they are.
+//! Import messages are decoded as the contract defines them, and never into much more than their size.
 
 use kith_proto::{
     RECORDS_MAX,

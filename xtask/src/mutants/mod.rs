@@ -1,4 +1,4 @@
-//! Whether the tests of the cache would notice if one of its rules were missing.
+//! Checks that the cache tests would notice a missing rule.
 
 mod names;
 mod run;
@@ -17,7 +17,7 @@ use crate::process::{cargo, outlive_ctrl_c, root};
 /// Mutants under test at once.
 const AT_ONCE: usize = 2;
 
-/// What one run of the tests showed.
+/// The result of a test run.
 #[derive(Clone, Debug)]
 struct Verdict {
     mutant: String,
@@ -25,7 +25,7 @@ struct Verdict {
     noticed: Option<String>,
 }
 
-/// Builds the tests of the cache once, takes each rule away in turn, and fails unless a test notices each time.
+/// Builds the cache tests once, disables each rule in turn, and fails unless a test notices each time.
 pub(crate) fn run(only: &[String]) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let mutants = mutants(only)?;
@@ -54,7 +54,7 @@ fn mutants(only: &[String]) -> Result<Vec<String>> {
     Ok(names.into_iter().filter(wanted).collect())
 }
 
-/// The test programs of the cache, with rules that can be taken away.
+/// Builds the cache's test programs, with rules that can be disabled.
 fn build() -> Result<Vec<PathBuf>> {
     let mut command = cargo();
     command.args(["test", "--profile", "engine", "-p", "kith-cache", "--features", "mutants", "--no-run"]);

@@ -1,4 +1,4 @@
-//! Good records.
+//! Makes good records.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,7 +19,7 @@ pub(crate) fn users(count: usize, random: &mut Random) -> Vec<User> {
     (FIRST_USER_ID..).take(count).map(|id| user(id, random, &mut taken)).collect()
 }
 
-/// Groups with ids from 500001 on, made by some of `users`.
+/// Makes groups with ids from 500001 on, created by some of `users`.
 pub(crate) fn groups(count: usize, users: &[User], random: &mut Random) -> Vec<Group> {
     (FIRST_GROUP_ID..).take(count).map(|id| group(id, users, random)).collect()
 }
@@ -66,7 +66,7 @@ fn locale(random: &mut Random) -> &'static Locale {
     &LOCALES[0]
 }
 
-/// `name`, with a number of growing length while it is taken.
+/// Returns `name`, with a number that grows in length while the name is taken.
 fn free_name(name: &str, random: &mut Random, taken: &mut HashSet<String>) -> String {
     let (mut free, mut numbers) = (name.to_owned(), 100);
     while !taken.insert(free.to_lowercase()) {

@@ -21,12 +21,12 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// One of `choices`, which are not empty.
+    /// Returns a random element from `choices`, which is not empty.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 
-    /// True in this many of a hundred cases.
+    /// Returns true in this percentage of cases.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -23,9 +23,9 @@ pub(crate) use folder::for_tests as folder_for_tests;
 pub(crate) use mongodb::program as mongod_program;
 pub(crate) use redis::program as redis_program;
 
-/// What a server that is started here writes, in its folder.
+/// The log file in the folder of a server that is started here.
 const LOG: &str = "server.log";
-/// Lines of the log that are printed if a server ends at once.
+/// How many log lines are printed if a server ends at once.
 const LAST_LINES: usize = 20;
 /// Between two looks whether a server is ready.
 const POLL: Duration = Duration::from_millis(100);
@@ -39,8 +39,8 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts all of them, with their files under `folder`. Does `meanwhile` while Cassandra starts, which takes much longer than the
-    /// others.
+    /// Starts all servers, with their files under `folder`. Runs `meanwhile` while Cassandra starts, which
+    /// takes much longer than the others.
     ///
     /// # Errors
     /// If one cannot be had, is not ready in time, or `meanwhile` fails.
@@ -71,7 +71,7 @@ pub(crate) struct TestServer {
     started: OwnedServer,
 }
 
-/// What is stopped when the server is dropped.
+/// The process or container that is stopped when the server is dropped.
 #[derive(Debug)]
 enum OwnedServer {
     /// A server that this program did not start.
@@ -123,7 +123,7 @@ fn in_docker(port: u16, inside: u16, image_and_arguments: &[String]) -> Result<O
     Ok(OwnedServer::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-/// Starts a program whose data and log are in a folder of its own, which `command` is given to fill.
+/// Starts a program whose data and log are in its own folder. `command` gets the folder.
 fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> Result<OwnedServer> {
     let start = || {
         fs::create_dir_all(folder).context("no folder for the data of a server")?;
@@ -173,7 +173,7 @@ impl TestServer {
         let OwnedServer::Process { child, folder } = &mut self.started else { return Ok(()) };
         let Some(status) = child.try_wait()? else { return Ok(()) };
         let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-        // Lines of stack traces begin with a tab.
+        // Lines in stack traces begin with a tab.
         let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('\t')).collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
         bail!("{name} ended at once ({status}); its last lines:\n{}", last.join("\n"))

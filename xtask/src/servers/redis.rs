@@ -24,11 +24,11 @@ const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
 const PACKAGE: &str = "redis-server";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Yields a Redis that answers: the one that `KITH_TEST_REDIS` names; else one in Docker, where an engine
-/// answers; else one by [`program`].
+/// Yields a Redis that answers: the server that `KITH_TEST_REDIS` names; else a container, if Docker answers;
+/// else a server by [`program`].
 ///
 /// # Errors
-/// When none of these can be had, or it is not ready within half a minute.
+/// Fails if none of these is available, or it is not ready within half a minute.
 pub(super) fn start() -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
@@ -52,9 +52,9 @@ pub(super) fn start() -> Result<TestServer> {
     running.once_ready("Redis", READY_WITHIN, || Ok(ping(port)? == *b"+PONG"))
 }
 
-/// The program with which tests start servers of their own, whatever the shared one runs in: the one that
-/// `KITH_TEST_REDIS_SERVER` names, else the one on the path, installed from Debian's packages where there is
-/// none. Tests find it under the same name.
+/// Returns the program with which tests start their own servers, whatever the shared server runs in: the
+/// program that `KITH_TEST_REDIS_SERVER` names, else the program on the path, installed from Debian's
+/// packages if there is none. Tests find it under the same name.
 ///
 /// # Errors
 /// When there is none and it cannot be installed.

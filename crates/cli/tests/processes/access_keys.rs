@@ -256,6 +256,7 @@ fn sighup_reads_callers_and_reports_the_result() {
     until_logged(&node, "refused: api_key_file: kith.key is empty");
 }
 
+/// Covers threat A87.
 #[test]
 fn no_output_of_a_node_or_a_command_has_a_key() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,12 +9,12 @@ use anyhow::Result;
 use super::{CONFIGURATION, LOGGING, VERSION, arguments, jars};
 use crate::tools::cache_folder;
 
-/// Placeholders for the folder, the ports and the heap in the arguments of Java, for the shell.
+/// Shell placeholders for the folder, the ports and the heap in the Java arguments.
 const DATA: &str = "$1";
 
-/// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its
-/// data there until it is killed. The two ports after that are its own, too. With a third word, `lasting`, what it
-/// acknowledges outlasts its death. Written again each time.
+/// Returns a program that is a Cassandra with which the laboratory may do anything. It takes a folder and a
+/// port, keeps its data there, and runs until it is killed. The next two ports are its own, too. With a third
+/// word, `lasting`, acknowledged writes survive its death. The program is written again each time.
 ///
 /// # Errors
 /// When the jars cannot be had, or it cannot be written.
