@@ -1,9 +1,9 @@
-//! The methods of the contract.
+//! The contract's methods.
 
 use kith_server::descriptors;
 use prost_reflect::MethodDescriptor;
 
-/// Every method of the services of Kith, in the order of the contract.
+/// Returns every method in Kith's services, in contract order.
 pub fn methods() -> Vec<MethodDescriptor> {
     let pool = descriptors::pool().unwrap();
     let services = pool.services().filter(|service| service.full_name().starts_with("kith."));

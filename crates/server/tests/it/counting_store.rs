@@ -1,5 +1,5 @@
-//! A store of groups that counts searches, can hold one, and can lose the answer of a write, in place of that
-//! of a node.
+//! A group store that replaces a node's. It counts searches, can hold a search, and can lose a write's
+//! answer.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ pub(crate) struct HeldSearch {
     pub(crate) release: oneshot::Sender<()>,
 }
 
-/// See the head of the module.
+/// The module describes it.
 #[derive(Debug)]
 pub(crate) struct CountingGroupStore {
     inner: Arc<dyn GroupStore>,

@@ -17,7 +17,7 @@ use tonic::Code;
 /// `GetUserRequest { user_id: 1 }`.
 const GET_FINE: [u8; 2] = [0x08, 0x01];
 
-/// What is wrong with a call, and its path, headers and body.
+/// The fault in a call, and its path, headers and body.
 type BadCall<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Bytes);
 
 /// Checks that each call is refused so before a handler sees it, and that the node is well after it.

@@ -29,7 +29,7 @@ use tokio::{
 use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-/// What happens to bytes on the way to the store.
+/// The treatment of bytes on the way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
@@ -39,14 +39,14 @@ enum Mode {
     Cut,
 }
 
-/// A proxy in front of the store that can be cut and frozen.
+/// A proxy in front of the store that can be cut or frozen.
 struct StoreProxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
 }
 
 impl StoreProxy {
-    /// Cut at first.
+    /// Makes a proxy that is cut at first.
     async fn to(store: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), mode: watch::Sender::new(Mode::Cut) };
@@ -93,7 +93,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut modes: watch:
     }
 }
 
-/// A node over a database of its own, reached over this proxy.
+/// Starts a node with its own database, reached over this proxy.
 async fn node_over(proxy: &StoreProxy, name: &str) -> Node {
     let mut config = config();
     config.store.backend = Backend::Cluster;
@@ -114,7 +114,7 @@ async fn reaches(node: &Node, state: State, limit: Duration) -> Duration {
     from.elapsed()
 }
 
-/// Host and port of the store of the tests, out of its connection string.
+/// Returns host and port in the connection string for the tests' store.
 fn store() -> String {
     let (_, uri) = std::env::vars().find(|(name, _)| name == "KITH_TEST_MONGODB").unwrap();
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();
@@ -143,7 +143,7 @@ async fn node_state_follows_its_store() {
     assert!(node.stop(std::future::ready(())).await);
 }
 
-/// Of a write in `proto/kith_grpc_service_config.json`.
+/// A write's timeout in `proto/kith_grpc_service_config.json`.
 const PUBLISHED: Duration = Duration::from_secs(5);
 
 /// A write as a client with the published configuration sends it, and how long the answer took.

@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(20);
 /// Calls at one time on one connection, by default.
 const CALLS: usize = 200;
 
-/// A peer that reads heads of answers and nothing of their bodies: it has given no window.
+/// A peer that reads an answer's head and not its body: it has given no window.
 struct SilentPeer {
     requests: SendRequest<Bytes>,
     /// Sent when the node has closed the connection.
@@ -54,7 +54,7 @@ impl SilentPeer {
     }
 }
 
-/// The code of an answer that has no message; `None` of one whose message was not read.
+/// Returns the code of an answer without a message; `None` for an answer whose message was not read.
 fn refusal(head: &HeaderMap) -> Option<Code> {
     Status::from_header_map(head).map(|status| status.code())
 }
@@ -88,7 +88,7 @@ async fn silent_peer_holds_a_bounded_number_of_bytes() {
     until("nothing is held any more", || node.edge.unread_bytes() == 0).await;
 }
 
-/// An answer of which the message is held alone, as for a peer that does not read.
+/// Returns only an answer's message, which is held for a peer that does not read.
 async fn message_of(id: u8) -> Bytes {
     let (users, _) = FakeUsers::new();
     let request = Request::post(GET_USER).header("content-type", "application/grpc");

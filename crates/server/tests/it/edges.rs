@@ -1,4 +1,4 @@
-//! Upkeep of edges over gRPC, on nodes whose data were damaged by hand.
+//! Edge upkeep over gRPC, on nodes whose data were damaged by hand.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn all<M>(mut steps: Streaming<M>) -> Vec<M> {
     all
 }
 
-/// What was found at the end of the steps, with the examples of all of them.
+/// Returns the last step's findings, with the examples from all steps.
 fn last(steps: &[EdgeComparison]) -> EdgeComparison {
     let mut done = 0.0;
     let mut examples = Vec::new();
@@ -122,7 +122,7 @@ async fn one_run_of_a_kind_ends_with_its_caller() {
     let second = async || node.admin().verify_edges(VerifyEdgesRequest::default()).await.map(drop);
     let refused = assert_forbidden(second().await);
     assert!(refused.message().contains("is running already"), "{refused:?}");
-    // Of another kind.
+    // A repair is another kind of job, so it may run.
     assert!(repair(&node).await.ended);
     drop(unread);
     until_within(Duration::from_secs(20), async || second().await.is_ok()).await;

@@ -23,8 +23,8 @@ use tonic::Code;
 use crate::bare_node::{self, user};
 use crate::node::{assert_error, assert_not_found, until};
 
-/// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
-/// way.
+/// Another store's messages. While it is behind, each log seems to lack its last message, until an end is
+/// read with strong consistency.
 #[derive(Debug)]
 struct BehindStore {
     store: Arc<dyn MessageStore>,
@@ -109,7 +109,7 @@ impl MessageStore for BehindStore {
     }
 }
 
-/// Documents of another store. While the log is behind, none has content of anyone.
+/// Another store's documents. While the log is behind, no document has any content.
 #[derive(Debug)]
 struct LateSearch {
     store: Arc<dyn MessageUpkeep>,
@@ -161,7 +161,7 @@ impl MessageUpkeep for LateSearch {
     }
 }
 
-/// Two users, of whom the second has three unread messages of the first one.
+/// Two users. The second has three unread messages from the first.
 struct Stage {
     edge: Edge,
     services: Services,
@@ -199,7 +199,8 @@ impl Stage {
         MessageServiceClient::new(self.edge.clone())
     }
 
-    /// From now on the store is behind. How often an end was read in the strong way meanwhile is counted from 0.
+    /// From now on the store is behind. How often an end was read in the strong way meanwhile is counted from
+    /// 0.
     fn fall_behind(&self) {
         self.log.is_behind.store(true, Ordering::Relaxed);
         self.log.strong.store(0, Ordering::Relaxed);
@@ -213,7 +214,8 @@ impl Stage {
         vec![Position { conversation_id: self.conversation.clone(), seq }]
     }
 
-    /// What the list shows: the last number, what is unread, and whether the last message is there.
+    /// Returns the last number, the unread count, and whether the last message is there, as the list shows
+    /// them.
     async fn listed(&self, at_least: Vec<Position>) -> (i64, i64, bool) {
         let request = ListConversationsRequest { user_id: self.reader, at_least, ..Default::default() };
         let list = self.messages().list_conversations(request).await.unwrap().into_inner();

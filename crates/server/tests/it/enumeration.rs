@@ -1,4 +1,4 @@
-//! What an acting user cannot find out by trying: rows A54 to A58 of the threats.
+//! An acting user cannot find things out by trying: rows A54 to A58 in the threats.
 
 use crate::group_calls::make;
 use crate::node::{TestNode, assert_exhausted, assert_invalid, params, principal};

@@ -32,7 +32,7 @@ fn ids(found: &SearchGroupsResponse) -> Vec<i64> {
     found.groups.iter().map(|group| group.group_id).collect()
 }
 
-/// What the two kinds of clients have in common here.
+/// Searches that both kinds of clients make here.
 trait Search {
     async fn found(&self, request: SearchGroupsRequest) -> SearchGroupsResponse;
 
@@ -53,7 +53,7 @@ impl Search for GroupServiceClient<Edge> {
     }
 }
 
-/// Searches of each kind that would find a group called `Chess at noon`, tagged `games`.
+/// Returns searches of each kind that would find a group called `Chess at noon`, tagged `games`.
 fn searches() -> Vec<SearchGroupsRequest> {
     let mut all: Vec<_> = ["c", "ch", "che", "Chess a", "g", "gam"].map(prefix).into();
     all.extend(["chess at noon", "GAMES"].map(exact));

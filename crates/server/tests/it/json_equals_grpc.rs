@@ -13,7 +13,7 @@ use prost_reflect::DynamicMessage;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use tokio::net::TcpStream;
 
-/// Calls of every method.
+/// How often every method is called.
 const ROUNDS: usize = 24;
 
 /// Their effects end in the background, on each node in its own time: no other call comes after them.
@@ -22,14 +22,14 @@ const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1
 /// Its answer says how far a job in the background is.
 const APART: &str = "/kith.message.v1.MessageService/EraseUserMessages";
 
-/// Two nodes, of which one speaks JSON and one gRPC.
+/// Two nodes: the first is called by JSON, the second by gRPC.
 struct Pair {
     json: TestNode,
     connection: Connection<TcpStream>,
     grpc: TestNode,
 }
 
-/// What depends on the moment of a call would differ at random.
+/// Turns off features that depend on a call's timing and would differ at random.
 fn steady(config: &mut Config) {
     config.cache.ttl = Duration::from_secs(3600);
     config.cache.negative_ttl = Duration::from_secs(3600);

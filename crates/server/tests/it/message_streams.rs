@@ -1,4 +1,4 @@
-//! Streams of new messages as tests read them.
+//! New message streams, as tests read them.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::node::{TestNode, principal};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A stream of one user, and the last cursor that it got.
+/// A user's stream, and the last cursor that it got.
 #[derive(Debug)]
 pub struct Stream {
     stream: Streaming<ReceiveResponse>,
@@ -27,7 +27,7 @@ pub fn after(cursor: &str) -> ReceiveRequest {
     ReceiveRequest { cursor: cursor.to_owned(), ..Default::default() }
 }
 
-/// What a client has of each conversation.
+/// Makes a request with a client's positions in each conversation.
 pub fn has(positions: &[(&str, i64)]) -> ReceiveRequest {
     let position = |(id, seq): &(&str, i64)| Position { conversation_id: (*id).to_owned(), seq: *seq };
     ReceiveRequest { positions: positions.iter().map(position).collect(), ..Default::default() }
@@ -37,7 +37,7 @@ pub async fn open(node: &TestNode, by: i64, request: ReceiveRequest) -> Result<S
     Stream::over(node.messages(), by, request).await
 }
 
-/// One that is live, with what comes from now on.
+/// Opens a stream that is live and brings everything from now on.
 pub async fn live(node: &TestNode, by: i64) -> Stream {
     let mut stream = open(node, by, now()).await.unwrap();
     assert_eq!(stream.until_live().await, []);
@@ -67,7 +67,7 @@ impl Stream {
         Ok(response)
     }
 
-    /// The next delivery. The cursor may be that of later ones, which came with it.
+    /// Returns the next delivery. The cursor may belong to later deliveries that came with it.
     pub async fn next(&mut self) -> What {
         while self.waiting.is_empty() {
             let response = self.response().await.unwrap().expect("the stream goes on");
@@ -105,14 +105,14 @@ impl Stream {
         places
     }
 
-    /// The next messages of one conversation: their numbers.
+    /// Returns the numbers of the next messages, which belong to one conversation.
     pub async fn seqs(&mut self, id: &str, count: usize) -> Vec<i64> {
         let places = self.places(count).await;
         assert!(places.iter().all(|(of, _)| of == id), "{places:?}");
         places.into_iter().map(|(_, seq)| seq).collect()
     }
 
-    /// The numbers of the next messages of a conversation. Notes and signals are passed over.
+    /// Returns the numbers of a conversation's next messages. Notes and signals are ignored.
     pub async fn seqs_of(&mut self, id: &str, count: usize) -> Vec<i64> {
         let mut seqs = Vec::with_capacity(count);
         while seqs.len() < count {

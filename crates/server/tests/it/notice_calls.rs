@@ -8,7 +8,7 @@ use tonic::Status;
 
 use crate::node::TestNode;
 
-/// So many seconds from now.
+/// Returns the time in `seconds` seconds.
 pub fn in_seconds(seconds: i64) -> prost_types::Timestamp {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     prost_types::Timestamp { seconds: i64::try_from(now).unwrap() + seconds, nanos: 0 }
@@ -57,7 +57,7 @@ pub async fn list(node: &TestNode, audience_id: i32, reader_id: i64) -> Vec<List
     node.notices().list_notices(request).await.unwrap().into_inner().notices
 }
 
-/// Their ids.
+/// Returns the listed notices' ids.
 pub fn ids(listed: &[ListedNotice]) -> Vec<i64> {
     listed.iter().map(|listed| listed.notice.as_ref().unwrap().notice_id).collect()
 }
@@ -80,7 +80,7 @@ pub async fn unmark(
     node.notices().mark_unread(request).await.unwrap().into_inner()
 }
 
-/// Read, unread and unconfirmed of a reader.
+/// Returns a reader's read, unread and unconfirmed totals.
 pub async fn totals(node: &TestNode, audience_id: i32, reader_id: i64) -> (i32, i32, i32) {
     let request = CountNoticesRequest { audience_id, reader_id, consistency: None };
     let totals = node.notices().count_notices(request).await.unwrap().into_inner().totals.unwrap();

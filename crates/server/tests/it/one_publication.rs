@@ -1,4 +1,5 @@
-//! A write is one publication, whatever it changes: other nodes drop all of it at once, and its token covers all.
+//! A write is one publication, whatever it changes: other nodes drop all changed records at once, and its
+//! token covers them all.
 
 use kith_proto::{
     group::v1::{

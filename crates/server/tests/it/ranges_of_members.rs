@@ -1,4 +1,4 @@
-//! From where new members of a group may read.
+//! The position from which new group members may read.
 
 use crate::bare_node::in_store;
 use crate::group_calls::{add, chess, join, make};

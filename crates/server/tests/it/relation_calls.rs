@@ -1,4 +1,4 @@
-//! Calls of relations as tests make them.
+//! Relation calls that tests share.
 
 use kith_proto::{relation::v1::*, r#type::v1::import_result};
 use kith_server::config::Config;
@@ -11,7 +11,7 @@ pub async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(|_| {}).await
 }
 
-/// As [`with_users`], with another configuration.
+/// Like [`with_users`], but with another configuration.
 pub async fn node_with_users<const N: usize>(change: impl FnOnce(&mut Config)) -> (TestNode, [i64; N]) {
     let node = TestNode::start_with_relations(change).await;
     let ids = users(&node).await;

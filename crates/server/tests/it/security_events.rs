@@ -30,7 +30,7 @@ const BOB: i64 = 8;
 const GROUP: i64 = 5;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// The lines of this thread: the node of a test runs on it.
+/// This thread's log lines: a test's node runs on it.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -53,7 +53,8 @@ impl MakeWriter<'_> for Lines {
     }
 }
 
-/// A node that knows a caller of each of these presets, two users and a group of the first, and its events from now on.
+/// A node that knows a caller with each preset, two users and the first user's group, and its events from now
+/// on.
 struct Stage {
     node: SecuredNode,
     lines: Lines,
@@ -98,7 +99,8 @@ impl Stage {
         AdminServiceClient::new(self.node.channel.clone())
     }
 
-    /// What was written since it was asked last, without what each line has. No line has a name, a text or a key.
+    /// Returns the events since the last call, without the fields that each line has. No line has a name, a
+    /// text or a key.
     fn events(&self) -> Vec<Value> {
         let lines = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
         for secret in ["ann", "secret plan", "key-of-the-tests", NODE_PROOF] {

@@ -23,7 +23,7 @@ const PLACES: usize = 10;
 const MANY: usize = 3 * PLACES;
 const ANN: i64 = 7;
 
-/// An edge that takes the tokens of this signer alone.
+/// Starts an edge that accepts only this signer's tokens.
 async fn closed(signer: &Signer, change: impl FnOnce(&mut Config)) -> ServedEdge {
     let tokens = signer.tokens();
     let with_tokens =

@@ -1,4 +1,5 @@
-//! When users are let in no more: deletion, suspension, sign-out. Nothing of an account reaches the next one under its id.
+//! Users lose access by deletion, suspension or sign-out. Nothing in an account reaches the next account
+//! under its id.
 
 use std::{
     sync::{
@@ -40,7 +41,7 @@ use crate::{
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
-/// What clocks of issuers may differ by.
+/// How far issuers' clocks may differ.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 async fn node() -> (SecuredNode, Signer) {
@@ -95,7 +96,7 @@ async fn next_message(stream: &mut Streaming<ReceiveResponse>, body: &str) -> St
     }
 }
 
-/// What the stream ends with.
+/// Returns the status with which the stream ends.
 async fn end_of(stream: &mut Streaming<ReceiveResponse>) -> Status {
     loop {
         match tokio::time::timeout(LEEWAY, stream.message()).await.expect("it ends in time") {
@@ -180,7 +181,7 @@ async fn next_account_continues_nothing_of_the_old() {
     assert_eq!(get_as(&node, &token).await.unwrap().nick_name, "next");
 }
 
-/// What services see of the access of Ann.
+/// Returns Ann's access, as services see it.
 async fn access(node: &SecuredNode) -> kith_proto::user::v1::UserAccess {
     let request = GetUserAccessRequest { user_id: ANN, consistency: None };
     node.users().get_user_access(by(ALL, request)).await.unwrap().into_inner().access.unwrap()
@@ -295,7 +296,7 @@ async fn sign_out_refuses_earlier_tokens_alone() {
     assert_invalid(ahead, "issued_before");
 }
 
-/// The node ends the stream of a device that has lost its network, before it notices that.
+/// The node ends the stream of a device that has lost its network, before it notices the loss.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_peer_of_a_signed_out_socket_is_named() {
     let (node, signer) = node().await;
@@ -312,7 +313,7 @@ async fn lost_peer_of_a_signed_out_socket_is_named() {
     drop(socket);
 }
 
-/// Answers nothing about the access of users, until it is back.
+/// A store that gives no answer about users' access, until it is back.
 #[derive(Debug)]
 struct AwayAccesses {
     store: Arc<dyn AccessStore>,
@@ -344,7 +345,7 @@ impl AccessStore for AwayAccesses {
     }
 }
 
-/// Stores that do not answer about the access of users until this is set.
+/// Returns stores that do not answer about users' access until this is set.
 fn without_access(file: &kith_store_sqlite::SqliteHandle) -> (Stores, Arc<AtomicBool>) {
     let (mut stores, is_back) = (file.stores(), Arc::<AtomicBool>::default());
     let store = Arc::clone(&stores.accesses);

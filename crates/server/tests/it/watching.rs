@@ -33,7 +33,7 @@ async fn read(node: &TestNode, user_id: i64) -> Result<(), Code> {
     answer.map(drop).map_err(|status| status.code())
 }
 
-/// Of this method, in one message.
+/// Returns a method's figures in a message.
 fn of(message: &WatchNodeResponse, method: &str) -> Option<MethodFigures> {
     message.methods.iter().find(|one| one.method == method).cloned()
 }

@@ -55,7 +55,7 @@ async fn idle_connection_is_not_cut_at_its_age() {
     let node = serve(|config| config.limits.connection_age = Duration::from_millis(50)).await;
     let mut idle = Connection::open(node.address).await;
     assert!(!asks_to_close(&mut idle).await);
-    // Each of them is as old as it may be when it ends, and both together are older by the random part.
+    // Each connection has reached its age limit when it ends; the random part makes both together older.
     for _ in 0..2 {
         drop(node.users().await.get_user(edge::service::get(FINE)).await.unwrap());
         let (mut peer, begun) = (node.users().await, node.connections.open());

@@ -1,5 +1,6 @@
-//! Users who do not exist, because they were never created or are deleted: no method writes for them, so that a later
-//! account with the id inherits nothing. Walked over every method of the contract that users may call and that writes.
+//! Users who do not exist, because they were never created or are deleted: no method writes for them, so that
+//! a later account with the id inherits nothing. Walked over every method of the contract that users may call
+//! and that writes.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use crate::{
     signing::Signer,
 };
 
-/// Never created.
+/// An id that was never created.
 const NEVER: i64 = 4_711;
 /// Created and deleted.
 const DELETED: i64 = 30;
@@ -74,7 +75,7 @@ impl Cell {
             // The record may decide first: a user who does not exist is no member, and has no role.
             Some("NOT_FOUND" | "NOT_ALLOWED" | "STATE_FORBIDS") => true,
             Some("SCOPE_MISSING") => matches!(naming, Naming::Token),
-            // A deletion ends the tokens of its user.
+            // A deletion ends its user's tokens.
             Some("CREDENTIALS_REFUSED") => matches!(naming, Naming::Token) && user == DELETED,
             _ => false,
         };
@@ -82,7 +83,8 @@ impl Cell {
     }
 }
 
-/// Every method that writes, about groups and, where it names a conversation, about one of the user and another one.
+/// Returns every method that writes: calls about groups, and, if they name a conversation, also calls about a
+/// direct conversation.
 fn cells(replacements: &BTreeMap<&'static str, String>, user: i64) -> Vec<Cell> {
     let direct = format!("\"d{}-{}\"", ME.min(user), ME.max(user));
     let mut of_direct = replacements.clone();

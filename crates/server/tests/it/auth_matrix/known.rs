@@ -1,4 +1,4 @@
-//! The known data of the matrix.
+//! The matrix's known data.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn text() -> SendMessageRequest {
     }
 }
 
-/// Private, so that strangers see nothing of it.
+/// Creates a private group, so that strangers see nothing.
 async fn create_group(node: &SecuredNode, group_id: i64) {
     let group = Group {
         group_id,

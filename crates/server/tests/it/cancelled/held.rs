@@ -14,11 +14,11 @@ pub(crate) enum HoldPoint {
     AfterCommit,
 }
 
-/// What the store does.
+/// Controls the store.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     at: Mutex<Option<HoldPoint>>,
-    /// `Some(landed)`: the answer of the next write is lost after or before its commit.
+    /// `Some(landed)`: the next write's answer is lost, after its commit if true, else before.
     lost: Mutex<Option<bool>>,
     reached: Notify,
     released: Notify,
@@ -35,7 +35,7 @@ impl Hold {
         *self.at.lock() = Some(moment);
     }
 
-    /// The answer of the next write is lost.
+    /// Loses the next write's answer.
     pub(crate) fn lose_answer(&self, landed: bool) {
         *self.lost.lock() = Some(landed);
     }
@@ -45,7 +45,7 @@ impl Hold {
         self.reached.notified().await;
     }
 
-    /// Lets it go on.
+    /// Lets the write go on.
     pub(crate) fn release(&self) {
         self.released.notify_one();
     }

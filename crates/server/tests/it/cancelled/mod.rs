@@ -1,4 +1,4 @@
-//! A caller that goes away, at any moment of a write, leaves no half of it and no stale copy.
+//! A caller that goes away, at any moment during a write, leaves no half write and no stale copy.
 
 mod held;
 
@@ -103,7 +103,7 @@ impl Bench {
         bench
     }
 
-    /// As [`Self::prepared`], and the write will wait at this moment.
+    /// Like [`Self::prepared`], but the write will wait at this moment.
     async fn held(write: Write, moment: HoldPoint) -> Self {
         let bench = Self::prepared(write).await;
         bench.hold.at(moment);
@@ -126,7 +126,7 @@ enum Write {
 impl Write {
     const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
 
-    /// What is stored once it has landed.
+    /// Returns the values that are stored once the write has landed.
     fn landed(self) -> Option<(i32, i64)> {
         match self {
             Self::Create => Some((1, 1)),

@@ -1,4 +1,4 @@
-//! The edge over a service of the tests, on a port of its own, and callers that may break the protocol.
+//! The edge over a test service, on its own port, and callers that may break the protocol.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -47,12 +47,12 @@ pub async fn serve(change: impl FnOnce(&mut Config)) -> ServedEdge {
     serve_with(change, |routes| routes).await
 }
 
-/// The same with other services besides.
+/// Like [`serve`], but with additional services.
 pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> ServedEdge {
     serve_by(|edge| edge, change, more).await
 }
 
-/// The same, and the edge changed.
+/// Like [`serve_with`], but with a changed edge.
 pub async fn serve_by(
     edged: impl FnOnce(Edge) -> Edge,
     change: impl FnOnce(&mut Config),
@@ -119,7 +119,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(10), waited).await.is_ok(), "in vain: {what}");
 }
 
-/// Checks code and reason of an error, and that it repeats nothing of a decoder.
+/// Checks an error's code and reason, and that it repeats no decoder text.
 #[track_caller]
 pub fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status:?}");

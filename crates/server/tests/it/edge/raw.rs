@@ -1,4 +1,4 @@
-//! Calls over bare HTTP/2: a client of tonic would not send what these do.
+//! Calls over bare HTTP/2: a tonic client would not send them.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, Request};
 use tokio::net::TcpStream;
 use tonic::Status;
 
-/// What came back.
+/// The answer that came back.
 #[derive(Debug)]
 pub struct Answer {
     pub http: u16,
@@ -43,14 +43,14 @@ pub fn flagged(flag: u8, length: usize, message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// An unknown field of `length` bytes, valid protobuf.
+/// Makes an unknown field with `length` bytes, valid protobuf.
 pub fn unknown_field(length: usize) -> Vec<u8> {
     let mut field = Vec::new();
     prost::encoding::bytes::encode(1000, &vec![0_u8; length], &mut field);
     field
 }
 
-/// One call on a connection of its own.
+/// Makes a call on its own connection.
 ///
 /// # Errors
 /// When the peer resets the stream or the connection.

@@ -38,7 +38,7 @@ use tonic::{
 pub const FINE: i64 = 1;
 /// Answered once [`CallLog::release`] is called.
 pub const HELD: i64 = 2;
-/// Panics.
+/// The service panics for this id.
 pub const PANICS: i64 = 3;
 /// Fails with INTERNAL by itself.
 pub const FAILS: i64 = 4;
@@ -47,10 +47,10 @@ pub const ACTING: i64 = 5;
 /// An export after this user never has nothing to send.
 pub const BUSY: i64 = 6;
 
-/// Answered with 3 MiB, in parts of 1 KiB.
+/// The answer has 3 MiB, in parts of 1 KiB.
 pub const LARGE: i64 = 7;
 
-/// What the service saw, and the door for those it holds.
+/// The calls that the service saw, and the door for the calls that it holds.
 #[derive(Clone)]
 pub struct CallLog {
     pub calls: Arc<AtomicUsize>,

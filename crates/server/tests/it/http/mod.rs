@@ -1,4 +1,4 @@
-//! Requests over bare HTTP/1.1, as typed by hand or sent by a browser, and also invalid ones.
+//! Requests over bare HTTP/1.1, as a person or a browser sends them, and also invalid requests.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -26,7 +26,7 @@ pub const JSON: (&str, &str) = ("content-type", "application/json");
 /// Within this every answer has to come: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What came back.
+/// The answer that came back.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
@@ -82,7 +82,7 @@ impl Answer {
         found.unwrap_or_else(|| panic!("{kind} in {json}"))["debug"].clone()
     }
 
-    /// Checks code of HTTP, code, and reason of an error.
+    /// Checks an error's HTTP code, code and reason.
     #[track_caller]
     pub fn assert_refused(&self, http: u16, code: &str, reason: &str) {
         assert_eq!((self.code, self.json()["code"].as_str()), (http, Some(code)), "{}", self.json());
@@ -171,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         bytes
     }
 
-    /// Whether the peer refuses with a code of 4xx within the bound.
+    /// Returns whether the peer refuses with a 4xx code within the bound.
     pub async fn is_refused(&mut self) -> bool {
         let status = timeout(BOUND, self.line()).await.expect("an answer in time");
         status.split(' ').nth(1).is_some_and(|code| code.starts_with('4'))
@@ -198,7 +198,7 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) 
     [text.as_bytes(), body].concat()
 }
 
-/// One request on a connection of its own.
+/// Sends a request on its own connection.
 pub async fn send(
     address: SocketAddr,
     method: &str,

@@ -1,4 +1,4 @@
-//! Random messages by their descriptors: of every field what is right, what is wrong, and what is odd.
+//! Random messages by their descriptors: every field gets right, wrong and odd values.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost_reflect::{
@@ -8,7 +8,7 @@ use prost_types::FieldMask;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::json;
 
-/// How often a field is there, and how often it is one of the wrong and odd ones.
+/// How often a field is there, and how often its value is wrong or odd.
 const THERE: f64 = 0.7;
 const ODD: f64 = 0.12;
 
@@ -200,7 +200,7 @@ fn json_message(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value
     }
 }
 
-/// The first part of a path in the form of JSON.
+/// Returns a path's first part in JSON form.
 fn camel(path: &str) -> String {
     let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));
     let mut camel = String::new();

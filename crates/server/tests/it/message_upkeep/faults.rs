@@ -1,4 +1,4 @@
-//! A store of which tests say what fails.
+//! A store that fails where tests say so.
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,18 +9,18 @@ use kith_store::{
 };
 use parking_lot::Mutex;
 
-/// What fails.
+/// The operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Whatever removes something of this log, each time.
+    /// Every removal in this log.
     Log(ConversationId),
     /// The search for old documents, each time.
     SearchByAge,
-    /// The next removal of contents, after its effect: as with a node that dies.
+    /// The next content removal, after its effect, like a node that dies.
     AnswerOfAnErasure,
-    /// The next change of a record of a conversation.
+    /// The next change to a conversation record.
     Record,
-    /// Each change of the record of this conversation.
+    /// Every change to this conversation's record.
     RecordOf(ConversationId),
 }
 

@@ -65,7 +65,7 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     })
     .await;
     let ((new, _), (old, _)) = (node.group("new").await, node.group("old").await);
-    // The last round was 60 days ago by the clock of this machine, and a moment ago in truth.
+    // The last round was 60 days ago by this machine's clock, but only a moment ago in reality.
     let truly = Timestamp::now().before(Duration::from_secs(60 * 86_400));
     node.set_removal_time(truly).await;
     node.fill(new, 350, truly).await;
@@ -85,7 +85,7 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     assert_eq!(first(new_entries).await.len(), 100);
 }
 
-/// After all that is old was hidden, an import of years ago is as old.
+/// After all old messages were hidden, an import from years ago is still old.
 #[tokio::test]
 async fn import_of_2020_is_hidden_after_a_trim() {
     let node = forgetful().await;
@@ -103,7 +103,7 @@ async fn import_of_2020_is_hidden_after_a_trim() {
     assert_eq!(node.record(before).await.min_seq, 0, "what was looked at is not looked at again");
 }
 
-/// Imported messages of years ago after messages of today: the ones of today are not old.
+/// Messages from years ago are imported after today's messages: today's messages are not old.
 #[tokio::test]
 async fn old_import_does_not_age_newer_messages() {
     let node = forgetful().await;
@@ -129,7 +129,7 @@ async fn retention_retries_what_it_could_not_hide() {
     until(async || aged(&node).await.is_empty()).await;
 }
 
-/// Its documents are the first ones, and more than are read at once.
+/// Its documents come first, and are more than one read returns.
 #[tokio::test]
 async fn unhidden_conversation_delays_no_other() {
     let node = forgetful().await;

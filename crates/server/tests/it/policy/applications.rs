@@ -330,7 +330,7 @@ async fn lists_continue_after_a_page_or_known_id() {
     for user in [ann, bob, cid, dan] {
         ids.push(befriend(&node, user, eve).await.application_id);
     }
-    // Those of one millisecond are in no order.
+    // Ids from the same millisecond have no order.
     ids.sort_unstable();
     let (mut seen, mut page_token) = (Vec::new(), String::new());
     for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come about otherwise.
+//! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come
+//! about otherwise.
 
 use crate::application_calls::*;
 use crate::group_calls::{self, add, dismiss, is_in, make, make_admin, public_group, remove, set_role};
@@ -101,7 +102,7 @@ async fn applications_of_a_dismissed_group_are_closed() {
     let invite = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     let join = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     dismiss(&node, ann, chess).await;
-    // Before an acceptance, or the group of that id that follows, could close them.
+    // They are void before an acceptance, or the next group with that id, could close them.
     until(async || pending(&node, of_user(bob)).await == (0, 0)).await;
     until(async || state(&node, cid, of_group(chess), join).await == State::Closed).await;
     assert_closed(accept(&node, bob, of_user(bob), invite).await);

@@ -1,4 +1,4 @@
-//! Bans of users from groups over gRPC: a sanction belongs to the group and the user, and not to the membership.
+//! Banning users from groups over gRPC: a ban belongs to the group and the user, and not to the membership.
 
 use crate::application_calls::{self, accept, apply, of_group, to_invite, to_join};
 use crate::group_calls::{self, dismiss, join, leave, make, members, mute, public_group, set_role};

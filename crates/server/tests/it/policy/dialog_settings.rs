@@ -1,4 +1,4 @@
-//! Settings of dialogs, and what bounds which messages users see.
+//! Dialog settings, and the bounds on the messages that users see.
 
 use crate::dialog_calls::*;
 use crate::group_calls::{add, dismiss, leave, transfer};

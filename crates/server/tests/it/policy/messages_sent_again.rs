@@ -101,7 +101,7 @@ async fn client_id_is_for_its_sender_and_services() {
     assert_eq!(page.messages[0].client_message_id, "m-1");
 }
 
-/// As sent by a service for a user.
+/// Makes the request as a service sends it for a user.
 fn for_user(sender_id: i64, request: SendMessageRequest) -> SendMessageRequest {
     SendMessageRequest { sender_id, ..request }
 }

@@ -44,7 +44,7 @@ async fn audiences_have_a_configured_limit() {
     assert_exhausted(node.notices().register_audience(request).await, "TOO_MANY_NOTICES");
 }
 
-/// Fault of schemes with a key for each platform: a publication that fails half-way.
+/// Guards against a fault in schemes with a key for each platform: a publication that fails half-way.
 #[tokio::test]
 async fn notice_reaches_all_three_platforms_or_none() {
     let node = TestNode::start_with(|config| config.notices.live_max = 2).await;

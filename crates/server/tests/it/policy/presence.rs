@@ -1,4 +1,4 @@
-//! Who is online, over gRPC, as gateways and callers meet it.
+//! Presence over gRPC, as gateways and callers see it.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(quick).await
 }
 
-/// As a user sees them.
+/// Returns presences as a user sees them.
 async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
     let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
     let answer = node.presence().batch_get_presence(principal(user, request)).await.unwrap().into_inner();
@@ -154,7 +154,7 @@ async fn dead_gateway_ends_sessions_with_one_event() {
     assert_eq!(gateways_of(&node, group).await, [("living".to_owned(), 1)]);
     close(&node, &mut living, bob, "phone").await.unwrap();
     let mut last = events(&mut watch, 2).await;
-    // Each user's events have an order; those of two users have none.
+    // Each user's events have an order; the events of two users have none.
     last.sort_unstable_by_key(|(user, _)| *user);
     assert_eq!(last, [(ann, PresenceState::Offline), (bob, PresenceState::Offline)], "one for each");
     until(async || {
@@ -414,7 +414,7 @@ async fn stream_with_a_device_is_a_session() {
     drop(silent);
 }
 
-/// The time that is left of a session only rises when its gateway renews it.
+/// A session's remaining time only rises when its gateway renews it.
 #[tokio::test]
 async fn node_renews_the_sessions_of_streams() {
     let (node, [ann]) = node_with_users(|config| {
@@ -436,7 +436,7 @@ async fn node_renews_the_sessions_of_streams() {
     drop(stream);
 }
 
-/// The heartbeat of a node finds the surplus sessions of one user before, or after, the session of another user.
+/// A node's heartbeat finds one user's surplus sessions before, or after, another user's session.
 #[tokio::test]
 async fn surplus_streams_do_not_stop_renewals() {
     let (node, [ann, bob]) = node_with_users(|config| {

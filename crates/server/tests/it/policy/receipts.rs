@@ -1,4 +1,4 @@
-//! Who has read a message.
+//! Message receipts: the users who have read a message.
 
 use kith_proto::{
     group::v1::{Group, ReceiptVisibility},

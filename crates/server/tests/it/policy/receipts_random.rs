@@ -13,7 +13,7 @@ use crate::node::{SERVICE, TestNode};
 use crate::receipt_calls::{bits, counts};
 use crate::relation_calls::with_users;
 
-/// A message and, by ordinal, in which of its stays each user was then and whether it has read it.
+/// A message and, by ordinal, each user's stay at that time and whether it has read the message.
 struct MessageReads {
     seq: i64,
     sender: i64,

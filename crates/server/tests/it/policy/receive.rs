@@ -1,4 +1,4 @@
-//! What a stream of new messages brings, to whom, and in which order.
+//! The order and the recipients of messages on a stream.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a stream brings besides messages: notes and signals.
+//! A stream brings notes and signals besides messages.
 
 use crate::application_calls::{accept, apply, befriend, of_group, of_user, refuse, to_join, withdraw};
 use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};

@@ -18,12 +18,12 @@ use crate::{
 /// How late totals may be.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Of audience 1, besides what it asks for otherwise.
+/// Also asks for the totals in audience 1.
 fn with_totals(request: ReceiveRequest) -> ReceiveRequest {
     ReceiveRequest { notice_audiences: vec![1], ..request }
 }
 
-/// The numbers of read, unread and unconfirmed notices of an audience.
+/// Makes the read, unread and unconfirmed totals in an audience.
 fn is(audience_id: i32, totals: [i32; 3]) -> What {
     let [read, unread, unconfirmed] = totals;
     What::NoticeTotals(NoticeTotals { audience_id, read, unread, unconfirmed })

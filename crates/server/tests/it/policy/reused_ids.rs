@@ -1,4 +1,4 @@
-//! The id of a deleted user is given again only when nothing of that user is left.
+//! A deleted user's id is given again only when no data of that user is left.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn id_is_refused_while_groups_are_left() {
         }
     }
     until(async || groups_of(&node, CHOSEN).await.is_empty()).await;
-    // Not yet either: the note of the deletion is still there.
+    // The id is still held: the deletion's note is still there.
     assert_forbidden(create(&node, CHOSEN, "second").await);
 }
 

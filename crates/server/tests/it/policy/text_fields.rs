@@ -1,4 +1,4 @@
-//! Every text field of a request has a class, and behaves as docs/text.md says of that class.
+//! Every text field in a request has a class, and behaves as docs/text.md describes that class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use tokio::net::TcpStream;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/text.md");
-/// Of many messages, and the same in all.
+/// Fields that many messages have, and that are the same in all.
 const EVERYWHERE: [&str; 2] = ["request_id", "page_token"];
 
 /// A call that sets one text, at `%`.
@@ -22,7 +22,7 @@ struct Case {
     field: &'static str,
     rpc: &'static str,
     body: &'static str,
-    /// As the error names the field.
+    /// The name in the error.
     at: &'static str,
 }
 

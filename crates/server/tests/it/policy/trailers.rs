@@ -15,7 +15,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind as Form, MessageDescri
 /// Calls that end what all others are about.
 const ENDS: [&str; 2] = ["DeleteUser", "DismissGroup"];
 
-/// The methods whose answers carry trailing metadata, as the comments of the services name them.
+/// Returns the methods whose answers carry trailing metadata, as the services' comments name them.
 fn documented() -> BTreeSet<String> {
     let paths = rpcs().into_iter().map(|rpc| rpc.path);
     let named = |path: &String| {

@@ -1,4 +1,4 @@
-//! Bad input of receipts: the same code, reason and field by gRPC and by JSON.
+//! Bad receipt input: the same code, reason and field by gRPC and by JSON.
 
 use serde_json::{Value, json};
 
