@@ -74,7 +74,7 @@ fn identified_requests(pool: &DescriptorPool) -> String {
     code.collect()
 }
 
-/// Every method says who may call it: a new one without that does not build.
+/// Checks that every method declares who may call it: without that a new method does not build.
 fn check_access(pool: &DescriptorPool) -> Result<(), String> {
     let own = pool.services().filter(|service| service.full_name().starts_with("kith."));
     for method in own.flat_map(|service| service.methods().collect::<Vec<_>>()) {

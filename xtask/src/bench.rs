@@ -65,7 +65,7 @@ fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
 fn built(program: &str) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", program]))?;
-    // Not by `cargo run`, which would build the server again with other features.
+    // `cargo run` is not used: it would build the server again with other features.
     let mut command = Command::new(target().join("release").join(program));
     command.current_dir(root());
     Ok(command)

@@ -1,4 +1,4 @@
-//! How long people wait for builds: the table that README quotes.
+//! Measures how long people wait for builds: the table that README quotes.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ const LABORATORY: [&str; 2] = ["-p", "kith-lab"];
 /// is known. Takes half an hour on two cores, and needs them idle.
 ///
 /// # Errors
-/// When a build fails or the node does not serve.
+/// Fails if a build fails or the node does not serve.
 pub(crate) fn run() -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let folder = target().join("build-time");

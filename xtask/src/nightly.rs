@@ -45,7 +45,7 @@ const PARTS: [Part; 8] = [
 /// Markdown row for each when it has ended: its name, its result, and how long it took.
 ///
 /// # Errors
-/// When a part failed, or none has such a name.
+/// Fails if a part failed, or no part has such a name.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let parts: Vec<&Part> =

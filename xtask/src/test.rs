@@ -1,4 +1,4 @@
-//! Every test, with the servers that they need.
+//! Runs every test, with the servers that they need.
 
 use std::{path::PathBuf, process::Command};
 

@@ -21,7 +21,7 @@ const PROMETHEUS: &str = "prometheus";
 /// path, else a program built with Go into the cache folder.
 ///
 /// # Errors
-/// When there is none and it cannot be built.
+/// Fails if there is none and it cannot be built.
 pub(crate) fn grpcurl() -> Result<PathBuf> {
     let cached = cache_folder()?.join("bin").join("grpcurl");
     find_or_install("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
@@ -34,7 +34,7 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
 /// its npm package, which is put into the cache folder.
 ///
 /// # Errors
-/// When there is none and the package cannot be had.
+/// Fails if there is none and the package cannot be fetched.
 pub(crate) fn buf() -> Result<PathBuf> {
     // The folder depends on the version: another version has other rules.
     let folder = cache_folder()?.join(BUF.replace(['@', '/'], "-"));
@@ -51,7 +51,7 @@ pub(crate) fn buf() -> Result<PathBuf> {
 /// installed: nothing is started.
 ///
 /// # Errors
-/// When there is none and the package cannot be had.
+/// Fails if there is none and the package cannot be fetched.
 pub(crate) fn promtool() -> Result<PathBuf> {
     let unpacked = cache_folder()?.join(PROMETHEUS);
     find_or_install(PROMTOOL, "promtool", unpacked.join("usr/bin/promtool"), |_| unpack(&unpacked)).with_context(|| {
@@ -117,14 +117,14 @@ pub(crate) fn fetched(
     fs::create_dir_all(&partial)?;
     let filled = fill(&partial);
     if filled.is_ok() {
-        // Another run may have been faster; either folder holds the same.
+        // Another run may have been faster; both folders have the same content.
         fs::rename(&partial, &cached).ok();
     }
     fs::remove_dir_all(&partial).ok();
     filled.map(|()| cached)
 }
 
-/// Where things that take long to get are kept between runs.
+/// Returns the folder that keeps slow downloads and builds between runs.
 pub(crate) fn cache_folder() -> Result<PathBuf> {
     let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));

@@ -125,13 +125,13 @@ struct Check {
 }
 
 impl Check {
-    /// For a condition that is met or not.
+    /// Makes a check for a condition that is met or not.
     fn state(check: &'static str, value: &str, level: Level) -> Self {
         let critical = if level == Level::Ok { String::new() } else { value.to_owned() };
         Self { check, level, value: value.to_owned(), warn: String::new(), critical }
     }
 
-    /// For a circuit breaker: a node also serves while it is open.
+    /// Makes a check for a circuit breaker: a node also serves while it is open.
     fn closed(check: &'static str, value: &str) -> Self {
         let closed = value == "closed";
         let level = if closed { Level::Ok } else { Level::Warning };

@@ -121,7 +121,7 @@ impl KeylessTarget {
 }
 
 impl Targets {
-    /// Each node by itself, in the order in which they were given.
+    /// Returns each node separately, in the given order.
     pub(super) fn each(&self) -> impl ExactSizeIterator<Item = Target> {
         let addresses = self.addr.iter();
         addresses.map(|addr| Target {
@@ -238,7 +238,7 @@ impl Target {
     }
 }
 
-/// One line about a failed call, without control characters.
+/// Returns one line about a failed call, without control characters.
 pub(super) fn message_of(status: &Status) -> String {
     one_line(status.message())
 }

@@ -52,7 +52,7 @@ pub(super) struct DemoOptions {
 struct DemoReady {
     /// The page's address.
     url: String,
-    /// Where the people and their messages are kept.
+    /// The folder for the people and their messages, or memory.
     data: String,
 }
 
@@ -111,7 +111,8 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
-/// Makes the people, says where the page is, and returns what the people do from then on; that never ends.
+/// Makes the people, prints the page's address, and returns the people's activity from then on; that never
+/// ends.
 async fn begin(
     common: &Common,
     arguments: &DemoOptions,

@@ -52,7 +52,7 @@ impl Columns {
         if has_edges { Ok(columns) } else { Err(no_ids_error(first)) }
     }
 
-    /// Whether this line names the columns.
+    /// Returns whether this line names the columns.
     pub(super) fn is_header(&self, line: &str) -> bool {
         self.header.as_deref() == Some(line)
     }

@@ -126,7 +126,7 @@ async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>)
     }
 }
 
-/// The next message; the last one says that it is.
+/// Reads the next message. The last message is marked as such.
 async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
     let limit = target.options.message_limit();
     match timeout(limit, steps.message()).await {

@@ -27,7 +27,7 @@ struct ReasonInfo {
     link: String,
 }
 
-/// One reason, in full.
+/// A reason with all its details.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct OneReason(ReasonInfo);

@@ -134,7 +134,7 @@ async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: im
 
 struct RecordWriter<W: Write> {
     sink: BufWriter<W>,
-    /// For each message.
+    /// The time limit for each message.
     limit: Duration,
     after: i64,
     count: u64,

@@ -19,7 +19,7 @@ use super::client::{Target, message_of};
 /// Information about a node.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Whether it serves, by its health.
+    /// Whether its health says that it serves.
     pub(super) serving: bool,
     /// Its identity; absent while it starts.
     pub(super) node: Option<GetNodeResponse>,

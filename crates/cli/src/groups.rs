@@ -138,7 +138,7 @@ fn is_set(receipts: &ReceiptVisibility) -> bool {
     *receipts != ReceiptVisibility::Unspecified
 }
 
-/// With what a node puts where nothing is given.
+/// Returns a group with the values that a node sets where none is given.
 fn as_created(mut group: Group) -> Group {
     let given = |number: i32, default: i32| if number == 0 { default } else { number };
     group.r#type = given(group.r#type, GroupType::Chat.into());

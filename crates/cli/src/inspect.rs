@@ -22,7 +22,7 @@ const ABSENT: u8 = 3;
 /// The exit code when tiers hold different versions.
 const DIFFERING: u8 = 4;
 const STORE: &str = "store";
-/// In a request: only the called node.
+/// The node name in a request that asks only the called node.
 const SELF: &str = "self";
 
 /// Which record to look at.
@@ -172,7 +172,7 @@ impl TierState {
         }
     }
 
-    /// Whether the tier has a definite state: an empty memory has none.
+    /// Returns whether the tier has a definite state: an empty memory has none.
     fn has_state(&self) -> bool {
         self.presence != "none" || self.tier == STORE
     }

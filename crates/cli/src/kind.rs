@@ -78,7 +78,7 @@ pub(super) trait Export {
 /// Some records that a node stores.
 #[derive(Debug)]
 pub(super) struct StoredRecords<R> {
-    /// Those that exist.
+    /// The records that exist.
     pub(super) records: Vec<R>,
     /// Ids that the answer had no room for.
     left_out: Vec<i64>,

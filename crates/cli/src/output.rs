@@ -97,7 +97,7 @@ fn fields<T: Serialize + ?Sized>(document: &T, names: &[&str]) -> Vec<String> {
     names.iter().map(cell).collect()
 }
 
-/// A cell that says whether something is so.
+/// Formats a cell with yes or no.
 pub(super) fn yes(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.to_owned()
 }
@@ -109,7 +109,7 @@ impl Output {
         self.form.unwrap_or(usual)
     }
 
-    /// The requested form.
+    /// Returns the requested form.
     pub(super) const fn requested_form(self) -> Option<OutputForm> {
         self.form
     }

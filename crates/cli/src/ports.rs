@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use kith_server::{node::run::Addresses, start_error::StartError};
 
-/// Is there while the node serves; removed when dropped. A node that is killed leaves it behind: `pid` says
-/// whose it is, and the next node with the same file removes it when it starts.
+/// A file that exists while the node serves; removed when dropped. A node that is killed leaves it behind:
+/// `pid` names its process, and the next node with the same file removes it when it starts.
 #[derive(Debug)]
 pub(super) struct PortsFile {
     path: PathBuf,

@@ -13,7 +13,7 @@ use tonic_types::StatusExt as _;
 
 use super::kind::{Entry, Import, MessageStream, with_long_deadline};
 
-/// Most readers that one call registers.
+/// The most readers that one call registers.
 const AT_ONCE: usize = 1_000;
 
 /// Readers in audiences: a line registers one or several. A reader that is registered already is no error.
@@ -96,7 +96,7 @@ fn group_lines(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
     runs
 }
 
-/// Whether the same may be registered a while later.
+/// Returns whether the same may be registered a while later.
 fn is_retryable(failed: &Status) -> bool {
     matches!(failed.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }

@@ -44,7 +44,7 @@ pub(super) struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The present configuration.
+    /// Loads the present configuration.
     fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         common.load_with(self.flags(common)?)
     }
@@ -125,7 +125,7 @@ fn present(common: &Common, banner: &Banner) {
     }
 }
 
-/// If it cannot be written nothing is lost: standard error and the log have it.
+/// Writes a line to the termination log. If that fails nothing is lost: standard error and the log have it.
 fn note(log: &Path, line: &str) {
     drop(std::fs::write(log, format!("{line}\n")));
 }

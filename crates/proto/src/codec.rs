@@ -54,7 +54,7 @@ impl<T: Message> Encoder for ExactEncoder<T> {
 
     fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.reserve(message.encoded_len());
-        // There is room for it.
+        // The buffer has room for it.
         message.encode_raw(buffer);
         Ok(())
     }

@@ -16,7 +16,7 @@ const BYTES: u32 = 2;
 pub struct Fields<'a>(&'a mut Vec<u8>);
 
 impl<'a> Fields<'a> {
-    /// After what `buffer` has already.
+    /// Writes after the bytes that `buffer` already has.
     pub const fn after(buffer: &'a mut Vec<u8>) -> Self {
         Self(buffer)
     }
@@ -88,7 +88,7 @@ fn put_long(buffer: &mut Vec<u8>, at: usize, length: usize) {
     let end = buffer.len();
     put_number(buffer, length as u64);
     let bytes = buffer.len() - end;
-    // From behind the message to before the byte that was left for it, which goes.
+    // The length moves from behind the message to its front, where it replaces the byte that was left.
     buffer[at..].rotate_right(bytes);
     buffer.remove(at + bytes);
 }

@@ -11,7 +11,7 @@ use crate::{Fields, user::v1::User};
 /// The tag of `user`, the only field in the contract.
 const TAG: u32 = 1;
 
-/// One user: `message { User user = 1; }`.
+/// A response with one user: `message { User user = 1; }`.
 ///
 /// A server may write the user, see [`Fields`], instead of making a message, which allocates each text. A
 /// written user is on the wire, and not in `user`.

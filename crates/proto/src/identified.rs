@@ -10,7 +10,7 @@ pub trait IdentifiedRequest: Message {
     /// Takes its `request_id`. The rest of the message is equal in each repetition.
     fn take_request_id(&mut self) -> String;
 
-    /// Its `expected_version`; 0, any version, if it has no such field.
+    /// Returns its `expected_version`; 0, any version, if it has no such field.
     fn expected_version(&self) -> i64;
 }
 

@@ -6,7 +6,7 @@ use prost::{
     encoding::{DecodeContext, WireType, message, skip_field},
 };
 
-/// Most records that a message can be allowed to have.
+/// The most records that a message can be allowed to have.
 pub const RECORDS_MAX: usize = 5_000;
 
 /// The tag of `records`, the only field in the contract.

@@ -23,7 +23,7 @@ pub struct Results<R> {
 }
 
 impl<R> Results<R> {
-    /// None yet, with room for so many bytes.
+    /// Makes an empty message with room for this many bytes.
     #[must_use]
     pub fn with_room(bytes: usize) -> Self {
         Self { results: Vec::new(), written: Vec::with_capacity(bytes) }

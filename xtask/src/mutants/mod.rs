@@ -42,7 +42,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// All rules, or those asked for.
+/// Returns all rules, or the requested rules.
 fn mutants(only: &[String]) -> Result<Vec<String>> {
     let source = root().join("crates/cache/src/testing/rules.rs");
     let source = std::fs::read_to_string(&source).context("could not read the rules of the cache")?;

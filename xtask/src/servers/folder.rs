@@ -1,4 +1,4 @@
-//! Where servers and tests keep their files.
+//! Chooses the folder for the files of servers and tests.
 
 use std::{
     env, fs,

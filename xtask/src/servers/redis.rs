@@ -57,7 +57,7 @@ pub(super) fn start() -> Result<TestServer> {
 /// packages if there is none. Tests find it under the same name.
 ///
 /// # Errors
-/// When there is none and it cannot be installed.
+/// Fails if there is none and it cannot be installed.
 pub(crate) fn program() -> Result<PathBuf> {
     named_program(PROGRAM).or_else(|| on_path(PACKAGE)).map_or_else(install, Ok).with_context(|| {
         format!(
@@ -70,7 +70,7 @@ fn install() -> Result<PathBuf> {
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "-y", "-qq", "--no-install-recommends", PACKAGE]).stdout(Stdio::null());
-    // Its own server would be started by the package; these tests start theirs.
+    // The package would start its own server; these tests start theirs.
     succeed(install.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))?;
     on_path(PACKAGE).context("the package holds no redis-server")
 }

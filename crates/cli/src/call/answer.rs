@@ -24,7 +24,7 @@ pub(super) struct AnswerSink {
 }
 
 impl AnswerSink {
-    /// In this form; `verbose`: with metadata.
+    /// Makes a sink for this form; `verbose`: with metadata.
     pub(super) const fn new(form: OutputForm, verbose: bool) -> Self {
         Self { form, verbose }
     }
@@ -96,7 +96,7 @@ pub(super) async fn print_all(
     Ok(Ok(()))
 }
 
-/// No message came in time.
+/// Describes that no message came in time.
 pub(super) fn timed_out(limit: Duration) -> Status {
     let limit = humantime::format_duration(limit);
     Status::deadline_exceeded(format!("no message within {limit}; --timeout waits longer"))

@@ -1,4 +1,4 @@
-//! Requests from JSON.
+//! Reads requests from JSON.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! `kith call --list`.
+//! `kith call --list`: lists the methods.
 
 use prost_reflect::MethodDescriptor;
 use serde::Serialize;

@@ -51,7 +51,7 @@ impl Methods {
     }
 }
 
-/// Its full name: `kith.user.v1.UserService/GetUser`.
+/// Returns its full name: `kith.user.v1.UserService/GetUser`.
 pub(super) fn full_name(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }

@@ -46,7 +46,7 @@ const DEFAULTS: [Threshold; 13] = [
         ..NEVER.named("store_free_bytes")
     },
     Threshold { critical: Some(1.0), ..NEVER.named("damaged_reads") },
-    // By default memory is trusted for 1.5 s by one proof; 3 s are promised.
+    // By default one proof lets memory be trusted for 1.5 s; 3 s are promised.
     Threshold { warn: Some(1.0), critical: Some(3.0), ..CLUSTER.named("proof_seconds") },
     Threshold { warn: Some(1.0), critical: Some(1_000.0), ..CLUSTER.named("changes_waiting") },
     Threshold { warn: Some(1_000.0), critical: Some(10_000.0), ..CLUSTER.named("entries_behind") },
@@ -106,7 +106,7 @@ impl Threshold {
     }
 }
 
-/// At most four decimal places.
+/// Formats a value with at most four decimal places.
 pub(super) fn shown(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

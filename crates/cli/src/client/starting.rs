@@ -49,8 +49,8 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Whether a node listens that has no store yet. Asks for its health, which every caller may: a call that the
-/// caller has no right to would be an event of security.
+/// Returns whether a node listens that has no store yet. Asks for its health, which every caller may do: a
+/// call without the right to make it would be a security event.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
     let mut client = HealthClient::new(channel.clone());
     let check = client.check(target.request(HealthCheckRequest::default()));
@@ -59,7 +59,7 @@ async fn is_starting(target: &Target, channel: &Channel) -> bool {
     [State::Starting, State::MigrationPending].iter().any(|starting| state == Some(starting.name()))
 }
 
-/// Whether nothing listens at the address, as before a node has started.
+/// Returns whether nothing listens at the address, as before a node has started.
 fn is_refused(error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

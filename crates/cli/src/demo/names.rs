@@ -52,7 +52,7 @@ pub(super) const GROUPS: [&str; 12] = [
     "Everyone",
 ];
 
-/// Every fourth has a Chinese name.
+/// Returns whether a person has a Chinese name; every fourth does.
 pub(super) const fn is_chinese(id: i64) -> bool {
     id % 4 == 0
 }

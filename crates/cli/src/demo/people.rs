@@ -52,7 +52,7 @@ pub(super) async fn run(channel: Channel, silent: bool) {
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         steps.tick().await;
-        // A step that fails is one less; the node says itself what is wrong with it.
+        // A step that fails is left out; the node logs the reason itself.
         drop(people.come_and_go().await);
         if people.messages_left > 0 {
             drop(people.send_messages().await);

@@ -20,7 +20,7 @@ const ADDRESS: &str = "auth.issuers: jwks_url";
 /// How old a key may be.
 const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// No findings if no caller is configured and only this machine reaches the port.
+/// Finds nothing if no caller is configured and only this machine reaches the port.
 pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     if config.insecure_callers {
         let finding = "everybody who reaches the port may do everything (insecure_callers)";

@@ -27,7 +27,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
             ));
             Vec::new()
         }
-        // The store group opens it, and says why it cannot be.
+        // The store group opens it, and reports why it cannot be opened.
         Err(_) => Vec::new(),
     }
 }

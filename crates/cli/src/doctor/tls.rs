@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::Finding;
 
-/// No findings without TLS.
+/// Finds nothing without TLS.
 pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
     let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Vec::new() };
     let mut found = Vec::new();

@@ -53,12 +53,12 @@ impl Input {
         Ok(Self { name, beginning, source })
     }
 
-    /// Whether a later run can resume it.
+    /// Returns whether a later run can resume it.
     pub(super) const fn is_file(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
 
-    /// Its lines: for a file from this offset on, for a pipe all. Fails if the file cannot be read.
+    /// Returns its lines: for a file from this offset on, for a pipe all. Fails if the file cannot be read.
     pub(super) fn lines(self, offset: u64) -> Result<Box<dyn BufRead>> {
         Ok(match self.source {
             Source::Pipe(rest) => Box::new(Cursor::new(self.beginning).chain(BufReader::new(rest))),
@@ -71,8 +71,8 @@ impl Input {
     }
 }
 
-/// Whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process, but for
-/// those in shared memory.
+/// Returns whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process,
+/// except files in shared memory.
 fn is_kept(path: &Path) -> bool {
     let passing = path.starts_with("/dev") || path.starts_with("/proc");
     let passing = passing && !path.starts_with("/dev/shm");

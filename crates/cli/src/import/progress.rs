@@ -63,14 +63,14 @@ impl Job {
         Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })
     }
 
-    /// For a pipe, whose content is unknown before it is read.
+    /// Makes a job for a pipe, whose content is unknown before it is read.
     pub(super) fn of_pipe(kind: &str, addr: &str) -> Self {
         Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes: 0, digest: String::new() }
     }
 }
 
 impl Progress {
-    /// At the beginning.
+    /// Begins a new run.
     pub(super) fn new(job: Job) -> Self {
         let run = uuid::Uuid::new_v4().to_string();
         Self { job, run, at: Position::default(), tally: ImportCounts::default(), bad: Vec::new() }

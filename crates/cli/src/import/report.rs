@@ -30,7 +30,7 @@ pub(super) struct ImportReport {
 }
 
 impl ImportReport {
-    /// For an import with this name, which is at `progress`.
+    /// Shows an import with this name, which is at `progress`.
     pub(super) fn new(name: &str, progress: &Progress) -> Self {
         // A pipe's size is unknown.
         let bytes = Some(progress.job.bytes).filter(|bytes| *bytes > 0);

@@ -82,7 +82,7 @@ impl Import for Fake {
     }
 }
 
-/// Each answer has room for one record.
+/// Reads with answers that have room for one record.
 async fn read(ids: Vec<i64>) -> Result<StoredRecords<User>, Status> {
     let mut stored = StoredRecords::default();
     let found: Vec<User> =

@@ -12,7 +12,7 @@ use kith_server::auth::{
     secret_file::{self, Content},
 };
 
-/// Only its owner may read a key.
+/// The permissions of a key file: only its owner may read it.
 const OF_KEY: u32 = 0o600;
 /// Digests may be seen.
 const OF_CALLERS: u32 = 0o644;

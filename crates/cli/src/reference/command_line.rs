@@ -1,4 +1,4 @@
-//! `docs/command-line.md`.
+//! Writes `docs/command-line.md`.
 
 use clap::{Arg, Command};
 

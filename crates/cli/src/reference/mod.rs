@@ -42,7 +42,7 @@ impl Document {
     /// it.
     ///
     /// # Errors
-    /// If the descriptors that are built into the program cannot be read.
+    /// Fails if the descriptors that are built into the program cannot be read.
     pub fn text(self, command: clap::Command) -> Result<String, StartError> {
         Ok(match self {
             Self::Api => api::write(),

@@ -18,7 +18,7 @@ use super::{
 
 /// Pause before a node that went away is tried again, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// How often it is asked which nodes there are.
+/// How often a node is asked for the list of nodes.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 /// Events that have not been received.
 const EVENTS_MAX: usize = 256;
@@ -28,7 +28,7 @@ const NODES_MAX: usize = 128;
 /// A node that is watched.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedNode {
-    /// Where it is reached.
+    /// Its address.
     pub(super) addr: String,
     /// Its last message.
     pub(super) now: NodeState,
@@ -67,7 +67,7 @@ impl WatchedNode {
 pub(super) enum NodeState {
     /// It has been asked.
     Connecting,
-    /// It does not answer, or not what it was asked; says why.
+    /// The node does not answer, or not as asked, for this reason.
     Unreachable(String),
     /// Its last sample.
     Reporting(Box<Sample>),
@@ -76,14 +76,14 @@ pub(super) enum NodeState {
 enum FeedEvent {
     /// The state changed at the node with this address.
     Node(String, NodeState),
-    /// There are nodes at these.
+    /// The nodes at these addresses exist.
     Listed(Vec<String>),
 }
 
 /// The nodes that are watched.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// In the order in which they were given or found.
+    /// The nodes, in the order in which they were given or found.
     pub(super) nodes: Vec<WatchedNode>,
     interval: Duration,
     template: Target,
@@ -115,7 +115,7 @@ impl Feed {
 
     /// Waits for an event and applies it.
     pub(super) async fn changed(&mut self) {
-        // One sender is in this value.
+        // This value keeps a sender, so the channel stays open.
         let Some(event) = self.receiver.recv().await else { return };
         match event {
             FeedEvent::Node(addr, now) => {
@@ -131,18 +131,18 @@ impl Feed {
         }
     }
 
-    /// Whether every node has sent something since [`Self::mark_read`].
+    /// Returns whether every node has sent something since [`Self::mark_read`].
     pub(super) fn complete(&self) -> bool {
         self.nodes.iter().all(|node| node.fresh)
     }
 
-    /// All states have been read.
+    /// Marks all states as read.
     pub(super) fn mark_read(&mut self) {
         // A node that is away is not expected to send anything soon.
         self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, NodeState::Unreachable(_)));
     }
 
-    /// How often nodes send a message.
+    /// Returns how often nodes send a message.
     pub(super) const fn interval(&self) -> Duration {
         self.interval
     }
@@ -174,7 +174,7 @@ async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<FeedEve
     }
 }
 
-/// Whether the node sent anything, and why it ended.
+/// Watches a node. Returns whether it sent anything, and why the stream ended.
 async fn watch(
     target: &Target,
     interval: Duration,
@@ -210,7 +210,7 @@ async fn listen(
 /// Asks a node periodically which others there are, until the receiver is gone.
 async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
     loop {
-        // While it does not answer, those that are known are watched.
+        // While it does not answer, the known nodes are watched.
         if let Ok(others) = others(&target).await
             && sender.send(FeedEvent::Listed(others)).await.is_err()
         {

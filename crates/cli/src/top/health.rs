@@ -1,4 +1,4 @@
-//! How a node is, in one word and a color.
+//! Describes a node's health with one word and a color.
 
 use super::{
     feed::{NodeState, WatchedNode},

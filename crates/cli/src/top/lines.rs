@@ -16,7 +16,7 @@ use super::{
     shown,
 };
 
-/// How much longer than an interval a node may take for its next message, at least.
+/// A node may take at least this much longer than an interval for its next message.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Prints `count` samples, one every interval, or until the output is closed. The code says whether a node

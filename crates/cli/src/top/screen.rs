@@ -64,7 +64,7 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     }
 }
 
-/// Whether colors are wanted (`NO_COLOR`, <https://no-color.org>).
+/// Returns whether colors are wanted (`NO_COLOR`, <https://no-color.org>).
 fn color(no_color: Option<&std::ffi::OsStr>) -> bool {
     no_color.is_none_or(std::ffi::OsStr::is_empty)
 }

@@ -21,7 +21,7 @@ fn drawn(size: (u16, u16), view: &View, nodes: &[WatchedNode]) -> Buffer {
     terminal.backend().buffer().clone()
 }
 
-/// Its lines that are not empty, without the space at their ends.
+/// Returns its lines that are not empty, without trailing space.
 fn text(buffer: &Buffer) -> String {
     let lines = buffer.content().chunks(usize::from(buffer.area.width));
     let line =

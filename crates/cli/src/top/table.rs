@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::view::View;
 
-/// How a cell is to look.
+/// The look of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStyle {
     Plain,
@@ -25,7 +25,7 @@ impl CellStyle {
         if wrong { Self::Warning } else { Self::Plain }
     }
 
-    /// Without colors, what is wrong is bold.
+    /// Without colors, bad values are bold.
     pub(super) fn style(self, view: &View) -> Style {
         match (self, view.color) {
             (Self::Plain, _) | (Self::Good, false) => Style::new(),

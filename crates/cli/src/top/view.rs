@@ -14,7 +14,7 @@ pub(super) enum Action {
     Quit,
     Pause,
     Help,
-    /// Nothing, except that it closes the help.
+    /// Has no effect, except that it closes the help.
     Other,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct View {
     pub(super) help: bool,
     /// The nodes as they were when it was paused.
     pub(super) paused: Option<Vec<WatchedNode>>,
-    /// Whether states have colors; else what is wrong is bold.
+    /// Whether states have colors; else bad states are bold.
     pub(super) color: bool,
 }
 

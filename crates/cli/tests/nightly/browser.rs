@@ -27,7 +27,7 @@ use crate::spawned::KilledOnDrop;
 const PROGRAM: &str = "KITH_TEST_CHROMIUM";
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Killed when dropped.
+/// A browser that is killed when dropped.
 pub(crate) struct Browser {
     _process: KilledOnDrop,
     socket: WebSocketStream<TcpStream>,
@@ -36,7 +36,7 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// One window; the protocol calls it a session.
+/// A window; the protocol calls it a session.
 pub(crate) struct Window(String);
 
 impl Browser {
@@ -44,7 +44,7 @@ impl Browser {
         Self::start_with(&[]).await
     }
 
-    /// With more flags.
+    /// Starts with more flags.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let process = Command::new(program())
@@ -165,7 +165,7 @@ impl Browser {
             && entry["level"] == "error"
             && entry["source"] != "network";
         if message["method"] == "Runtime.exceptionThrown" || refused {
-            // That a connection ends is what the test does.
+            // The test itself ends the connections.
             if !message.to_string().contains("WebSocket connection to") {
                 self.problems.push(message);
             }

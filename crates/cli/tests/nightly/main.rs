@@ -252,7 +252,7 @@ async fn see(browser: &mut Browser, window: &Window, text: &str) {
     browser.until(window, &script).await;
 }
 
-/// All that is shown, from the top.
+/// Returns all texts that are shown, from the top.
 async fn texts(browser: &mut Browser, window: &Window) -> Vec<String> {
     let script = "[...document.querySelectorAll('#messages p')].map((one) => one.textContent)";
     let texts = browser.run(window, script).await;
@@ -265,7 +265,7 @@ async fn shot(browser: &mut Browser, url: &str, name: &str) {
     image(browser, &window, name).await;
 }
 
-/// Written where [`IMAGES`] says; the picture itself is looked at by people.
+/// Writes a picture to the folder in [`IMAGES`]; people look at it.
 async fn image(browser: &mut Browser, window: &Window, name: &str) {
     let image = browser.image(window).await;
     assert!(image.starts_with(b"\x89PNG"), "{name}");

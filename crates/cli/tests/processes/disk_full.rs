@@ -47,7 +47,7 @@ fn in_mounts_of(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
     command
 }
 
-/// Its data folder, as others see it.
+/// Returns its data folder, as others see it.
 fn data(dir: &Path, node: &Started) -> PathBuf {
     let dir = dir.canonicalize().unwrap();
     let root = PathBuf::from(format!("/proc/{}/root", node.banner["pid"]));

@@ -40,7 +40,7 @@ fn standard_input_is_imported() {
     let node = Node::start();
     let imported = at_with(&node, &["import", "users", "-"], lines(1..=1_500));
     assert_counts(&imported, 1_500, 0);
-    // On a slow machine how far it came is reported too.
+    // On a slow machine the progress is reported too.
     let notes: Vec<_> = imported.err.lines().filter(|line| line.starts_with("kith: ")).collect();
     assert_eq!((imported.code, notes), (0, vec![format!("kith: standard input {ONCE}").as_str()]));
     let again = at_with(&node, &["import", "users", "-"], lines(1..=3));

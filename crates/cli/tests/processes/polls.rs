@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Waits until it is so.
+/// Waits until `is` returns true.
 pub(crate) async fn until(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is().await {

@@ -37,7 +37,7 @@ fn assert_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_eq!(refused(dir, kith(dir, arguments)), expected);
 }
 
-/// On free ports, with these additional arguments.
+/// Starts on free ports with these additional arguments, and checks the refusal.
 #[track_caller]
 fn assert_free_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_refused(dir, &[&FREE, arguments].concat(), expected);

@@ -188,8 +188,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut [u8])) {
     drop((from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
 }
 
-/// Asserts that a node waits for its store and says these words, and that `kith migrate` ends with them in
-/// one line.
+/// Checks that a node waits for its store with these words, and that `kith migrate` ends with them in one
+/// line.
 #[cfg(feature = "cluster")]
 fn assert_waits(uri: &str, words: &[&str]) {
     let dir = tempfile::tempdir().unwrap();

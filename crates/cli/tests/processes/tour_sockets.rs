@@ -24,7 +24,7 @@ impl Sockets {
         Self { runtime: Runtime::new().unwrap(), open: HashMap::new() }
     }
 
-    /// Does what a line says, at a node with this address.
+    /// Performs a line at a node with this address.
     pub(crate) fn run(&mut self, node: &str, line: &str) {
         let (name, rest) =
             line.split_at(line.find(['<', '>']).unwrap_or_else(|| panic!("no direction: {line}")));

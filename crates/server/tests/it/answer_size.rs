@@ -181,12 +181,11 @@ async fn answer_without_pages_is_refused_as_a_whole() {
 /// How an answer with several records is bounded.
 #[derive(Clone, Copy)]
 enum Bound {
-    /// By bytes, whatever the records are: pages end, batches answer with errors, streams send another
-    /// message.
+    /// By bytes, for any records: pages end, batches answer with errors, streams send another message.
     Bytes,
     /// By the number of records and the size of each.
     Records(usize, usize),
-    /// By bytes as a whole: with larger limits than the defaults the call is refused.
+    /// By bytes as a whole: if limits are raised above the defaults, the call is refused.
     Refused(usize, usize),
 }
 
@@ -308,7 +307,7 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
     ])
 }
 
-/// Whether a message has a list, itself or within.
+/// Returns whether a message has a list, itself or nested.
 fn has_list(message: &MessageDescriptor) -> bool {
     message.fields().any(|field| {
         let within = matches!(field.kind(), Kind::Message(inner) if inner.package_name().starts_with("kith") && has_list(&inner));

@@ -227,7 +227,7 @@ async fn a_request_that_is_sent_again_has_one_effect() {
     }
 }
 
-/// A64, and D6: what one caller sends under an id says nothing to another.
+/// Covers A64 and D6: a request id of one caller reveals nothing to another caller.
 #[tokio::test]
 async fn request_ids_belong_to_their_caller() {
     let node = node(&[]).await;

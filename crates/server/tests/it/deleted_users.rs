@@ -63,7 +63,7 @@ async fn a_deletion_that_is_refused_ends_nothing() {
         follow(&node, from, to).await.unwrap();
     }
     assert_error(delete(&node, ann, 99).await, Code::Aborted, "VERSION_CONFLICT");
-    // The first was noted before, so that it has been handled.
+    // The first deletion was recorded before, so it has been handled.
     delete(&node, cid, 0).await.unwrap();
     settles(vec![ann], async || fans(&node, bob).await).await;
     assert_eq!(following(&node, ann).await, [bob]);
@@ -81,7 +81,7 @@ fn edge(from: i64, to: i64) -> Edge {
 async fn unfinished_cleanup_ends_after_a_restart() {
     let (node, [ann, bob, cid, dora, eve]) = with_users().await;
     let folder = node.stop().await;
-    // More than one step ends.
+    // There is more to remove than one step does.
     let fans_of_ann = (1..=700).map(|fan| (1_000_000 + fan, ann));
     let all = fans_of_ann.chain([(ann, bob), (cid, bob), (dora, bob), (eve, bob)]);
     let all: Vec<_> =

@@ -21,7 +21,7 @@ pub async fn list(
     Ok(node.messages().list_conversations(principal(by, request)).await?.into_inner())
 }
 
-/// All conversations that are listed for a user.
+/// Returns all conversations that are listed for a user.
 pub async fn listed(node: &TestNode, by: i64) -> Vec<Conversation> {
     let page = list(node, by, 200, "").await.unwrap();
     assert_eq!((page.next_page_token.as_str(), page.left_out), ("", 0));

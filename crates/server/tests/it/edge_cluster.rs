@@ -104,7 +104,7 @@ async fn node_over(proxy: &StoreProxy, name: &str) -> Node {
     Node::start(config).await.unwrap()
 }
 
-/// Waits until the node is in the state, and says how long that took.
+/// Waits until the node is in the state. Returns how long that took.
 async fn reaches(node: &Node, state: State, limit: Duration) -> Duration {
     let from = Instant::now();
     while node.state() != state {

@@ -22,7 +22,7 @@ use tonic_health::pb::{
 
 const BOUND: Duration = Duration::from_secs(10);
 
-/// Whether the peer closes the connection within the bound.
+/// Returns whether the peer closes the connection within the bound.
 async fn is_closed(mut socket: TcpStream) -> bool {
     let mut bytes = [0; 64];
     let closed = async { while socket.read(&mut bytes).await.is_ok_and(|count| count > 0) {} };

@@ -49,7 +49,7 @@ async fn repair(node: &TestNode) -> EdgeComparison {
     last(&all(steps).await.into_iter().map(|step| step.comparison.unwrap()).collect::<Vec<_>>())
 }
 
-/// Since when the one fan follows, in milliseconds, as the cached list says.
+/// Returns since when the only fan follows, in milliseconds, according to the cached list.
 async fn fan_since(node: &TestNode) -> i64 {
     let request = ListFansRequest { user_id: WRONG.1, ..Default::default() };
     let page = node.relations().list_fans(request).await.unwrap().into_inner();

@@ -199,8 +199,7 @@ impl Stage {
         MessageServiceClient::new(self.edge.clone())
     }
 
-    /// From now on the store is behind. How often an end was read in the strong way meanwhile is counted from
-    /// 0.
+    /// Lets the store fall behind, and counts from 0 how often an end is read with strong consistency.
     fn fall_behind(&self) {
         self.log.is_behind.store(true, Ordering::Relaxed);
         self.log.strong.store(0, Ordering::Relaxed);
@@ -310,7 +309,7 @@ async fn mark_of_a_late_visible_message_is_made() {
     assert_error(mark(4).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
 }
 
-/// Else a caller could have any conversations read in the way that costs most.
+/// Otherwise a caller could make the node read any conversations in the most expensive way.
 #[tokio::test]
 async fn positions_of_other_conversations_read_nothing() {
     let stage = Stage::new().await;

@@ -9,7 +9,7 @@ use tonic_types::StatusExt as _;
 const CURIOUS: i64 = 77;
 const OWNER: i64 = 5;
 
-/// Those who try, and who owns a group.
+/// Users who try, and a user who owns a group.
 async fn try_outs(node: &TestNode) {
     for user_id in [OWNER, CURIOUS, CURIOUS + 1] {
         let user = users::User { user_id, user_name: format!("tries{user_id}"), ..Default::default() };

@@ -16,7 +16,7 @@ use crate::bare_node;
 use crate::node::{assert_forbidden, until};
 
 const CHOSEN: i64 = 11;
-/// So that nothing is waited for.
+/// The time is long past, so that no wait is necessary.
 const LONG_AGO: Timestamp = Timestamp(1_000);
 
 /// A node's services whose background tasks have not begun.

@@ -1,4 +1,4 @@
-//! Every unary call, as JSON and as gRPC, on two nodes that have seen the same: equal answers, equal errors.
+//! Every unary call, as JSON and as gRPC, on two nodes with the same history: equal answers, equal errors.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 /// How often every method is called.
 const ROUNDS: usize = 24;
 
-/// Their effects end in the background, on each node in its own time: no other call comes after them.
+/// Their effects end in the background, at different times on each node: no other call comes after them.
 const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1.GroupService/DismissGroup"];
 
-/// Its answer says how far a job in the background is.
+/// Its answer depends on a background job's progress.
 const APART: &str = "/kith.message.v1.MessageService/EraseUserMessages";
 
 /// Two nodes: the first is called by JSON, the second by gRPC.
@@ -41,7 +41,7 @@ fn steady(config: &mut Config) {
     config.presence.session_ttl = Duration::from_secs(3600);
     config.limits.deadline_default = Duration::from_secs(10);
     config.receipts.memory = Duration::ZERO;
-    // So large that none is fetched in the background.
+    // The blocks are so large that none is fetched in the background.
     (config.sequences.block, config.sequences.block_max) = (1_000_000, 1_000_000);
 }
 

@@ -36,7 +36,7 @@ struct CountingDialogStore {
     store: Arc<dyn DialogStore>,
     commands: AtomicUsize,
     reads: AtomicUsize,
-    /// Marks are refused.
+    /// If set, marks are refused.
     fails: AtomicBool,
 }
 

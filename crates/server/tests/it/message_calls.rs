@@ -176,7 +176,7 @@ pub fn texts(messages: &[Message]) -> Vec<String> {
     with_text.map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
 }
 
-/// All texts that a user may read.
+/// Returns all texts that a user may read.
 pub async fn read_all(node: &TestNode, by: i64, conversation: &str) -> Vec<String> {
     let page = pull(node, by, to_pull(conversation, 0, 0, 1000)).await.unwrap();
     assert!(!page.more, "a page has room for all");

@@ -76,7 +76,7 @@ impl Stream {
         self.waiting.pop_front().unwrap()
     }
 
-    /// All that comes before the stream is live.
+    /// Returns everything that comes before the stream is live.
     pub async fn until_live(&mut self) -> Vec<What> {
         let mut before = Vec::new();
         loop {
@@ -125,7 +125,7 @@ impl Stream {
         seqs
     }
 
-    /// The next delivery, which is a note.
+    /// Returns the next delivery, which is a note.
     pub async fn note(&mut self) -> Noted {
         match self.next().await {
             What::Note(note) => note.what.unwrap(),
@@ -148,7 +148,7 @@ impl Stream {
     }
 }
 
-/// Where, and which numbers.
+/// Makes a gap in a conversation from its numbers.
 pub fn missed(id: &str, from_seq: i64, to_seq: i64) -> What {
     What::Missed(Missed { conversation_id: id.to_owned(), from_seq, to_seq })
 }

@@ -21,7 +21,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
 use tonic::Code;
 
-/// Not expressible in JSON, and none that JSON could express but is before 1970.
+/// Times that JSON cannot express, and a time that it can express but that is before 1970.
 const WRONG_MOMENTS: [Timestamp; 6] = [
     Timestamp { seconds: 253_402_300_800, nanos: 0 },
     Timestamp { seconds: i64::MAX, nanos: 0 },

@@ -51,7 +51,7 @@ pub async fn notice(node: &TestNode, notice_id: i64) -> Result<Notice, Status> {
     node.notices().get_notice(request).await.map(|answer| answer.into_inner().notice.unwrap())
 }
 
-/// All notices that a reader sees; 0: a service.
+/// Returns all notices that a reader sees; 0: a service.
 pub async fn list(node: &TestNode, audience_id: i32, reader_id: i64) -> Vec<ListedNotice> {
     let request = ListNoticesRequest { audience_id, reader_id, page_size: 100, ..Default::default() };
     node.notices().list_notices(request).await.unwrap().into_inner().notices

@@ -34,7 +34,7 @@ impl CountedNode {
         Self { edge, services, _file: file }
     }
 
-    /// How many publications a call makes.
+    /// Returns how many publications a call makes.
     async fn publications<T>(&self, call: impl Future<Output = Result<T, tonic::Status>>) -> u64 {
         let before = self.services.node.applied();
         call.await.unwrap();

@@ -375,7 +375,7 @@ fn checked_reason(what: &str, status: &Status) -> Reason {
     reason
 }
 
-/// Whether the file is there, with a heading that the anchor names.
+/// Returns whether the file exists, with a heading that the anchor names.
 fn leads_somewhere(url: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let (file, anchor) = url.split_once('#').unwrap();

@@ -16,7 +16,7 @@ pub async fn get(node: &TestNode, by: i64, request: GetReceiptRequest) -> Result
     Ok(node.receipts().get_receipt(principal(by, request)).await?.into_inner().receipt.unwrap())
 }
 
-/// How many have read a message, have not, and left.
+/// Returns how many have read a message, have not read it, and have left.
 pub async fn counts(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[i64; 3], Status> {
     let receipt = get(node, by, to_get(id, seq)).await?;
     assert_eq!((receipt.seq, receipt.who), (seq, None));

@@ -141,7 +141,7 @@ async fn recreated_user_reads_no_old_message() {
         say(&node, by, To::UserId(to), "old").await.unwrap();
     }
     say(&node, CHOSEN, To::GroupId(shared), "old").await.unwrap();
-    // There the user only reads: it has no dialog.
+    // The user only reads in this group: it has no dialog.
     let silent = chat(&node, ann, &[]).await;
     until_read(&node, CHOSEN, &id, 2).await;
     pin(&node, CHOSEN, &id, true).await;

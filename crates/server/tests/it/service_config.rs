@@ -12,7 +12,7 @@ use crate::contract;
 const PUBLISHED: &str = include_str!("../../../../proto/kith_grpc_service_config.json");
 /// The messages with which clients decode an error's details.
 const ERROR_DETAILS: &str = include_str!("../../../../proto/google/rpc/error_details.proto");
-/// For operators, who look at one node and not at whichever has its turn.
+/// The admin service is for operators, who look at a particular node.
 const ADMIN: &str = "kith.admin.v1.AdminService";
 
 fn published() -> Value {
@@ -105,7 +105,7 @@ fn node_answers_within_half_the_deadline() {
         let answered = limits.queue_wait + config.cache.load_hard.max(mongodb.server_selection);
         assert!(answered < timeout, "{answered:?} of {timeout:?}");
     }
-    // So that a write that was never sent is answered as not applied.
+    // A write that was never sent must be answered as not applied.
     assert!(mongodb.server_selection < limits.write_answer);
     assert!(config.store.cql.request <= limits.write_answer);
 }

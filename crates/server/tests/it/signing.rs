@@ -79,7 +79,7 @@ impl Signer {
         }))
     }
 
-    /// With these claims.
+    /// Makes a token with these claims.
     pub fn signed(&self, claims: &Value) -> String {
         let header = json!({"alg": "EdDSA", "kid": self.key_id, "typ": "JWT"});
         let signed = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");

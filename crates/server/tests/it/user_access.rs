@@ -202,7 +202,7 @@ async fn sign_out(node: &SecuredNode, issued_before: Option<SystemTime>) -> Resu
 #[tokio::test]
 async fn first_token_of_a_new_user_is_taken() {
     let (node, signer) = node().await;
-    // By a clock that is behind.
+    // The token's clock is behind.
     let token = signer.token_made(ANN, SystemTime::now() - LEEWAY);
     assert!(get_as(&node, &token).await.is_ok());
     let access = access(&node).await;
@@ -374,7 +374,7 @@ async fn stream_of_an_unknown_account_has_no_cursor() {
     assert!(matches!(again.deliveries[0].what, Some(What::Live(_))), "{again:?}");
 }
 
-/// Whether the node lets the user change something: then it knows its account.
+/// Returns whether the node lets the user change something: then it knows its account.
 async fn is_known(edge: &kith_server::edge::Edge, user: i64) -> bool {
     let change = User { user_id: user, nick_name: "anna".into(), ..Default::default() };
     let change = principal(user, update_of_user(change, &["nick_name"]));

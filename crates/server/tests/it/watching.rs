@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 const SHORT: Duration = Duration::from_millis(200);
-/// In vain after it.
+/// The test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn every(interval: Duration) -> WatchNodeRequest {

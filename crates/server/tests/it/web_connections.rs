@@ -35,7 +35,7 @@ async fn stop_closes_idle_connections_first() {
     assert!(closed.await.unwrap(), "nothing was left behind");
 }
 
-/// Whether the connection has answered a call, and asks to close.
+/// Returns whether the connection has answered a call, and asks to close.
 async fn asks_to_close(connection: &mut Connection<TcpStream>) -> bool {
     let answer = connection.json(GET_USER, &json!({"userId": FINE})).await;
     assert_eq!(answer.code, 200, "{answer:?}");

@@ -17,7 +17,7 @@ const DATA: &str = "$1";
 /// word, `lasting`, acknowledged writes survive its death. The program is written again each time.
 ///
 /// # Errors
-/// When the jars cannot be had, or it cannot be written.
+/// Fails if the jars cannot be fetched, or the program cannot be written.
 pub(crate) fn program() -> Result<PathBuf> {
     let folder = cache_folder()?.join(format!("{VERSION}-program"));
     fs::create_dir_all(&folder)?;
@@ -27,7 +27,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     let partial = folder.join(format!("run.sh.{}", std::process::id()));
     fs::write(&partial, script(&folder, &arguments(DATA, &jars()?, "$(($2 + 2))")?))?;
     fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
-    // Another run may use it at this moment.
+    // Another run may use the program at this moment.
     fs::rename(partial, &program)?;
     Ok(program)
 }

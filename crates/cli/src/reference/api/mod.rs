@@ -28,7 +28,7 @@ pub(super) fn write() -> String {
     ended(&text)
 }
 
-/// Every method with its kind, linked.
+/// Lists every method with its kind, linked.
 fn contents(files: &[&FileDescriptorProto]) -> String {
     let mut rows = Vec::new();
     for file in files {

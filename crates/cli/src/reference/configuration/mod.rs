@@ -1,4 +1,4 @@
-//! `docs/configuration.md`.
+//! Writes `docs/configuration.md`.
 
 mod kind;
 pub(super) mod schema;
@@ -40,11 +40,11 @@ pub struct ConfigKey {
     pub path: String,
     /// The kind of its values; `None` if its struct is not in the files that are read.
     pub kind: Option<ValueKind>,
-    /// Its default as one writes it; empty: none.
+    /// Its default as written in a file; empty: none.
     pub default: String,
     /// Its meaning, from its docstring.
     pub doc: String,
-    /// Its variable in the environment.
+    /// Its environment variable.
     pub variable: String,
 }
 
@@ -140,7 +140,7 @@ fn shown(default: &Value, kind: Option<&ValueKind>) -> String {
     }
 }
 
-/// With the largest unit that divides it.
+/// Formats a size with the largest unit that divides it.
 fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));

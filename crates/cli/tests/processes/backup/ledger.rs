@@ -45,7 +45,7 @@ impl Writer {
         Self { id, sent: Vec::new() }
     }
 
-    /// Writes until the node is gone, or `enough` says so.
+    /// Writes until the node is gone, or `enough` returns true.
     pub(crate) async fn write(mut self, channel: Channel, clock: &Clock, enough: impl Fn() -> bool) -> Self {
         for step in 1.. {
             if enough() {

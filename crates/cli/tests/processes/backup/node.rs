@@ -34,7 +34,7 @@ pub(crate) fn command(data: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `kith backup` and returns what it says.
+/// Runs `kith backup` and returns its result.
 pub(crate) fn backup(data: &Path, to: &Path) -> Value {
     succeeded(
         "backup",
@@ -42,7 +42,7 @@ pub(crate) fn backup(data: &Path, to: &Path) -> Value {
     )
 }
 
-/// Runs `kith restore` and returns what it says.
+/// Runs `kith restore` and returns its result.
 pub(crate) fn restore(from: &Path, data: &Path) -> Value {
     succeeded("restore", &command(data, &["restore", "-o", "json", from.to_str().unwrap()]).output().unwrap())
 }

@@ -1,5 +1,5 @@
-//! One request that several callers send at once, to whichever nodes there are: it has one effect, and they
-//! have one answer.
+//! Several callers send one request at the same time, to any nodes: it has one effect, and they get one
+//! answer.
 
 use futures::{StreamExt as _, future::join_all};
 use kith_proto::{

@@ -1,4 +1,4 @@
-//! Whether all nodes know the same callers.
+//! Checks that all nodes know the same callers.
 
 use std::{fs, path::Path, time::Duration};
 

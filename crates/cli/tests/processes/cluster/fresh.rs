@@ -1,4 +1,4 @@
-//! How fresh reads are on a node that did not write.
+//! Reads on a node that did not write are fresh.
 
 use std::time::Duration;
 

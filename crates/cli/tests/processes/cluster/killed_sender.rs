@@ -21,7 +21,7 @@ use crate::{
     spawned::Started,
 };
 
-/// By when another node has delivered what a dead one left.
+/// The time within which another node has delivered a dead node's messages.
 const DELIVERED_WITHIN: Duration = Duration::from_secs(11);
 const PATIENCE: Duration = Duration::from_secs(30);
 

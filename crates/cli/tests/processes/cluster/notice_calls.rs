@@ -39,7 +39,7 @@ pub(super) async fn mark(channel: &Channel, reader_id: i64, notice_id: i64) -> M
     client(channel).mark_read(request).await.unwrap().into_inner()
 }
 
-/// How many have read a notice, and whether some are not counted yet.
+/// Returns how many have read a notice, and whether some are not counted yet.
 pub(super) async fn count(channel: &Channel, notice_id: i64) -> (i64, bool) {
     let request = CountReadersRequest { audience_id: 1, notice_ids: vec![notice_id] };
     let counted = client(channel).count_readers(request).await.unwrap().into_inner();

@@ -20,7 +20,7 @@ use crate::{
 /// The registry entry of a node that knows an early schema.
 const CARD: &str =
     r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://127.0.0.1:1","schema":1}"#;
-/// Its number in the registry.
+/// The node's number in the registry.
 const NUMBER: &str = "oldernod";
 /// How long a node takes to see a change in the registry: it looks every 2 s.
 const SEEN: Duration = Duration::from_secs(20);
@@ -95,7 +95,7 @@ async fn older_node_makes_messages_unavailable() {
     assert!(called(&first, user).await.iter().all(Result::is_ok), "all registered nodes know the schema");
     let registry = Registry::of(&site, first.info().await.epoch).await;
     registry.live().await;
-    // Nodes that agreed once note that; as if they had not.
+    // Nodes that agreed once record it; the record is deleted.
     hand::delete_named(&site.database, "leases", "schema_agreed");
 
     let newer = site.node().await;

@@ -149,7 +149,7 @@ async fn killed_gateway_sends_one_offline_event() {
     let begun = Instant::now();
     for (watch, online) in watches.iter_mut().zip(versions) {
         let (mut state, mut version) = next(watch).await;
-        // While presence is young, who is not seen is unknown first.
+        // While presence is young, unseen users are unknown first.
         if state == PresenceState::Unknown {
             (state, version) = (next(watch).await.0, version);
         }

@@ -81,7 +81,7 @@ async fn mark(node: &Peer, by: i64, up_to: i64) -> String {
     }
 }
 
-/// How many have read a message, have not, and left.
+/// Returns how many have read a message, have not read it, and have left.
 async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
     let consistency = level.map(|level| Consistency { level: Some(level) });
     let request = GetReceiptRequest { conversation_id: ID.to_owned(), seq, consistency, form: 0 };
@@ -94,7 +94,7 @@ async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn concurrent_marks_lose_no_reader() {
     const MEMBERS: i64 = 300;
-    /// Each through another node: 3,000 marks.
+    /// Each user marks through another node: 3,000 marks.
     const TIMES: i64 = 10;
     let mut redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));

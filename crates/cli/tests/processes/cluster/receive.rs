@@ -38,7 +38,7 @@ impl Stream {
         stream
     }
 
-    /// From what Bea has.
+    /// Opens a stream from Bea's position.
     async fn above(node: &Peer, chat: DirectChat, seq: i64) -> Self {
         let positions = vec![Position { conversation_id: chat.id(), seq }];
         Self::open(node, chat, ReceiveRequest { positions, ..Default::default() }).await

@@ -61,7 +61,7 @@ impl Redis {
     }
 }
 
-/// All commands that clients send to a Redis.
+/// Receives all commands that clients send to a Redis.
 pub(crate) struct Monitor {
     url: String,
     lines: Lines<BufReader<tokio::net::TcpStream>>,
@@ -69,7 +69,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Those from now on.
+    /// Receives the commands from now on.
     pub(crate) async fn start(url: &str) -> Self {
         let mut socket = tokio::net::TcpStream::connect(url.strip_prefix("redis://").unwrap()).await.unwrap();
         socket.write_all(b"MONITOR\r\n").await.unwrap();

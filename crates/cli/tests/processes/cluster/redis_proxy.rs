@@ -59,12 +59,12 @@ impl RedisProxy {
         address
     }
 
-    /// From now on the first command with this text is held back, and all that comes after it.
+    /// Holds back the first command with this text, and everything after it.
     pub(super) fn arm(&self, text: String) {
         *self.0.text.lock().unwrap() = Some(text);
     }
 
-    /// From now on nothing passes.
+    /// Lets nothing pass from now on.
     pub(super) fn cut(&self) {
         self.0.is_cut.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! A cluster is restored as docs/operate/backup.md says.
+//! A cluster is restored by the steps in docs/operate/backup.md.
 
 use std::{collections::BTreeSet, fs, time::SystemTime};
 

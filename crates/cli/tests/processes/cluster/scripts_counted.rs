@@ -1,4 +1,4 @@
-//! How many scripts a message costs in Redis.
+//! Counts the scripts that a message costs in Redis.
 
 use std::{collections::BTreeMap, time::Duration};
 

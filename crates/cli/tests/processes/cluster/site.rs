@@ -39,7 +39,7 @@ use crate::{polls::until, spawned::kith};
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) database: String,
-    /// `None`: nothing.
+    /// The Redis address; `None`: no Redis.
     pub(crate) redis: Option<String>,
     pub(crate) prefix: String,
 }
@@ -94,7 +94,7 @@ impl Site {
         nodes.try_into().unwrap_or_else(|_| unreachable!("so many were started"))
     }
 
-    /// Two that serve and follow.
+    /// Starts two nodes that serve and follow.
     pub(crate) async fn pair(&self) -> (Peer, Peer) {
         self.nodes(|_| {}).await.into()
     }
@@ -230,7 +230,7 @@ pub(crate) async fn stop<const N: usize>(nodes: [Peer; N]) {
     }
 }
 
-/// At least as fresh as this token.
+/// Requests data at least as fresh as this token.
 pub(crate) fn at_least(token: &str) -> Option<Consistency> {
     let level = Level::AtLeast(AtLeast { consistency_tokens: vec![token.to_owned()] });
     Some(Consistency { level: Some(level) })

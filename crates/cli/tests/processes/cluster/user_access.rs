@@ -22,7 +22,7 @@ const BY_HAND: Duration = Duration::from_secs(11);
 /// How long a stream may take to end: a second, and more on a busy machine.
 const ENDS: Duration = Duration::from_secs(5);
 
-/// Whether the user is let in by this node.
+/// Returns whether this node lets the user in.
 async fn is_let_in(node: &Peer, user: i64) -> bool {
     let request = acting(user, GetUserRequest { user_id: user, consistency: None });
     match node.users().get_user(request).await {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{CommandOutput, command, output_of, serve};
 use crate::{polls::block_until, process::free_address, spawned::KilledOnDrop};
 
-/// By when a node is found that has just been started.
+/// The time within which a node that has just been started is found.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
 /// Runs it in `dir`, with free ports and few connections, so that the test machine does not matter.
@@ -27,7 +27,7 @@ fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Comma
     output_of(command, "")
 }
 
-/// The one finding.
+/// Returns the only finding.
 #[track_caller]
 fn finding(ended: &CommandOutput) -> (String, String, String) {
     let found = ended.json()["findings"].as_array().unwrap().clone();

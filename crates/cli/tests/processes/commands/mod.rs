@@ -102,7 +102,7 @@ fn user(node: &Node, id: i64, name: &str) {
     assert_eq!(created.code, 0, "{created:?}");
 }
 
-/// Takes connections and says nothing.
+/// Accepts connections and sends nothing.
 fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Every command there is, in the form for programs.
+//! Every command runs with output for programs.
 
 use std::{fs, process::Command as Process};
 
@@ -12,7 +12,7 @@ use crate::process::{Node, root};
 /// that is stopped.
 const NO_RESULT: [&str; 3] = ["demo", "epoch after-restore", "serve"];
 
-/// Where commands are run: a folder with files to read and a node to talk to.
+/// The place where commands run: a folder with files to read and a node to call.
 pub(super) struct Scene {
     pub(super) dir: tempfile::TempDir,
     node: Node,

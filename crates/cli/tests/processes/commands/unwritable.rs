@@ -1,5 +1,5 @@
-//! Every command whose standard output or standard error takes nothing: a full device, or a pipe without a
-//! reader.
+//! Every command meets a standard output or standard error that cannot be written: a full device, or a pipe
+//! without a reader.
 
 use std::{
     fs::{File, OpenOptions},

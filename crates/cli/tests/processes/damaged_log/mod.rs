@@ -25,7 +25,7 @@ pub enum LogTail {
     Cut,
     /// Other bytes from the disk.
     Noise,
-    /// A frame that says it is a commit, and whose page came in part.
+    /// A frame that claims to be a commit, and whose page is incomplete.
     HalfFrame,
 }
 
@@ -88,7 +88,7 @@ pub fn committed(log: &[u8]) -> Option<(usize, usize)> {
     Some((end, page))
 }
 
-/// <https://www.sqlite.org/fileformat2.html#checksum_algorithm>
+/// Implements <https://www.sqlite.org/fileformat2.html#checksum_algorithm>.
 fn checksum(sum: [u32; 2], bytes: &[u8], little: bool) -> [u32; 2] {
     bytes.chunks_exact(8).fold(sum, |[one, two], pair| {
         let one = one.wrapping_add(word(pair, 0, little)).wrapping_add(two);

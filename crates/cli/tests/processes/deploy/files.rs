@@ -52,7 +52,7 @@ pub(crate) fn block(text: &str, key: &str) -> Option<String> {
     Some(block.iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect())
 }
 
-/// All alerts, in their order.
+/// Returns all alerts, in their order.
 pub(crate) fn alerts() -> Vec<Alert> {
     let text = text("deploy/prometheus/alerts.yml");
     let rules: Vec<&str> = text.split("- alert:").skip(1).collect();
@@ -71,7 +71,7 @@ pub(crate) fn alerts() -> Vec<Alert> {
     rules.iter().map(alert).collect()
 }
 
-/// All that the boards ask for, their variables among it.
+/// Returns all queries on the boards, including those for their variables.
 pub(crate) fn queries() -> Vec<Query> {
     let mut queries = Vec::new();
     for entry in fs::read_dir(at("deploy/grafana/dashboards")).unwrap() {

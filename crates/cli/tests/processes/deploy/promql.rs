@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Words that precede a label list in parentheses.
 const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
-/// Words that stand alone.
+/// Words without a meaning for names.
 const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
 
 /// The names in an expression.

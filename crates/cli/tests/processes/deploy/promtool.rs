@@ -8,7 +8,7 @@ use std::{
 
 use crate::deploy::files::{at, text};
 
-/// Whether the tool is content, and all that it says.
+/// Returns whether the tool succeeds, and all its output.
 fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
     let program = env::var_os("KITH_TEST_PROMTOOL").expect("KITH_TEST_PROMTOOL names the promtool program");
     let Output { status, stdout, stderr } = Command::new(program).args(arguments).arg(file).output().unwrap();

@@ -57,8 +57,8 @@ fn filled(command: &str, stage: &Stage, nodes: &[Started]) -> String {
     if command.starts_with("kith ") { format!("docker compose exec kith-1 {command}") } else { command }
 }
 
-/// Whether a command did what it is for. A doctor may find what the compose file leaves open, but must reach
-/// what it asks; a record may be in no tier.
+/// Returns whether a command worked. A doctor may find problems that the compose file leaves open, but must
+/// reach the node; a record may be in no tier.
 fn is_done(command: &str, code: i32, printed: &str) -> bool {
     let command = command.trim_start_matches("docker compose exec kith-1 ");
     match command.split(' ').nth(1) {

@@ -52,7 +52,7 @@ pub(crate) fn violations(named: &NamesInUse, shown: &[String]) -> Vec<String> {
     violations
 }
 
-/// Whether a source has this text as a whole.
+/// Returns whether a source has this text as a whole.
 fn is_written(value: &str) -> bool {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let files = [

@@ -30,7 +30,7 @@ pub(crate) struct Ports {
 /// A node that serves; killed when dropped.
 pub(crate) struct Node {
     pub(crate) ports: Ports,
-    /// From its start until it announced that it serves.
+    /// The time from its start until it announced that it serves.
     pub(crate) ready: Duration,
     process: Started,
     folder: TempDir,
@@ -64,7 +64,7 @@ impl Node {
     }
 }
 
-/// Waits until a node there says where it listens.
+/// Waits until a node there has written its addresses.
 pub(crate) fn ports(folder: &Path) -> Ports {
     let file = folder.join("ports.json");
     block_until(PATIENCE, || file.exists(), || "no node serves");

@@ -9,7 +9,7 @@ use std::{
 /// server that is down.
 const PORTS: Range<u16> = 15_000..32_000;
 
-/// Unused for now.
+/// Returns a port that is unused for now.
 pub(crate) fn free() -> u16 {
     std::iter::repeat_with(|| rand::random_range(PORTS))
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::{port, spawned::Started};
 
-/// Killed when dropped.
+/// A node that is killed when dropped.
 pub(crate) struct Node {
-    /// Where gRPC is served.
+    /// The gRPC address.
     pub(crate) grpc: String,
-    /// Where operators look.
+    /// The operations address.
     pub(crate) operations: String,
     _process: Started,
     folder: tempfile::TempDir,
@@ -30,13 +30,13 @@ impl Node {
         Self { grpc: process.grpc(), operations: process.operations(), _process: process, folder }
     }
 
-    /// Where it keeps its data.
+    /// Returns its data folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 }
 
-/// Unused for now.
+/// Returns an address that is unused for now.
 pub(crate) fn free_address() -> String {
     format!("127.0.0.1:{}", port::free())
 }

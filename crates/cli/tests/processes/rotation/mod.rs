@@ -27,7 +27,7 @@ use crate::spawned::Started;
 const CLIENTS: usize = 4;
 /// The pause between a client's calls: the machine has other work.
 const BETWEEN_CALLS: Duration = Duration::from_millis(2);
-/// Between two swaps.
+/// The time between two swaps.
 const EVERY: Duration = Duration::from_secs(1);
 /// Keys whose streams are open when they are removed.
 const STREAMED: usize = 3;
@@ -42,9 +42,9 @@ pub(crate) struct Pace {
     pub(crate) swaps: usize,
     /// How many keys the file has.
     pub(crate) kept: usize,
-    /// When a key that was added is valid on every node, so that clients begin to use it.
+    /// The time after which an added key is valid on every node, so that clients begin to use it.
     pub(crate) added: Duration,
-    /// When a key that was removed is refused.
+    /// The time after which a removed key is refused.
     pub(crate) removed: Duration,
     /// How soon after a key is refused its streams must have ended.
     pub(crate) streams: Duration,
@@ -181,7 +181,7 @@ pub(crate) async fn called(channel: &Channel, key: &str) -> Code {
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// When and with what a stream ends that is read all the time.
+/// Reads a stream to its end. Returns when and with which code it ends.
 fn end<T: Send + 'static>(mut stream: Streaming<T>) -> JoinHandle<(Instant, Code)> {
     tokio::spawn(async move {
         loop {

@@ -51,7 +51,7 @@ pub fn refused(command: Command) -> String {
     err.trim_end().to_owned()
 }
 
-/// On any free ports.
+/// Lets the node choose free ports.
 pub const FREE: [&str; 4] = ["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"];
 
 /// A process that is killed when this is dropped.
@@ -71,7 +71,7 @@ pub fn signal(process: u32, name: &str) {
 
 /// A node that has printed its banner; killed when dropped.
 pub struct Started {
-    /// Its one line on standard output.
+    /// The node's single line on standard output.
     pub banner: Value,
     process: KilledOnDrop,
     out: BufReader<std::process::ChildStdout>,
@@ -144,7 +144,7 @@ impl Started {
         (code, serde_json::from_str(&body).unwrap())
     }
 
-    /// Waits until `/readyz` says what is expected, and yields it.
+    /// Waits until `/readyz` gives the expected answer, and yields it.
     pub fn until_ready(&self, expected: impl Fn(u16, &Value) -> bool) -> Value {
         let mut found = Value::Null;
         let is_expected = || {

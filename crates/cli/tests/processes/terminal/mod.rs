@@ -19,7 +19,7 @@ use crate::spawned::KilledOnDrop;
 
 /// The variable with the folder to which the documents' pictures are written.
 const IMAGES: &str = "KITH_TEST_IMAGES";
-/// In vain after it.
+/// The test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `kith` on a terminal; killed when dropped.
@@ -28,7 +28,7 @@ pub(crate) struct Terminal {
     keys: ChildStdin,
     pieces: Receiver<Vec<u8>>,
     parser: Parser,
-    /// All that was written to the terminal.
+    /// Everything that was written to the terminal.
     pub(crate) written: String,
     folder: tempfile::TempDir,
 }
@@ -115,12 +115,12 @@ impl Terminal {
         }
     }
 
-    /// Whether pictures are made.
+    /// Returns whether pictures are made.
     pub(crate) fn makes_pictures() -> bool {
         env::var_os(IMAGES).is_some()
     }
 
-    /// Writes the screen as a picture where [`IMAGES`] says.
+    /// Writes the screen as a picture to the folder in [`IMAGES`].
     pub(crate) fn picture(&self, name: &str) {
         let picture = svg::picture(self.parser.screen());
         assert!(picture.starts_with("<svg") && picture.contains("kith"), "{name}");

@@ -24,18 +24,18 @@ use crate::{
 
 /// An id that was never created.
 const NEVER: i64 = 4_711;
-/// Created and deleted.
+/// A user who was created and deleted.
 const DELETED: i64 = 30;
 
 /// Methods that only read, or take away: without the user there is nothing to take, and they succeed.
 const WRITES_NOTHING: [&str; 2] = ["UserService/VerifySecret", "RelationService/Unblock"];
 
-/// How a call names the user who does not exist.
+/// The way in which a call names the user who does not exist.
 #[derive(Clone, Copy, Debug)]
 enum Naming {
     Token,
     ActingUser,
-    /// By the self field: a service calls for itself.
+    /// The self field names it: a service calls for itself.
     SelfField,
 }
 

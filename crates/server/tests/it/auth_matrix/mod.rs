@@ -36,10 +36,10 @@ use crate::{
     sockets::Socket,
 };
 
-/// One method, as the matrix calls it.
+/// A method, as the matrix calls it.
 struct Cell {
     path: String,
-    /// `UserService/GetUser`.
+    /// The service and method, such as `UserService/GetUser`.
     name: String,
     method: MethodDescriptor,
     access: Access,
@@ -84,7 +84,7 @@ static GATEWAYS: AtomicU32 = AtomicU32::new(0);
 /// Deviations from the contract.
 static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Those that a method refuses come first: calls that are taken change the known data.
+/// Callers that a method refuses come first: accepted calls change the known data.
 const PRINCIPALS: [CallerKind; 12] = [
     CallerKind::Nothing,
     CallerKind::WrongKey,

@@ -7,7 +7,7 @@ use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// When a write waits.
+/// The moment at which a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HoldPoint {
     BeforeCommit,

@@ -7,7 +7,7 @@ use kith_store_sqlite::SqliteOptions;
 
 /// The follow that the second user's fan list shows wrongly.
 pub(crate) const WRONG: (i64, i64) = (101, 102);
-/// Its moment, which is found nowhere else in the file.
+/// The follow's time, whose bytes are found nowhere else in the file.
 pub(crate) const SINCE: i64 = 1_250_999_896_491;
 /// A user with twelve follows and thirteen fans, whose fan count is one too high.
 pub(crate) const MISCOUNTED: i64 = 7;

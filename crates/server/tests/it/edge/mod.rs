@@ -26,7 +26,7 @@ use tonic_types::StatusExt as _;
 
 use self::service::{CallLog, FakePresence, FakeUsers};
 
-/// The edge, serving.
+/// An edge that serves.
 pub struct ServedEdge {
     pub address: SocketAddr,
     pub edge: Edge,

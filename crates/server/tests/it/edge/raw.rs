@@ -53,7 +53,7 @@ pub fn unknown_field(length: usize) -> Vec<u8> {
 /// Makes a call on its own connection.
 ///
 /// # Errors
-/// When the peer resets the stream or the connection.
+/// Fails if the peer resets the stream or the connection.
 pub async fn call(
     address: SocketAddr,
     path: &str,

@@ -183,7 +183,7 @@ impl UserService for FakeUsers {
 
     type ExportUsersStream = BoxStream<'static, Result<ExportUsersResponse, Status>>;
 
-    /// One answer, then nothing for ever.
+    /// Sends one answer, then nothing for ever.
     async fn export_users(
         &self,
         request: Request<ExportUsersRequest>,

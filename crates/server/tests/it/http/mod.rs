@@ -177,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         status.split(' ').nth(1).is_some_and(|code| code.starts_with('4'))
     }
 
-    /// Whether the peer closes within the bound.
+    /// Returns whether the peer closes within the bound.
     pub async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         timeout(BOUND, self.stream.read_to_end(&mut rest)).await.is_ok()
@@ -211,7 +211,7 @@ pub async fn send(
     connection.answer().await
 }
 
-/// One call as JSON.
+/// Makes a call as JSON.
 pub async fn post(address: SocketAddr, path: &str, body: impl AsRef<[u8]>) -> Answer {
     send(address, "POST", path, &[JSON], body).await
 }

@@ -12,14 +12,14 @@ use serde_json::json;
 const THERE: f64 = 0.7;
 const ODD: f64 = 0.12;
 
-/// A random message.
+/// Makes a random message.
 pub fn message(rng: &mut StdRng, descriptor: &MessageDescriptor) -> DynamicMessage {
     let mut message = DynamicMessage::new(descriptor.clone());
     for field in descriptor.fields() {
         let taken = field
             .containing_oneof()
             .is_some_and(|oneof| oneof.fields().any(|other| message.has_field(&other)));
-        // Nothing but odd calls would be left without the record that they are about.
+        // Without the record that they are about, only odd calls would be left.
         let needed = matches!(field.name(), "user" | "group" | "user_id" | "group_id" | "key" | "keyword");
         if !taken && rng.random_bool(if needed { 0.95 } else { THERE }) {
             let value = value(rng, &field);

@@ -65,7 +65,7 @@ const VARYING: [&str; 31] = [
     "tokensIssuedFrom",
 ];
 
-/// One unary method.
+/// A unary method.
 #[derive(Clone)]
 pub struct Rpc {
     pub path: String,

@@ -51,7 +51,7 @@ async fn messages_are_kept_for_ever_by_default() {
     node.fill(trimmed, 350, old()).await;
     node.trim(trimmed, 301).await;
     node.services.message_upkeep.start();
-    // Rounds were made.
+    // The trim shows that rounds were made.
     node.until_trimmed(trimmed).await;
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
 }

@@ -117,7 +117,7 @@ pub(super) fn message(sent: Timestamp) -> NewMessage {
     bare_node::new_message(MessageKey(uuid::Uuid::new_v4().into_bytes()), None, sent, "hi")
 }
 
-/// So old that everything may be removed.
+/// Returns a time so old that everything may be removed.
 pub(super) fn old() -> Timestamp {
     Timestamp(Timestamp::now().0 - 86_400_000)
 }

@@ -34,7 +34,7 @@ impl DataStores {
         Self { data: data.to_owned(), stores }
     }
 
-    /// For another node over the same data folder.
+    /// Keeps the stores for another node over the same data folder.
     pub fn keep(self) {
         std::mem::forget(self);
     }

@@ -62,7 +62,7 @@ impl TestNode {
         .await
     }
 
-    /// One over what another node has kept, which is stopped; `folder` is what its `stop` returned.
+    /// Starts a node over a stopped node's data; `folder` is the value that its `stop` returned.
     pub async fn start_over(folder: &tempfile::TempDir) -> Self {
         let data_dir = folder.path().join("data");
         Self::start_with(|config| config.data_dir = data_dir).await
@@ -159,7 +159,7 @@ impl TestNode {
         self.groups().create_group(request).await.unwrap().into_inner().group.unwrap()
     }
 
-    /// Whether the node says that it serves, and does.
+    /// Checks that the node reports that it serves, and does serve.
     pub async fn assert_healthy(&self) {
         let mut health = tonic_health::pb::health_client::HealthClient::new(self.channel.clone());
         let answer = health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap();
@@ -204,7 +204,7 @@ pub fn variable(wanted: &str) -> Option<String> {
     std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
-/// Until a node whose connections are new reads from its stores.
+/// Waits until a node with new connections reads from its stores.
 async fn until_it_serves(channel: &Channel, stores: &LentStores) {
     let (mut users, mut relations) =
         (UserServiceClient::new(channel.clone()), RelationServiceClient::new(channel.clone()));
@@ -324,12 +324,12 @@ pub fn params<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, Stri
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Waits until it is so.
+/// Waits until `is` returns true.
 pub async fn until(is: impl AsyncFnMut() -> bool) {
     until_within(PATIENCE, is).await;
 }
 
-/// Waits until it is so, for at most `limit`.
+/// Waits until `is` returns true, for at most `limit`.
 #[allow(dead_code, reason = "other tests that include this file do not use it")]
 pub async fn until_within(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();

@@ -55,7 +55,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Whether a service can recall the message with this number, and nothing has done so.
+    /// Returns whether a service can recall the message with this number, and has not done so.
     pub fn is_whole(&self, seq: i64) -> bool {
         let message = usize::try_from(seq - 1).ok().and_then(|place| self.messages.get(place));
         seq >= self.min && message.is_some_and(|sent| sent.sender != 0 && !sent.recalled)

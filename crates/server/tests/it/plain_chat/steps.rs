@@ -194,7 +194,7 @@ impl Step {
         model.event(node, &self.id).await;
     }
 
-    /// The owner stays.
+    /// Leaves the group, unless the user is the owner.
     async fn go(&self, node: &TestNode, model: &mut Model) {
         let is_owner = self.user == model.users[0];
         let log = model.logs.get_mut(&self.id).unwrap();

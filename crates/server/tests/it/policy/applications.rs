@@ -1,4 +1,4 @@
-//! Applications over gRPC, as callers meet them.
+//! Applications over gRPC, as callers use them.
 
 use crate::application_calls::*;
 use crate::group_calls::{is_in, leave, make_admin, private_group, public_group};

@@ -135,7 +135,7 @@ async fn block_closes_the_own_request() {
     let others = befriend(&node, bob, ann).await.application_id;
     block(&node, ann, bob).await;
     assert_eq!(state(&node, ann, of_user(bob), own).await, State::Closed);
-    // That it was closed would say that there is a block.
+    // A closed application would reveal the block.
     assert_eq!(state(&node, bob, of_user(ann), others).await, State::Pending);
     unblock(&node, ann, bob).await;
     assert_closed(accept(&node, bob, of_user(bob), own).await);

@@ -1,4 +1,4 @@
-//! Groups over gRPC, as callers meet them.
+//! Groups over gRPC, as callers use them.
 
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, assert_not_found, params,

@@ -175,7 +175,7 @@ async fn number_that_leaves_a_gap_is_refused() {
     assert_eq!(texts(&all(&node, ann, &group).await), ["one"]);
 }
 
-/// Else the messages behind it would get other numbers.
+/// Otherwise the messages behind it would get other numbers.
 #[tokio::test]
 async fn refused_record_holds_up_later_ones() {
     let (node, [ann, _], group) = started().await;

@@ -13,7 +13,7 @@ use prost_types::Timestamp;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-/// No user and no group has it.
+/// An id that no user and no group has.
 const NONE: i64 = 987_654_321;
 
 /// Checks that a send is refused because a mute lasts until this second.

@@ -114,7 +114,7 @@ async fn long_log_is_erased_whole() {
         let messages = (0..90).map(|at| message(if at % 3 == some % 3 { ann } else { bea }, "x")).collect();
         assert!(send_batch(&node, messages).await.iter().all(Result::is_ok));
     }
-    // So that they are in memory.
+    // The read puts them into memory.
     assert_eq!(read_all(&node, bea, &id).await.len(), 360);
     erase(&node, ann, false).await.unwrap();
     assert_eq!(erased(&node, ann).await.messages, 120);

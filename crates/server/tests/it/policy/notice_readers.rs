@@ -49,7 +49,7 @@ async fn counts_become(node: &TestNode, notice_id: i64, expected: (i64, i64)) {
     .await;
 }
 
-/// All readers in a state, page by page.
+/// Returns all readers in a state, page by page.
 async fn who(node: &TestNode, notice_id: i64, state: ReaderState) -> Vec<i64> {
     let all = all_pages(async |page_token| {
         let request =

@@ -45,7 +45,7 @@ impl Pusher {
         this
     }
 
-    /// With what comes from now on.
+    /// Opens a stream that names users from now on.
     async fn new(node: &TestNode) -> Self {
         let this = Self::after(node, "").await;
         assert!(this.waiting.is_empty());

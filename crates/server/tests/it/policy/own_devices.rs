@@ -36,8 +36,8 @@ impl Devices {
         direct(self.ann, self.bea)
     }
 
-    /// Both devices learn next that this dialog was changed, and how far it is read; `change` is what was
-    /// done.
+    /// Checks that both devices learn next that this dialog was changed, and how far it is read; `change`
+    /// names the change.
     async fn assert_noted(&mut self, change: &str, id: &str, read_seq: i64) {
         let changed = DialogChanged { conversation_id: id.to_owned(), read_seq };
         assert_eq!(self.stream.note().await, Noted::Dialog(changed), "{change}");

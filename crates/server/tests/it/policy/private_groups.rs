@@ -1,4 +1,4 @@
-//! To whom a private group is shown.
+//! A private group is shown to some users only.
 
 use crate::application_calls::{apply, of_user, refuse, to_invite, to_join};
 use crate::group_calls::{add, private_group, public_group, remove};

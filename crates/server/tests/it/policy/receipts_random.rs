@@ -20,7 +20,7 @@ struct MessageReads {
     members: Vec<Option<(usize, bool)>>,
 }
 
-/// One bit for each message and member.
+/// A bit for each message and member.
 #[derive(Default)]
 struct Matrix {
     rows: Vec<MessageReads>,

@@ -138,7 +138,7 @@ async fn growth_past_the_limit_delays_one_renewal() {
     assert_brings(&mut stream, &id, last, last).await;
 }
 
-/// More large groups than a stream reads itself: each with one message since the stream began.
+/// Makes more large groups than a stream reads itself, each with one message since the stream began.
 async fn beyond_64(node: &TestNode, [ann, bea, cat, dan]: [i64; 4]) -> (Vec<i64>, Vec<String>) {
     let mut groups = Vec::new();
     for _ in 0..70 {

@@ -64,7 +64,7 @@ async fn followers_that_come_and_go_are_noted() {
 /// Long after all tests.
 const LATER: Option<i64> = Some(4_102_444_800);
 
-/// The next note; messages before it are passed over.
+/// Returns the next note; messages before it are ignored.
 async fn next_note(stream: &mut Stream) -> Noted {
     loop {
         if let What::Note(note) = stream.next().await {

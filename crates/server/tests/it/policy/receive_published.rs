@@ -28,7 +28,7 @@ async fn entry_resolves_to_its_own_message() {
     for body in ["one", "two", "three"] {
         say(&node, ann, To::UserId(bea), body).await.unwrap();
     }
-    // From the wake, and from the log.
+    // The stream reads them from the wake and from the log.
     let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
     for body in ["one", "two", "three"] {
         assert_eq!(stream.message().await.body, body);

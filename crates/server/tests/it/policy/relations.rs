@@ -1,4 +1,4 @@
-//! Follows, friends and blocks over gRPC, as callers meet them.
+//! Follows, friends and blocks over gRPC, as callers use them.
 
 use crate::node::{
     SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,

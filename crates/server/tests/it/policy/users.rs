@@ -1,4 +1,4 @@
-//! Users over gRPC, as callers meet them.
+//! Users over gRPC, as callers use them.
 
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_error, assert_exhausted, assert_forbidden, assert_invalid,

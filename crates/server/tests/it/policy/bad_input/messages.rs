@@ -10,7 +10,7 @@ use crate::message_calls::{fill, read_all, say, send_batch, text, with_id};
 use crate::node::{TestNode, assert_invalid};
 use crate::relation_calls::{node_with_users, with_users};
 
-/// The largest body.
+/// The size of the largest body.
 const BODY: usize = 64 * 1024;
 
 /// Starts a node with a user and its group.

@@ -46,7 +46,7 @@ pub const WRONG_IDS: [&str; 31] = [
     "x9",
     "o0",
     "g9223372036854775808",
-    // 41 characters.
+    // This text has 41 characters.
     "d1000000000000000000-10000000000000000000",
     "g９",
     "d7-8\n",
