@@ -20,8 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     succeed(command.envs(servers.addresses()))
 }
 
-/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to
-/// itself.
+/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it disturbs.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
     over_its_own_servers(laboratory("hunt", arguments)?)
 }
@@ -46,7 +45,7 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
     over_its_own_servers(command)
 }
 
-/// Runs what starts its servers itself, but for Cassandra, which takes long to start.
+/// Runs a program that starts its servers itself, except Cassandra, which takes long to start.
 fn over_its_own_servers(mut command: Command) -> Result<()> {
     let (mongod, redis, cassandra) =
         (mongod_program()?, redis_program()?, start_cassandra(&env::temp_dir())?);

@@ -80,14 +80,14 @@ fn size(program: &Path) -> Result<String> {
     Ok(format!("{} MB", fs::metadata(program)?.len().div_ceil(MEGABYTE)))
 }
 
-/// Builds the node, and what further arguments name.
+/// Builds the node, and the targets in further arguments.
 fn release(folder: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = cargo();
     command.args(["build", "--release", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
     succeed(command.args(arguments))
 }
 
-/// The line that an edit changes, with this number.
+/// Returns the line that an edit changes, with this number.
 fn line(number: usize) -> String {
     format!("const ID_TRIES: usize = {number};")
 }

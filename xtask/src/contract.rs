@@ -9,7 +9,7 @@ use crate::{
     tools,
 };
 
-/// The contract that clients may have, as descriptors without comments.
+/// The contract that clients may use, as descriptors without comments.
 const BASELINE: &str = "proto/baseline.binpb";
 
 /// Fails if the contract does not have the form in `buf.yaml`, or breaks clients built from the baseline.
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Makes the contract as it is the new baseline: at a release, and where a break is meant.
+/// Makes the current contract the new baseline: at a release, and where a break is intended.
 pub(crate) fn accept() -> Result<()> {
     let buf = tools::buf()?;
     succeed(program(&buf).arg("lint"))?;

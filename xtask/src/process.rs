@@ -28,8 +28,8 @@ const OF_THIS_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root());
-    // Build scripts that look at these would run again, and all that depends on them be built again, at every
-    // change between a task and cargo by hand.
+    // Build scripts that read these variables would run again, and everything that depends on them would be
+    // built again, at every change between a task and cargo by hand.
     for (name, _) in env::vars_os() {
         if OF_THIS_PACKAGE.iter().any(|beginning| name.to_string_lossy().starts_with(beginning)) {
             command.env_remove(name);
@@ -65,8 +65,8 @@ pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<
     Ok(child.wait()?.success())
 }
 
-/// Keeps ctrl-c from ending this process, so that what it started is stopped in order. The programs in
-/// the foreground get the signal all the same.
+/// Keeps ctrl-c from ending this process, so that its children are stopped in order. Programs in the
+/// foreground get the signal all the same.
 pub(crate) fn outlive_ctrl_c(on_ctrl_c: impl FnMut() + Send + 'static) -> Result<()> {
     ctrlc::set_handler(on_ctrl_c).context("could not watch for ctrl-c")
 }

@@ -10,7 +10,8 @@ use crate::{
     tools,
 };
 
-/// Test executables whose tests mostly wait, for servers or for each other's programs: many run at one time.
+/// Test executables whose tests mostly wait, for servers or for each other's programs: many run at the same
+/// time.
 const WAITING: [&str; 12] = [
     "it",
     "processes",
@@ -25,12 +26,13 @@ const WAITING: [&str; 12] = [
     "records",
     "weight",
 ];
-/// Test executables that need the processors, or measure ages: as many at one time as there are processors.
+/// Test executables that need the processors, or measure ages: as many run at the same time as there are
+/// processors.
 const BUSY: [&str; 8] =
     ["engine", "tidy", "checker", "comparison", "faults", "foreign_lock", "quick", "servers"];
 /// The test executable that `cargo xtask nightly` runs: plain cargo leaves it out.
 const LONG: &str = "nightly";
-/// Threads for tests that wait.
+/// The number of threads for tests that wait.
 const MANY: &str = "3";
 /// The behavior that callers see, whatever the store: this module runs a second time, over MongoDB and CQL.
 const POLICY: &str = "policy::";
@@ -47,7 +49,7 @@ struct Totals {
 
 impl Totals {
     /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`, and
-    /// remembers one like `test a::b ... FAILED`.
+    /// remembers a line like `test a::b ... FAILED`.
     fn add(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.names.push(name.to_owned());
@@ -110,7 +112,7 @@ impl Environment {
         let servers = Servers::start(&folder, || {
             let mut build = cargo();
             build.args(["test", "--workspace", "--no-run", "--quiet", "--lib", "--bins"]).args(named(&built));
-            // The run itself reports what is wrong with the code.
+            // The run itself reports errors in the code.
             watch(&mut build, |_| {}).map(drop)
         })?;
         Ok(Self { servers, programs, folder })
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1, names: vec!["a::c".to_owned()] });
     }
 
-    /// Cargo would leave one out that is in no list, without a word.
+    /// Cargo would silently leave out an executable that is in no list.
     #[test]
     fn every_test_executable_is_in_one_list() {
         let metadata =

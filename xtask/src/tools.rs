@@ -1,4 +1,4 @@
-//! Programs that the tests call.
+//! Finds the programs that the tests call.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
 /// The version of buf. It is a program in an npm package.
 const BUF: &str = "@bufbuild/buf@1.75.0";
 const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
-/// Debian's package that holds promtool.
+/// The Debian package with promtool.
 const PROMETHEUS: &str = "prometheus";
 
 /// Returns grpcurl for the test that runs the README's tour: `KITH_TEST_GRPCURL`, else the program on the
@@ -80,7 +80,7 @@ fn find_or_install(
     Ok(cached)
 }
 
-/// Puts what the package holds into this folder.
+/// Unpacks the package into this folder.
 fn unpack(folder: &Path) -> Result<()> {
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut download = Command::new("apt-get");
@@ -92,7 +92,7 @@ fn unpack(folder: &Path) -> Result<()> {
     fs::remove_file(package).context("the package stays where it was unpacked")
 }
 
-/// The program that a variable names.
+/// Returns the program that a variable names.
 pub(crate) fn named_program(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|given| !given.is_empty()).map(PathBuf::from)
 }

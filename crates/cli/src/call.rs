@@ -58,7 +58,7 @@ pub(super) struct CallOptions {
 
 type Header = (MetadataKey<Ascii>, MetadataValue<Ascii>);
 
-/// A method with what it is called with.
+/// A method with its request.
 struct Call<'a> {
     method: MethodDescriptor,
     metadata: MetadataMap,
@@ -66,7 +66,7 @@ struct Call<'a> {
     sink: AnswerSink,
 }
 
-/// Calls the method. Fails when it could not begin: no such method, a body that is none, no node.
+/// Calls the method. Fails when it could not begin: no such method, an invalid body, no node.
 pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> {
     if arguments.list {
         common.output.print(&list::lines(&Methods::built_in()?))?;
@@ -84,7 +84,7 @@ pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> 
     }
 }
 
-/// The method that is meant, and a connection to the node.
+/// Finds the requested method, and connects to the node.
 async fn find(arguments: &CallOptions) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
     let method = Methods::built_in()?.find(name)?;

@@ -1,4 +1,4 @@
-//! `kith check`: values against thresholds, for monitoring that runs a program (Nagios and its kin).
+//! `kith check`: compares values with thresholds, for monitoring that runs a program (Nagios and its kin).
 
 mod threshold;
 
@@ -150,7 +150,7 @@ impl Check {
     }
 }
 
-/// The nodes that the node knows.
+/// Lists the nodes that the node knows.
 async fn listed(target: &Target) -> Result<Vec<NodeInfo>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;

@@ -103,7 +103,7 @@ pub(super) struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// How long the answer to a call may take.
+    /// Returns how long the answer to a call may take.
     pub(super) fn answer_limit(&self) -> Duration {
         self.timeout.unwrap_or(ANSWER)
     }
@@ -170,7 +170,7 @@ impl Target {
         starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
     }
 
-    /// The answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
+    /// Returns the answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let (begun, limit) = (Instant::now(), self.options.answer_limit());
         match timeout(limit, call).await {

@@ -1,4 +1,4 @@
-//! `kith demo`: a node with 200 people, and a page to talk to them.
+//! `kith demo`: runs a node with 200 people, and a page to talk to them.
 
 mod names;
 mod people;
@@ -157,7 +157,7 @@ fn present(common: &Common, ready: &DemoReady) -> Result<(), StartError> {
     Ok(write(text.as_bytes())?)
 }
 
-/// Opens the page in a browser. Without a browser nothing happens: the address is printed already.
+/// Opens the page in a browser. If there is no browser nothing happens: the address is printed already.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened = Command::new(program)
@@ -167,7 +167,7 @@ fn open(url: &str) {
         .stderr(Stdio::null())
         .spawn();
     if let Ok(mut browser) = opened {
-        // It ends when it likes; the process that started it waits for its end.
+        // The browser ends at any time; the process that started it waits for that.
         std::thread::spawn(move || browser.wait());
     }
 }

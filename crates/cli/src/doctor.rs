@@ -42,7 +42,7 @@ pub(super) struct DoctorOptions {
     timeout: Duration,
 }
 
-/// A problem, and what to do.
+/// A problem, and the command against it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     finding: String,
@@ -93,7 +93,7 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
     Ok(FAILED)
 }
 
-/// The checks that depend on the configuration.
+/// Runs the checks that depend on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.add("tls", tls::findings(&config.tls));
     diagnosis.add("links", links::findings(config));

@@ -26,12 +26,12 @@ pub(super) struct Columns {
 pub(super) struct Edge {
     pub(super) user_id: i64,
     pub(super) target_id: i64,
-    /// The text; absent without such a column, or if it is empty.
+    /// The time as text; absent without such a column, or if it is empty.
     pub(super) time: Option<String>,
 }
 
 impl Columns {
-    /// The first two columns, without a header.
+    /// Takes the first two columns, without a header.
     pub(super) const FIRST_TWO: Self = Self { user: 0, target: 1, time: None, header: None };
 
     /// Finds the columns by the list's header, or takes the first two. `lines`: the first lines, without
@@ -69,12 +69,12 @@ impl Columns {
     }
 }
 
-/// Tables write whole numbers also as `12.0`.
+/// Reads an id. Tables write whole numbers also as `12.0`.
 fn id(cell: &str) -> Option<i64> {
     cell.strip_suffix(".0").unwrap_or(cell).parse().ok()
 }
 
-/// Separated by commas, or by tabs, semicolons or blanks. Within quotes a separator is text.
+/// Splits a line at commas, tabs, semicolons or blanks. Within quotes a separator is text.
 fn cells(line: &str) -> Vec<String> {
     let separator = [',', '\t', ';'].into_iter().find(|separator| line.contains(*separator));
     let is_separator = |c: char| separator.map_or(c.is_whitespace(), |separator| c == separator);
@@ -98,8 +98,8 @@ fn normalized(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The error for a list without ids. A cell with an `@` is an address: the line is a record, and is not
-/// repeated.
+/// Returns the error for a list without ids. A cell with an `@` is an address: the line is a record, and is
+/// not repeated.
 fn no_ids_error(first: &str) -> String {
     let cells = cells(first);
     let found = if cells.iter().any(|cell| cell.contains('@')) {

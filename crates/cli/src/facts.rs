@@ -71,7 +71,7 @@ impl Facts {
         Ok(Self { serving, node: Some(node), memory, clock_ahead_seconds })
     }
 
-    /// The state: serving, starting, `store_away`, stopping.
+    /// Returns the state: serving, starting, `store_away`, stopping.
     pub(super) fn state(&self) -> &str {
         match &self.node {
             Some(node) if !node.state.is_empty() => &node.state,
@@ -115,8 +115,8 @@ impl Facts {
         self.node.as_ref().filter(|node| !node.redis.is_empty())
     }
 
-    /// Time since the last proof that its memory misses no change; `None` before the first proof, and in
-    /// single-node mode.
+    /// Returns the time since the last proof that its memory misses no change; `None` before the first proof,
+    /// and in single-node mode.
     pub(super) fn since_proof(&self) -> Option<Duration> {
         Duration::try_from(self.cluster_node()?.since_proof?).ok()
     }
@@ -133,7 +133,7 @@ pub(super) fn uptime(node: &GetNodeResponse) -> Option<Duration> {
     SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?).ok()
 }
 
-/// The ratio to `all`; `None` if `all` is 0.
+/// Returns the ratio to `all`; `None` if `all` is 0.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 pub(super) fn share(part: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)

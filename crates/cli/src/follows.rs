@@ -19,7 +19,7 @@ use super::{
 const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
 const WRONG_TIME: &str = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
 
-/// Follows. They have no id, and a follow that exists already is no error.
+/// Imports follows. They have no id, and a follow that exists already is no error.
 #[derive(Debug)]
 pub(super) struct Follows {
     columns: Columns,
@@ -71,7 +71,7 @@ impl Import for Follows {
     }
 }
 
-/// The lines at the beginning that hold something, without a byte order mark and what may be cut off.
+/// Returns the first lines that hold something, without a byte order mark and a cut line at the end.
 fn record_lines(beginning: &[u8]) -> Vec<&str> {
     let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(text, |end| &text[..end]);

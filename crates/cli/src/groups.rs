@@ -1,4 +1,4 @@
-//! Groups on the command line.
+//! Imports and exports groups.
 
 use std::collections::BTreeMap;
 

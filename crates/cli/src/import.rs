@@ -114,7 +114,7 @@ async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<ImportS
     };
     let channel = source.target.connect().await?;
     match &progress_file {
-        // Stored before anything is sent: the request ids depend on it.
+        // The progress is stored before anything is sent: the request ids depend on it.
         Some(progress_file) => progress.save(progress_file)?,
         None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
     }

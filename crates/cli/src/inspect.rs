@@ -17,7 +17,7 @@ use super::{
     output::{OutputForm, Report, note},
 };
 
-/// It exists in no tier.
+/// The exit code if no tier has the record.
 const ABSENT: u8 = 3;
 /// The exit code when tiers hold different versions.
 const DIFFERING: u8 = 4;
@@ -81,7 +81,7 @@ pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
 }
 
-/// Why an inspection failed.
+/// The reason why an inspection failed.
 enum InspectError {
     /// The node does not know such a key.
     Key(String),

@@ -27,7 +27,7 @@ use super::{
     output::{Report, note, write},
 };
 
-/// Longest key that is read from standard input.
+/// The longest key that is read from standard input.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// The commands for keys.
@@ -225,7 +225,7 @@ fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
     Ok(OK)
 }
 
-/// The key as it was given, with the lines behind it.
+/// Reads the key as it was given, with the lines behind it.
 fn read_key(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(file) = file {
         return Ok(secret_file::read(file, Content::Keys)?.bytes);

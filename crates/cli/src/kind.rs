@@ -60,7 +60,7 @@ pub(super) trait Import {
     async fn are_stored(&self, channel: Channel, sent: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
-/// Records that can be exported, by rising numbers.
+/// Records that can be exported, by rising number.
 pub(super) trait Export {
     /// The message type.
     type Record;
@@ -68,7 +68,7 @@ pub(super) trait Export {
     /// Formats a record as a line, without the newline.
     fn line(record: &Self::Record) -> serde_json::Result<String>;
 
-    /// The number by which they are ordered.
+    /// Returns the number by which records are ordered.
     fn number(record: &Self::Record) -> i64;
 
     /// Reads all records by ascending number above `after`.
@@ -120,12 +120,12 @@ pub(super) async fn same_by_id<R>(
     Ok(sent.iter().map(is_stored).collect())
 }
 
-/// Reads from the store.
+/// Requests a read from the store.
 pub(super) const fn strong() -> Option<Consistency> {
     Some(Consistency { level: Some(Level::Strong(true)) })
 }
 
-/// A request with the longest deadline that a node permits.
+/// Makes a request with the longest deadline that a node permits.
 pub(super) fn with_long_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(std::time::Duration::from_secs(10));
@@ -138,7 +138,7 @@ pub(super) fn rfc3339(time: Option<prost_types::Timestamp>) -> Option<String> {
     Some(humantime::format_rfc3339_millis(time).to_string())
 }
 
-/// Leaves out default values, as proto3 JSON does.
+/// Returns whether a value is the default, which proto3 JSON leaves out.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

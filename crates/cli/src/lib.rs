@@ -62,9 +62,9 @@ use self::output::WriteError;
 
 /// The exit code for success.
 pub const OK: u8 = 0;
-/// Failed while it ran.
+/// The exit code if the command failed while it ran.
 pub const FAILED: u8 = 1;
-/// Could not begin: configuration, a port, a file, a store.
+/// The exit code if the command could not begin: configuration, a port, a file, a store.
 pub const NOT_STARTED: u8 = 2;
 
 /// Users and groups behind gRPC, read from memory.
@@ -242,7 +242,7 @@ impl From<WriteError> for StartError {
 }
 
 impl Common {
-    /// The configuration from all sources.
+    /// Loads the configuration from all sources.
     fn load(&self) -> Result<LoadedConfig, StartError> {
         self.load_with(Vec::new())
     }
@@ -273,7 +273,7 @@ impl Common {
         Ok(Sources { file: self.config.clone(), environment, flags })
     }
 
-    /// The environment, without values that are not text.
+    /// Returns the environment, without values that are not text.
     fn environment() -> Vec<(String, String)> {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -299,7 +299,7 @@ impl Common {
     }
 }
 
-/// The flags that have a value, from their names, keys and values.
+/// Returns the flags that have a value, from their names, keys and values.
 fn set_flags<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -> Vec<Flag> {
     let flag = |(name, key, value): (&'static str, &str, Option<String>)| {
         Some(Flag { name, key: key.to_owned(), value: value? })

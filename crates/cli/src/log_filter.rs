@@ -1,4 +1,4 @@
-//! `kith log-filter`: which log lines a node writes, for a while.
+//! `kith log-filter`: changes which log lines a node writes, for a while.
 
 use std::time::Duration;
 

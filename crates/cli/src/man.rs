@@ -1,4 +1,4 @@
-//! `kith man`: the manual, a page for each command.
+//! `kith man`: writes the manual, a page for each command.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! Messages on the command line.
+//! Imports and exports messages.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -55,7 +55,7 @@ impl Import for Messages {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    /// A mark never exists already: it grows.
+    /// A mark never counts as existing: it grows.
     async fn are_stored(&self, channel: Channel, sent: &[&ImportMessage]) -> Result<Vec<bool>, Status> {
         let mut wanted: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
         for record in sent.iter().filter_map(|sent| sent.message.as_ref()) {

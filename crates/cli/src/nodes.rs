@@ -41,7 +41,7 @@ struct NodeRow {
     version: String,
     epoch: i64,
     applied: i64,
-    /// Absent for the node that was asked.
+    /// The time since it was last heard; absent for the node that was asked.
     heard_ms: Option<u128>,
     uptime_seconds: Option<u64>,
     /// Equal on nodes with the same callers; empty: none, or not known.

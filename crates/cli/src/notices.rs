@@ -174,7 +174,7 @@ struct NoticeRow {
     expires: Option<String>,
     pinned: bool,
     must_confirm: bool,
-    /// Absent where no reader was named.
+    /// Whether the named reader has read it; absent if no reader was named.
     read: Option<bool>,
     confirmed: Option<bool>,
 }

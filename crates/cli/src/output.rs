@@ -166,8 +166,8 @@ pub(super) fn write(result: &[u8]) -> Result<(), WriteError> {
     out.write_all(result).and_then(|()| out.flush()).map_err(WriteError::output)
 }
 
-/// Writes one line to standard error. Where that cannot be written there is no place left to say so: the exit
-/// code remains.
+/// Writes one line to standard error. If that cannot be written, no other place can report it: the exit code
+/// remains.
 pub(super) fn note(line: &str) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
@@ -204,7 +204,7 @@ fn only<T>(kept: &[bool], cells: Vec<T>) -> Vec<T> {
     cells.into_iter().zip(kept).filter_map(|(cell, kept)| kept.then_some(cell)).collect()
 }
 
-/// A cell without separators and control characters.
+/// Returns a cell without separators and control characters.
 fn plain(cell: &str) -> String {
     if cell.is_empty() {
         return "-".to_owned();
@@ -212,7 +212,7 @@ fn plain(cell: &str) -> String {
     one_line(cell)
 }
 
-/// An external text in one line, without control characters.
+/// Returns an external text in one line, without control characters.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

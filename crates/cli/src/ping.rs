@@ -1,4 +1,4 @@
-//! `kith ping`: whether a node serves, for probes that run a program.
+//! `kith ping`: asks whether a node serves, for probes that run a program.
 
 use anyhow::Result;
 use serde::Serialize;

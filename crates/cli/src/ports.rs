@@ -1,4 +1,4 @@
-//! The file with the addresses at which a node listens.
+//! Writes the file with the addresses at which a node listens.
 
 use std::{fs, io, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, else a line every few seconds.
+//! Shows progress on standard error: a bar on a terminal, else a line every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(super) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     bar
 }
 
-/// A bar with a message, or lines in its place.
+/// A bar with a message, or lines instead.
 #[derive(Debug)]
 pub(super) struct ProgressLines {
     bar: ProgressBar,

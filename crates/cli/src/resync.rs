@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Common, FAILED, OK, client::Target, output::Report};
 
-/// Something was wrong for longer than it may be.
+/// The exit code if a copy was stale for longer than allowed.
 const STALE: u8 = 4;
 
 /// The options for `kith resync`.

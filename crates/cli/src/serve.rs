@@ -101,11 +101,11 @@ fn serve(
         let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
-    // A node for tests loses its data in any case, and stopping it means that.
+    // A node for tests loses its data in any case, and a stop intends that.
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
-/// The name by which this program was started, for shown commands.
+/// Returns the name by which this program was started, for commands that it shows.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "kith".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `kith status`: a row for each node.
+//! `kith status`: shows a row for each node.
 
 use anyhow::Result;
 use futures::future::join_all;
@@ -22,7 +22,7 @@ pub(super) struct StatusOptions {
     targets: Targets,
 }
 
-/// Asks the nodes, all at the same time. Fails when there is one node to ask and it does not answer.
+/// Asks the nodes, all at the same time. Fails when a single node is asked and does not answer.
 pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8> {
     let asked = arguments.targets.each().map(|target| async move {
         let facts = Facts::of(&target).await;
@@ -61,18 +61,18 @@ struct StatusRow {
     /// How many of others' changes it knew and has not applied. Absent for a node that shares nothing with
     /// others; so are the next six.
     entries_behind: Option<i64>,
-    /// Absent before the first proof.
+    /// The time since the last proof; absent before the first proof.
     since_proof_seconds: Option<f64>,
     redis_hit_rate: Option<f64>,
     redis: Option<String>,
     redis_breaker: Option<String>,
-    /// Nodes that it knows, itself included.
+    /// How many nodes it knows, itself included.
     nodes: Option<i64>,
     changes_waiting: Option<i64>,
     uptime_seconds: Option<u64>,
     migrations_pending: Option<i64>,
     memory_hit_rate: Option<f64>,
-    /// Sent to the store since the start.
+    /// How many loads were sent to the store since the start.
     loads: Option<i64>,
     /// The latency of unary user and group calls, since the start; absent before the first call.
     p99_ms: Option<f64>,
@@ -80,7 +80,7 @@ struct StatusRow {
     calls_in_flight: Option<i64>,
     /// Equal on nodes with the same callers. Absent for a node without callers.
     callers_digest: Option<String>,
-    /// Why nothing else is known.
+    /// The reason why nothing else is known.
     error: Option<String>,
 }
 

@@ -26,7 +26,7 @@ use super::{
     output::{Report, note},
 };
 
-/// Longest text that is read from standard input. Tokens are shorter.
+/// The longest text that is read from standard input. Tokens are shorter.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// The files in a folder for trials.
 const SIGNING_KEY: &str = "signing.key";
@@ -102,7 +102,7 @@ async fn check(common: &Common, options: &TokenCheck) -> Result<u8> {
     Ok(if checked.is_ok() { OK } else { FAILED })
 }
 
-/// Bytes that are no text are replaced: no token has them.
+/// Reads a token. Bytes that are no text are replaced: no token has them.
 fn read(file: &Path) -> Result<Zeroizing<String>> {
     let bytes = if file == Path::new("-") {
         let mut bytes = Zeroizing::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Users on the command line.
+//! Imports and exports users.
 
 use std::collections::BTreeMap;
 

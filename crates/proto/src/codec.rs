@@ -15,9 +15,9 @@ const BUFFER: usize = 256;
 /// Stream messages are sent together until they have this many bytes.
 const TOGETHER: usize = 32 << 10;
 
-/// Encodes by prost, into no more memory than the message has bytes. A buffer that grows as it is written
-/// would have up to twice as many, which the node would hold, and not count, while a peer leaves an answer
-/// unread.
+/// Encodes by prost, into no more memory than the message has bytes. A buffer that grows while it is written
+/// would have up to twice as many bytes, which the node would hold, and not count, while a peer leaves an
+/// answer unread.
 pub struct ExactCodec<T, U>(PhantomData<(T, U)>);
 
 /// The encoder that [`ExactCodec`] uses.

@@ -1,4 +1,4 @@
-//! A message written field by field.
+//! Writes a message field by field.
 
 use prost::Message;
 
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A message that is there, whose fields are written by this.
+    /// Writes a nested message, even an empty one. The closure writes its fields.
     #[inline]
     pub fn message(&mut self, tag: u32, fields: impl FnOnce(&mut Fields<'_>)) {
         self.key(tag, BYTES);
@@ -71,7 +71,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Seven bits a byte, the lowest first; a byte that is not the last has its highest bit set.
+/// Writes seven bits a byte, the lowest first; every byte except the last has its highest bit set.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
 fn put_number(buffer: &mut Vec<u8>, mut number: u64) {

@@ -2,9 +2,9 @@
 
 use prost::Message;
 
-/// A request with a `request_id`: its effect is applied once, also if it is repeated.
+/// A request with a `request_id`: its effect is applied once, even if it is repeated.
 pub trait IdentifiedRequest: Message {
-    /// The method that takes it.
+    /// The path of the method that takes it.
     const METHOD: &'static str;
 
     /// Takes its `request_id`. The rest of the message is equal in each repetition.

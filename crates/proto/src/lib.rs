@@ -34,7 +34,7 @@ pub mod options {
     }
 }
 
-/// Types that several domains share.
+/// Types that several services share.
 pub mod r#type {
     pub mod v1 {
         tonic::include_proto!("kith.r#type.v1");
@@ -108,7 +108,7 @@ pub mod receipt {
     }
 }
 
-/// Numbers for logs that are kept elsewhere.
+/// Sequence numbers for logs that are kept elsewhere.
 pub mod sequence {
     pub mod v1 {
         tonic::include_proto!("kith.sequence.v1");

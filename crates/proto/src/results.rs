@@ -29,7 +29,7 @@ impl<R> Results<R> {
         Self { results: Vec::new(), written: Vec::with_capacity(bytes) }
     }
 
-    /// Adds a result, whose fields are written by this.
+    /// Adds a result whose fields the closure writes.
     pub fn write(&mut self, fields: impl FnOnce(&mut Fields<'_>)) {
         Fields::after(&mut self.written).message(TAG, fields);
     }

@@ -1,5 +1,5 @@
-//! A whole node over SQLite in this process: what it costs to start, what bad input may cost it, what it
-//! reports to operators, and the order in which it stops.
+//! A whole node over SQLite in this process: the cost of a start and of bad input, its reports to operators,
+//! and the order in which it stops.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -60,7 +60,7 @@ const USER_SERVICE: &str = "kith.user.v1.UserService";
 /// An id that no user has.
 const NOT_THERE: i64 = 4_242_424_242;
 
-/// Takes all that is sent to it.
+/// Accepts everything that is sent to it.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Bytes>>>);
 
@@ -248,7 +248,7 @@ async fn failed_call_is_an_error_by_its_code() {
 /// The ids of this process's nodes, in the order in which they started.
 static NODE_IDS: tokio::sync::Mutex<Vec<String>> = tokio::sync::Mutex::const_new(Vec::new());
 
-/// Starts a node, after other tests have started theirs.
+/// Starts a node, after other tests have started their nodes.
 async fn start(change: impl FnOnce(&mut Config)) -> TestNode {
     let mut ids = NODE_IDS.lock().await;
     let node = TestNode::start_with(change).await;

@@ -114,7 +114,7 @@ async fn node_exports_exactly_the_table() {
     }
 }
 
-/// A name written where it is counted would be in no table.
+/// A name written where it is counted would be missing in the table.
 #[test]
 fn sources_name_metrics_by_the_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -14,14 +14,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, outlive_ctrl_c, root};
 
-/// Mutants under test at once.
+/// How many mutants are tested at the same time.
 const AT_ONCE: usize = 2;
 
 /// The result of a test run.
 #[derive(Clone, Debug)]
 struct Verdict {
     mutant: String,
-    /// The test that noticed; `None`: none did.
+    /// The test that noticed; `None`: no test did.
     noticed: Option<String>,
 }
 

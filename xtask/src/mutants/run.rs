@@ -29,7 +29,7 @@ pub(super) fn program(line: &str) -> Option<PathBuf> {
     is_test.then(|| PathBuf::from(program))
 }
 
-/// The first test that fails without the rule; with `None`, with all rules.
+/// Returns the first test that fails without the rule; `None`: runs with all rules.
 pub(super) fn first_failure(programs: &[PathBuf], mutant: Option<&str>) -> Result<Option<String>> {
     for program in programs {
         let mut passed_over = Vec::new();
@@ -59,7 +59,7 @@ fn run(program: &Path, mutant: Option<&str>, arguments: &[&str]) -> Result<Optio
     TestProcess(child).first_failure()
 }
 
-/// A program, which ends with this.
+/// A program that ends with this value.
 struct TestProcess(Child);
 
 impl TestProcess {
@@ -67,7 +67,7 @@ impl TestProcess {
     fn first_failure(&mut self) -> Result<Option<String>> {
         let output = self.0.stdout.take().context("the output is a pipe")?;
         let (sender, lines) = mpsc::channel();
-        // Ends with the program, whose output ends then.
+        // The thread ends with the program, because its output ends then.
         thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
@@ -90,7 +90,7 @@ impl TestProcess {
 
 impl Drop for TestProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -102,7 +102,7 @@ fn failed(line: &str) -> Option<String> {
     result.starts_with("FAILED").then(|| test.to_owned())
 }
 
-/// The program without the number that cargo gives it.
+/// Returns the program's name without cargo's number.
 fn name(program: &Path) -> String {
     let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     stem.rsplit_once('-').map_or_else(|| stem.clone(), |(name, _)| name.to_owned())

@@ -7,12 +7,12 @@ use super::record::{Group, User};
 const USER_ID: i64 = 900_001;
 const GROUP_ID: i64 = 950_001;
 
-/// Bad lines among `users`.
+/// Makes bad lines that fit `users`.
 pub(crate) fn users(count: usize, users: &[User]) -> Vec<Vec<u8>> {
     (USER_ID..).take(count).enumerate().map(|(at, id)| user(at, id, users)).collect()
 }
 
-/// Bad lines among `groups`.
+/// Makes bad lines that fit `groups`.
 pub(crate) fn groups(count: usize, groups: &[Group]) -> Vec<Vec<u8>> {
     (GROUP_ID..).take(count).enumerate().map(|(at, id)| group(at, id, groups)).collect()
 }

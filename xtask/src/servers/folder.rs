@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-/// A file system in memory, on Linux.
+/// A file system in memory on Linux.
 const IN_MEMORY: &str = "/dev/shm";
 /// The least free space and free memory that all tests' files need there.
 const NEEDED: u64 = 8 << 30;
@@ -20,7 +20,7 @@ pub(crate) fn for_tests() -> PathBuf {
     if enough { in_memory.to_owned() } else { env::temp_dir() }
 }
 
-/// Bytes that may still be written there; `None` where it cannot be found out.
+/// Returns how many bytes may still be written there; `None` if that is unknown.
 fn free_space(folder: &Path) -> Option<u64> {
     let mut free = Command::new("df");
     let output = free.args(["--output=avail", "--block-size=1"]).arg(folder).output().ok()?;

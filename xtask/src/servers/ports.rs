@@ -1,4 +1,4 @@
-//! Ports for servers that are started here.
+//! Chooses ports for servers that are started here.
 
 use std::{
     net::{Ipv4Addr, TcpListener},

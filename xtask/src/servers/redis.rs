@@ -1,5 +1,5 @@
-//! Redis, without persistence: one server for the tests that share it, and the program for those that kill
-//! servers and so start their own.
+//! Starts Redis without persistence: one shared server, and the program for tests that kill servers and so
+//! start their own.
 
 use std::{
     env,

@@ -16,7 +16,7 @@ use crate::output::{OutputForm, note, write};
 /// Metadata that every answer has, and that is not printed.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
 
-/// Standard output for messages, standard error for all else.
+/// Writes messages to standard output, and everything else to standard error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerSink {
     form: OutputForm,
@@ -29,7 +29,7 @@ impl AnswerSink {
         Self { form, verbose }
     }
 
-    /// Writes the one answer. Fails if standard output cannot be written.
+    /// Writes the only answer. Fails if standard output cannot be written.
     pub(super) fn write_answer(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
             OutputForm::Plain => self.write_line(message),

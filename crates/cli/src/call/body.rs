@@ -65,7 +65,7 @@ pub(super) fn read_lines(
 
 type BodySource = Box<dyn BufRead + Send>;
 
-/// `None`: the text itself is the body.
+/// Opens a body's source. `None`: the text itself is the body.
 fn open_source(given: &str) -> Result<Option<(BodySource, String)>> {
     Ok(match given.strip_prefix('@') {
         Some(file) => {

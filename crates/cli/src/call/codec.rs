@@ -1,4 +1,4 @@
-//! Messages whose type is known only at run time.
+//! Encodes messages whose type is known only at run time.
 
 use bytes::Buf as _;
 use http::uri::PathAndQuery;

@@ -1,4 +1,4 @@
-//! Methods by their names, whole or shortened.
+//! Finds methods by their names, whole or shortened.
 
 use anyhow::{Context as _, Result, bail};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
@@ -7,10 +7,10 @@ use kith_server::descriptors;
 
 /// A proposed name is at least this similar.
 const LIKENESS: f64 = 0.8;
-/// Names that are printed if several match.
+/// How many names are printed if several match.
 const NAMES_PRINTED: usize = 5;
 
-/// Methods that are known.
+/// The known methods.
 #[derive(Debug)]
 pub(super) struct Methods {
     pool: DescriptorPool,

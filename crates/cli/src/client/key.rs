@@ -1,4 +1,4 @@
-//! The key that calls carry.
+//! Reads the key that calls carry.
 
 use std::{env, path::PathBuf};
 
@@ -50,7 +50,7 @@ impl KeyOptions {
         Credential::of(&key).with_context(|| format!("{origin} is no key that can be sent; copy it again"))
     }
 
-    /// The key and where it was found. A file wins over the variable.
+    /// Returns the key and where it was found. A file wins over the variable.
     fn key(&self, variable: Option<Vec<u8>>) -> Result<Option<(String, Zeroizing<Vec<u8>>)>> {
         let variable = variable.map(Zeroizing::new);
         let Some(path) = &self.api_key_file else {

@@ -1,4 +1,4 @@
-//! Waiting for a node that is starting.
+//! Waits for a node that is starting.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,10 +15,10 @@ const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The time after which a command reports that it waits.
 const ANNOUNCED: Duration = Duration::from_secs(1);
-/// Time limit for a node to report whether it is starting.
+/// The time limit for a node to report whether it is starting.
 const STATE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The default time to wait: nodes on other machines were started long before.
+/// Returns the default time to wait: nodes on other machines were started long before.
 pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
     if is_loopback(endpoint) { STARTING } else { Duration::ZERO }
 }

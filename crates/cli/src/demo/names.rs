@@ -1,6 +1,6 @@
 //! Names the demo's people and groups.
 
-/// The people have the ids 1 to this.
+/// The people's ids are 1 to this number.
 pub(super) const PEOPLE: i64 = 200;
 
 const GIVEN: [(&str, &str); 20] = [
@@ -57,7 +57,7 @@ pub(super) const fn is_chinese(id: i64) -> bool {
     id % 4 == 0
 }
 
-/// Different for each id.
+/// Returns a name that is different for each id.
 pub(super) fn name(id: i64) -> String {
     let at = usize::try_from(id).unwrap_or_default();
     if is_chinese(id) {

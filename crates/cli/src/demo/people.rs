@@ -25,11 +25,11 @@ use super::{
     phrases::{phrase, reply},
 };
 
-/// How often something happens.
+/// How often the people act.
 const STEP: Duration = Duration::from_secs(2);
 /// How long a person takes to write a message.
 const WRITING: Duration = Duration::from_millis(1_200);
-/// A demo that is forgotten becomes silent.
+/// After this many messages the people are silent: a forgotten demo must not write for ever.
 const MESSAGES: u32 = 20_000;
 /// How many people are online at a time.
 const ONLINE: usize = 70;
@@ -38,7 +38,7 @@ const GATEWAY: &str = "demo-people";
 const SOCKETS: &str = "ws-";
 const DEVICE: &str = "demo";
 
-/// The people go on until this is dropped. `silent`: they are online, and write nothing.
+/// Lets the people go on until this is dropped. `silent`: they are online, and write nothing.
 pub(super) async fn run(channel: Channel, silent: bool) {
     let mut people = DemoPeople {
         messages: MessageServiceClient::new(channel.clone()),
@@ -172,7 +172,7 @@ impl DemoPeople {
         Ok(())
     }
 
-    /// Writes for a moment, as one sees, and sends.
+    /// Shows for a moment that a person writes, then sends.
     async fn write(&mut self, by: i64, to: To, text: &str) -> Result<(), Status> {
         let Some(left) = self.messages_left.checked_sub(1) else { return Ok(()) };
         let conversation_id = match &to {
@@ -181,7 +181,7 @@ impl DemoPeople {
             To::GroupId(group) => format!("g{group}"),
         };
         let signal = SendSignalRequest { conversation_id, user_id: by, kind: SignalKind::Typing.into() };
-        // Large groups take none.
+        // Large groups accept no signals.
         drop(self.messages.send_signal(signal).await);
         sleep(WRITING).await;
         let message = SendMessageRequest {

@@ -30,7 +30,7 @@ const RECORDS: usize = 500;
 const BATCH: usize = 100;
 /// The audience that the demo page asks for.
 const AUDIENCE: i32 = 1;
-/// Id, title, body, and whether it is to be confirmed.
+/// Each notice has an id, a title, a body, and whether it asks for a confirmation.
 const NOTICES: [(i64, &str, &str, bool); 2] = [
     (
         1,
@@ -58,7 +58,7 @@ pub(super) async fn create(channel: &Channel) -> Result<(), Status> {
     let last = GROUPS.len();
     for (at, name) in GROUPS.iter().enumerate() {
         if at + 1 == last {
-            // The last group is the mark that all else is there.
+            // The last group marks that everything else exists.
             history(channel).await?;
         }
         group(channel, i64::try_from(at + 1).unwrap_or_default(), name).await?;
@@ -146,7 +146,7 @@ async fn friendships(channel: &Channel) -> Result<(), Status> {
     Ok(())
 }
 
-/// A record that was there before is fine.
+/// Checks an import's results. A record that was there before is fine.
 fn check_results(results: Vec<ImportResult>) -> Result<(), Status> {
     let refused = |result| match result {
         Some(import_result::Result::Error(error)) => Some(error),

@@ -1,4 +1,4 @@
-//! Callers: keys that are readable by too many users, expire soon, or are not accepted.
+//! Checks callers: keys that are readable by too many users, expire soon, or are not accepted.
 
 use std::time::{Duration, SystemTime};
 
@@ -60,7 +60,7 @@ fn no_service(config: &Config) -> Option<Finding> {
     })
 }
 
-/// A token cannot be revoked by itself: it is taken until it ends.
+/// Reports a token's long lifetime: a token cannot be revoked by itself, and is accepted until it ends.
 fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
     (issuer.lifetime_max > DAY).then(|| {
         let finding = format!(

@@ -6,10 +6,10 @@ use kith_server::start_error::StartError;
 
 use super::{Finding, environment};
 
-/// The default, in the working folder.
+/// The default file in the working folder.
 const FILE: &str = "kith.toml";
 
-/// A valid configuration whose file is readable by too many users.
+/// Reports a valid configuration whose file is readable by too many users.
 pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     let file = file.unwrap_or(Path::new(FILE));
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };

@@ -18,7 +18,7 @@ use super::{Finding, mount};
 /// Below this, a node with some users soon has no space left.
 const FREE_LEAST: u64 = 256 << 20;
 
-/// Checks folder and file. A missing folder is created by the node, so its parent is checked.
+/// Checks folder and file. The node creates a missing folder, so its parent is checked.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     if config.store.backend != Backend::Sqlite {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// The nearest existing parent folder.
+/// Returns the nearest existing parent folder.
 fn nearest_existing(folder: &Path) -> PathBuf {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     above.unwrap_or(Path::new(".")).to_owned()
@@ -73,7 +73,7 @@ fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     })
 }
 
-/// Writes a probe: rights are not the only obstacle (a disk mounted read-only, a quota).
+/// Writes a probe: permissions are not the only obstacle (a disk mounted read-only, a quota).
 fn unwritable(folder: &Path) -> Option<Finding> {
     let probe = folder.join(format!(".kith-doctor-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);

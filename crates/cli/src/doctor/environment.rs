@@ -1,8 +1,8 @@
-//! Environment variables with effects that are hard to see.
+//! Checks environment variables with effects that are hard to see.
 
 use super::Finding;
 
-/// Programs take them in either case.
+/// The variables that name a proxy; programs read them in either case.
 const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 
 /// Checks each variable's name and value. Values are not repeated: they may be secrets.
@@ -19,12 +19,12 @@ fn surrounding_blanks(name: &str, value: &str) -> Option<Finding> {
     (value.trim() != value).then(|| Finding::new(finding(), export_line(name)))
 }
 
-/// The line that sets a variable, without quotes.
+/// Returns the line that sets a variable, without quotes.
 pub(super) fn export_line(name: &str) -> String {
     format!("export {name}=VALUE  # as it is, also where a file sets it (.env, compose)")
 }
 
-/// curl sends even 127.0.0.1 through a proxy unless it is configured not to.
+/// Reports a proxy: curl sends even 127.0.0.1 through a proxy unless it is configured not to.
 fn proxy(environment: &[(String, String)]) -> Option<Finding> {
     let of = |wanted: &str| {
         environment.iter().find(|(name, value)| name.eq_ignore_ascii_case(wanted) && !value.is_empty())

@@ -86,7 +86,7 @@ fn of_machine(meminfo: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A system with these files.
+    /// Makes a system with these files.
     fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -1,4 +1,4 @@
-//! The node on this machine.
+//! Checks the node on this machine.
 
 use std::time::Duration;
 

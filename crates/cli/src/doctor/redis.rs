@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Finding;
 
-/// The address is not repeated: it may contain a password.
+/// The command does not repeat the address: it may contain a password.
 const LOOK: &str = "redis-cli -u \"$KITH_REDIS__URL\" info server";
 
 /// Queries the configured Redis, if there is one.
@@ -25,7 +25,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(line.to_string(), "kith config | grep redis")],
     };
-    // It has its own time limits.
+    // The check has its own time limits.
     if let Some(refused) = server.refusal().await {
         return vec![Finding::new(refused.line, LOOK)];
     }

@@ -89,7 +89,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// A certificate and its key that end in 2030.
+    /// Makes a certificate and its key that end in 2030.
     fn certified(dir: &Path) -> TlsConfig {
         let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

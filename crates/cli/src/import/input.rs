@@ -93,7 +93,7 @@ fn beginning(source: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whole lines that are neither empty nor a comment.
+/// Counts whole lines that are neither empty nor a comment.
 fn records(bytes: &[u8]) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     lines.filter(|line| !matches!(line.trim_ascii(), [] | [b'#' | b'%', ..])).count()

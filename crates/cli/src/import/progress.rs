@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::reader::{BadLine, Position};
 
-/// Bad lines that are kept to be shown again; further ones are counted.
+/// How many bad lines are kept to be shown again; further bad lines are counted.
 const BAD_KEPT: usize = 1_000;
 
 /// An import's progress.
@@ -34,9 +34,9 @@ pub(super) struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
-    /// `users`, `groups` or `follows`.
+    /// The kind: `users`, `groups` or `follows`.
     pub(super) kind: String,
-    /// The node, as given.
+    /// The node's address, as given.
     pub(super) addr: String,
     /// The file's size.
     pub(super) bytes: u64,
@@ -57,7 +57,7 @@ pub(super) struct ImportCounts {
 }
 
 impl Job {
-    /// Reads the whole file once.
+    /// Makes a job for a file, which is read once.
     pub(super) fn of(kind: &str, addr: &str, file: &Path) -> Result<Self> {
         let (bytes, digest) = digest(file).with_context(|| format!("could not read {}", file.display()))?;
         Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })

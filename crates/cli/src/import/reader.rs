@@ -37,7 +37,7 @@ pub(super) struct Position {
     pub(super) line: u64,
 }
 
-/// A line that did not become a record, and why.
+/// A line that did not become a record, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BadLine {
@@ -54,7 +54,7 @@ pub(super) struct Chunk<R> {
     pub(super) entries: Vec<Entry<R>>,
     /// The lines that have no record.
     pub(super) bad: Vec<BadLine>,
-    /// Behind the last line.
+    /// The position behind the last line.
     pub(super) end: Position,
 }
 
@@ -73,8 +73,7 @@ impl<B: BufRead> ChunkReader<B> {
         Self { source, at, run, bounds }
     }
 
-    /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
-    /// passed over.
+    /// Returns the next lines; `None` at the end. Empty lines, and lines without a record, are skipped.
     pub(super) fn chunk<K: Import>(&mut self, kind: &K) -> io::Result<Option<Chunk<K::Record>>> {
         let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
         while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
@@ -102,7 +101,7 @@ impl<B: BufRead> ChunkReader<B> {
         kind.read_line(line)
     }
 
-    /// The next line, without its end: complete, or one byte longer than the limit.
+    /// Returns the next line, without its end: complete, or one byte longer than the limit.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let most = u64::try_from(self.bounds.line_bytes + 1).unwrap_or(u64::MAX);
         let mut line = Vec::new();

@@ -22,7 +22,7 @@ impl output::Report for ImportSummary {
     const COLUMNS: &'static [&'static str] = &["kind", "imported", "already_there", "bad"];
 }
 
-/// Writes to the standard error.
+/// Writes progress to standard error.
 #[derive(Debug)]
 pub(super) struct ImportReport {
     name: String,

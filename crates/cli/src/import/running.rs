@@ -25,11 +25,11 @@ use crate::kind::{Entry, Import, MessageStream};
 /// The limits for unanswered chunks, and for retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunLimits {
-    /// Chunks sent and not answered.
+    /// How many chunks may be sent and not answered.
     pub(super) window: usize,
     /// The time limit for an answer.
     pub(super) answer: Duration,
-    /// Most consecutive attempts without progress.
+    /// The most consecutive attempts without progress.
     pub(super) tries: u32,
     /// The pause before the second attempt; doubles with each further attempt.
     pub(super) first_wait: Duration,

@@ -34,9 +34,9 @@ enum Fault {
     LostBefore,
     /// The connection is lost after the whole chunk was stored.
     LostAfter,
-    /// The node takes every other record.
+    /// The node takes only every other record.
     Overload,
-    /// The node will never take it.
+    /// The node refuses the chunk for ever.
     Refused,
 }
 
@@ -140,7 +140,7 @@ fn error(code: Code, reason: &str, message: &str) -> Outcome {
     Outcome::Error(ResultError { code: code as i32, reason, message, ..ResultError::default() })
 }
 
-/// Good users with these ids, and a bad line behind every tenth.
+/// Makes a file with good users with these ids, and a bad line behind every tenth.
 fn file(ids: std::ops::Range<i64>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users.jsonl");

@@ -14,7 +14,7 @@ use kith_server::auth::{
 
 /// The permissions of a key file: only its owner may read it.
 const OF_KEY: u32 = 0o600;
-/// Digests may be seen.
+/// The permissions of a caller file: digests may be seen.
 const OF_CALLERS: u32 = 0o644;
 
 /// Writes a key to a new file. Returns false, and changes nothing, if the file exists. A killed process
@@ -70,7 +70,7 @@ fn write_sibling(sibling: &Path, path: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("{} cannot be written", sibling.display()))
 }
 
-/// `None` where there is no file.
+/// Reads a file; `None` if there is no file.
 fn text(path: &Path) -> Result<Option<String>> {
     path.exists().then(|| read(path)).transpose()
 }
@@ -92,7 +92,7 @@ fn sibling(path: &Path) -> PathBuf {
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    // Whatever the umask takes away or leaves.
+    // The mode must hold, whatever the umask is.
     file.set_permissions(Permissions::from_mode(mode))?;
     Ok(file)
 }

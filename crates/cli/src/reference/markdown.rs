@@ -5,7 +5,7 @@ pub(super) fn begin(title: &str, out_of: &str) -> String {
     format!("<!-- Written by `cargo xtask docs` out of {out_of}. Change it there. -->\n\n# {title}\n\n")
 }
 
-/// A table; empty without rows. Each row has as many cells as there are columns.
+/// Makes a table; empty without rows. Each row has as many cells as there are columns.
 pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -30,7 +30,7 @@ pub(super) fn paragraphs(text: &str) -> String {
     parts.iter().fold(String::new(), |text, part| text + part + "\n\n")
 }
 
-/// Words with one space between them.
+/// Joins words with one space between them.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

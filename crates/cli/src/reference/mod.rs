@@ -1,4 +1,4 @@
-//! The reference documents under `docs/`, generated from the code that they describe.
+//! Writes the reference documents under `docs/` from the code that they describe.
 //!
 //! `cargo xtask docs` writes the command's output for each; `cargo xtask docs --check` fails if one differs
 //! from the code.
@@ -38,8 +38,8 @@ pub enum Document {
 }
 
 impl Document {
-    /// Writes it in its form, Markdown or JSON. `command` is the whole command line, for the document about
-    /// it.
+    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the
+    /// document about it.
     ///
     /// # Errors
     /// Fails if the descriptors that are built into the program cannot be read.

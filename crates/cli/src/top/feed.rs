@@ -16,13 +16,13 @@ use super::{
     sample::Sample,
 };
 
-/// Pause before a node that went away is tried again, at first and at most.
+/// The pause before a node that went away is tried again: the first and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// How often a node is asked for the list of nodes.
 const LIST_EVERY: Duration = Duration::from_secs(5);
-/// Events that have not been received.
+/// The most events that wait to be received.
 const EVENTS_MAX: usize = 256;
-/// Nodes that are watched at one time; more are left out.
+/// The most nodes that are watched at the same time; further nodes are left out.
 const NODES_MAX: usize = 128;
 
 /// A node that is watched.
@@ -39,7 +39,7 @@ pub(super) struct WatchedNode {
 }
 
 impl WatchedNode {
-    /// A node that has been asked and has not answered.
+    /// Makes a node that has been asked and has not answered.
     pub(super) fn new(addr: String) -> Self {
         Self { addr, now: NodeState::Connecting, history: History::default(), fresh: false }
     }
@@ -65,7 +65,7 @@ impl WatchedNode {
 /// The last known state of a node.
 #[derive(Clone, Debug)]
 pub(super) enum NodeState {
-    /// It has been asked.
+    /// The node has been asked.
     Connecting,
     /// The node does not answer, or not as asked, for this reason.
     Unreachable(String),
@@ -89,7 +89,7 @@ pub(super) struct Feed {
     template: Target,
     receiver: mpsc::Receiver<FeedEvent>,
     sender: mpsc::Sender<FeedEvent>,
-    /// They end with this.
+    /// The tasks that watch; they end with this value.
     tasks: JoinSet<()>,
 }
 
@@ -207,7 +207,7 @@ async fn listen(
     }
 }
 
-/// Asks a node periodically which others there are, until the receiver is gone.
+/// Asks a node periodically for the other nodes, until the receiver is gone.
 async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
     loop {
         // While it does not answer, the known nodes are watched.

@@ -20,7 +20,7 @@ pub(super) fn state(node: &WatchedNode) -> (String, CellStyle) {
     (word.to_owned(), look)
 }
 
-/// Why a node that serves is degraded; empty: it is healthy.
+/// Returns why a node that serves is degraded; empty: it is healthy.
 pub(super) fn problems(sample: &Sample) -> Vec<String> {
     let problem = |is: bool, text: &str| is.then(|| text.to_owned());
     let redis = sample.redis.as_ref().filter(|redis| *redis != "follows");

@@ -1,4 +1,4 @@
-//! A row for each node every interval, for programs and for what is no terminal.
+//! Prints a row for each node every interval, for programs and for outputs that are no terminal.
 
 use std::time::{Duration, SystemTime};
 
@@ -95,7 +95,7 @@ impl Report for PrintedSamples<'_> {
         self.nodes.iter().map(|row| cells(&self.time, row)).collect()
     }
 
-    /// Why a node is away is long, and a table is looked at when it comes.
+    /// The reason why a node is away is long, and the table is read as it comes.
     fn left_out(&self) -> Vec<&'static str> {
         vec!["time", "error"]
     }

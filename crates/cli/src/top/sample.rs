@@ -26,7 +26,7 @@ pub(super) struct Sample {
     pub(super) nodes: Option<i64>,
     pub(super) changes_waiting: Option<i64>,
     pub(super) entries_behind: Option<i64>,
-    /// Absent before the first.
+    /// The time since the last proof; absent before the first proof.
     pub(super) since_proof_seconds: Option<f64>,
     pub(super) redis_hit_rate: Option<f64>,
     /// The time between two samples. The fields below refer to this time.
@@ -43,14 +43,14 @@ pub(super) struct Sample {
     pub(super) namespaces: Vec<Namespace>,
 }
 
-/// Calls that ended in an interval.
+/// The calls that ended in an interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Rates {
     pub(super) calls_per_second: f64,
     pub(super) errors_per_second: f64,
     /// The errors that are faults: the node did not finish the call.
     pub(super) faults_per_second: f64,
-    /// Absent where there were no calls.
+    /// The median; absent if there were no calls.
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
 }

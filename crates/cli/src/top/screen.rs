@@ -1,4 +1,4 @@
-//! The terminal while it is a screen.
+//! Uses the terminal as a screen.
 
 use std::{io, thread, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 
 /// How often the thread that reads keys checks whether the screen has ended.
 const KEY_POLL: Duration = Duration::from_millis(100);
-/// Keys that have not been taken.
+/// The most keys that wait to be handled.
 const KEYS_MAX: usize = 64;
 
 /// Restores the terminal when it is dropped; on a panic ratatui's hook does it.
@@ -34,7 +34,7 @@ impl Drop for RestoreTerminal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TerminalInput {
     Act(Action),
-    /// It has another size.
+    /// The terminal has another size.
     Resized,
 }
 
@@ -96,7 +96,7 @@ fn next() -> io::Result<Option<TerminalInput>> {
     })
 }
 
-/// In raw mode Ctrl-C is a key.
+/// Returns a key's action. In raw mode Ctrl-C is a key.
 fn action_of(key: KeyEvent) -> Action {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Action::Quit,

@@ -100,7 +100,7 @@ fn well() -> Sample {
     }
 }
 
-/// It serves without Redis.
+/// Makes a sample from a node that serves without Redis.
 fn untrusted() -> Sample {
     Sample {
         trusted: false,

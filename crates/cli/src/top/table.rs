@@ -14,9 +14,9 @@ use super::view::View;
 pub(super) enum CellStyle {
     Plain,
     Good,
-    /// It should not be so.
+    /// The value is not as it should be.
     Warning,
-    /// It does not work at all.
+    /// The part does not work at all.
     Failure,
 }
 
@@ -45,10 +45,11 @@ pub(super) fn plain(text: String) -> StyledText {
     (text, CellStyle::Plain)
 }
 
-/// A column: its name, and how its cells come about.
+/// A column: its name, and the way to make its cells.
 pub(super) struct Column<T> {
     pub(super) name: &'static str,
-    /// It is this wide, or as wide as its widest cell: so that it does not change with every value.
+    /// The smallest width. The column is as wide as its widest cell if that is wider, so that its width does
+    /// not change with every value.
     pub(super) width: usize,
     /// The column with the highest rank is left out first.
     pub(super) rank: u8,
@@ -69,7 +70,7 @@ impl<T> Column<T> {
     }
 }
 
-/// A column with its texts.
+/// A column with its cell texts.
 struct FilledColumn {
     name: &'static str,
     rank: u8,
@@ -87,7 +88,7 @@ impl FilledColumn {
     }
 }
 
-/// A table that is at most this wide.
+/// Makes a table that is at most this wide.
 pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &View) -> Table<'static> {
     let filled =
         fitting(columns.iter().map(|column| FilledColumn::of(column, rows)).collect(), usize::from(width));

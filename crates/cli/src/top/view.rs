@@ -18,7 +18,7 @@ pub(super) enum Action {
     Other,
 }
 
-/// Which page is shown.
+/// The page that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Nodes,
@@ -30,12 +30,12 @@ pub(super) enum Page {
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) page: Page,
-    /// Which node is selected, by its place.
+    /// The position of the selected node.
     pub(super) selected: usize,
     /// The first visible method and namespace of the node.
     pub(super) scrolled: usize,
     pub(super) help: bool,
-    /// The nodes as they were when it was paused.
+    /// The nodes at the time when it was paused.
     pub(super) paused: Option<Vec<WatchedNode>>,
     /// Whether states have colors; else bad states are bold.
     pub(super) color: bool,
@@ -47,7 +47,7 @@ impl View {
         Self { page: Page::Nodes, selected: 0, scrolled: 0, help: false, paused: None, color }
     }
 
-    /// The nodes to show.
+    /// Returns the nodes to show.
     pub(super) fn nodes<'a>(&'a self, now: &'a [WatchedNode]) -> &'a [WatchedNode] {
         self.paused.as_deref().unwrap_or(now)
     }

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol.
+//! Drives a headless Chromium over its DevTools protocol.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use tokio_tungstenite::{
 use super::PATIENCE;
 use crate::spawned::KilledOnDrop;
 
-/// Names the program, where it is not in the path.
+/// The variable that names the program, if it is not in the path.
 const PROGRAM: &str = "KITH_TEST_CHROMIUM";
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -127,7 +127,7 @@ impl Browser {
         }
     }
 
-    /// The window as PNG.
+    /// Returns the window as PNG.
     pub(crate) async fn image(&mut self, window: &Window) -> Vec<u8> {
         let image = self.command(Some(window), "Page.captureScreenshot", json!({"format": "png"})).await;
         STANDARD.decode(image["data"].as_str().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! The demo as a process, over data that outlive it.
+//! Runs the demo as a process, over data that outlive it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -43,7 +43,7 @@ impl Demo {
         self.process = Some(KilledOnDrop(process));
     }
 
-    /// Ends it without a warning.
+    /// Kills it without a warning.
     pub(crate) fn kill(&mut self) {
         drop(self.process.take());
     }

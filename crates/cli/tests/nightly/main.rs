@@ -1,5 +1,5 @@
-//! Long tests, run by `cargo xtask nightly`: two windows of a browser, which need Chromium and say so where
-//! there is none; notices with 100,000 readers; and keys that are swapped for a minute.
+//! Long tests, run by `cargo xtask nightly`: two browser windows, which need Chromium and report if there is
+//! none; notices with 100,000 readers; and keys that are swapped for a minute.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -274,5 +274,5 @@ async fn image(browser: &mut Browser, window: &Window, name: &str) {
     }
 }
 
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);

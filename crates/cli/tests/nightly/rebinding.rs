@@ -1,4 +1,4 @@
-//! A page whose name was made to resolve to this machine.
+//! A page whose name resolves to this machine.
 
 use kith_server::{Node, config::Config};
 
@@ -6,7 +6,7 @@ use crate::browser::{Browser, Window};
 
 const NAME: &str = "rebound.example";
 
-/// A node with everything that a page could use.
+/// Starts a node with everything that a page could use.
 async fn start() -> (Node, tempfile::TempDir) {
     let data = tempfile::tempdir().unwrap();
     let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };

@@ -42,7 +42,7 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"))
 }
 
-/// The one line with which a node is refused.
+/// Returns the single line with which a node is refused.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str]) -> String {
     let line = spawned::refused(kith(dir, arguments));
@@ -50,7 +50,7 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
     line
 }
 
-/// A command waits for a node that starts, without asking it for what its caller may not know.
+/// A command waits for a node that starts, without asking for data that its caller may not see.
 #[test]
 fn call_without_admin_scope_is_no_security_event() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn callers_change_and_a_wrong_file_is_visible() {
     };
     let first = create("chat")["id"].as_str().unwrap().to_owned();
     let settings = ["--set", "auth.callers_file=callers.toml", "--set", "auth.read_again_every=50ms"];
-    // Security events are in the log even so.
+    // Security events are logged even with `--log off`.
     let node = Started::new(dir.path(), &[&settings[..], &["--log", "off"]].concat());
     let second = create("jobs")["id"].as_str().unwrap().to_owned();
     let event = |id: &str, event: &str| {

@@ -75,7 +75,7 @@ fn lines_to_try_are_calls_that_succeed() {
     }
 }
 
-/// They are in one stream where an orchestrator joins standard output and standard error.
+/// Some orchestrators join standard output and standard error: then both are in one stream.
 #[test]
 fn banner_begins_as_lines_of_the_log_do() {
     let dir = tempfile::tempdir().unwrap();

@@ -37,13 +37,13 @@ fn certify(dir: &Path) -> String {
     made.cert.pem()
 }
 
-/// A node that serves with certificate and key, and looks at them again all the time.
+/// Starts a node that serves with certificate and key, and rereads them all the time.
 fn with_tls(dir: &Path) -> Started {
     let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
     Started::new(dir, &tls.map(|setting| ["--set", setting]).concat())
 }
 
-/// A new connection, by a client that trusts this alone.
+/// Opens a new connection by a client that trusts only this certificate.
 async fn connect(node: &Started, trusted: &str) -> Option<Channel> {
     let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(trusted)).domain_name("localhost");
     let endpoint = Endpoint::from_shared(format!("https://{}", node.grpc())).unwrap();

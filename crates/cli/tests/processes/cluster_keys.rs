@@ -37,12 +37,12 @@ use crate::{
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 4;
 const BETWEEN_CALLS: Duration = Duration::from_millis(5);
 
-/// Puts the key into every call.
+/// Adds the key to every call.
 #[derive(Clone)]
 struct KeyInterceptor(AsciiMetadataValue);
 
@@ -55,7 +55,7 @@ impl tonic::service::Interceptor for KeyInterceptor {
 
 type Calls = InterceptedService<Channel, KeyInterceptor>;
 
-/// A node at addresses that it keeps when it starts again.
+/// A node whose addresses stay the same when it starts again.
 struct NodeSlot {
     grpc: String,
     operations: String,

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longer than a node trusts what it knows, and than it serves it after that.
+/// Longer than a node trusts its memory, and than it serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
 
 /// A node, and its folder.
@@ -45,7 +45,7 @@ impl ObserverNode {
         self.node.figure(&format!("kith_observer_checked_total{{after=\"{after}\"}}"))
     }
 
-    /// Waits until it has timed more canaries than by now.
+    /// Waits until it has timed another canary.
     fn until_it_times_another(&self) {
         let before = self.lags();
         block_until(PATIENCE, || self.lags() > before, || self.node.logged());

@@ -1,4 +1,4 @@
-//! A node that is stopped for a while and continued, under writes elsewhere.
+//! A node is paused for a while and continued, while others write.
 
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! `kith demo`: what it prints, what is there then, and that it is there once.
+//! Runs `kith demo`: its output, its data, and that the data are made once.
 
 use std::{
     io::{BufRead as _, BufReader},

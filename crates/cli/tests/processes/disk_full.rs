@@ -1,5 +1,5 @@
-//! A disk that fills up under an embedded node: writes are refused in so many words, reads go on, and nothing
-//! has to be started again when there is room.
+//! A disk fills up under an embedded node: writes are refused with the reason, reads go on, and no restart is
+//! necessary when there is room.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -54,7 +54,7 @@ fn data(dir: &Path, node: &Started) -> PathBuf {
     root.join(dir.strip_prefix("/").unwrap()).join("data")
 }
 
-/// Takes all room that is left.
+/// Fills the remaining room.
 fn fill(ballast: &Path) {
     let mut file = File::create(ballast).unwrap();
     let full = (0..1 << 20).find_map(|_| file.write_all(&[0; 1_024]).err());
@@ -116,7 +116,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, true).await;
     }
     node.until_ready(|_, body| body["reasons"][0]["reason"] == "store_nearly_full");
-    // Which checks what it has copied, as `PRAGMA integrity_check` does.
+    // The backup checks its copy, as `PRAGMA integrity_check` does.
     let (code, _, errors) = output_of(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
     assert_eq!(code, Some(0), "{errors}");
 }

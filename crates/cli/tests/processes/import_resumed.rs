@@ -22,7 +22,7 @@ const USERS: usize = 10_000;
 const GROUPS: usize = 500;
 const BAD: usize = 20;
 
-/// Writes the sample as `cargo xtask sample` does.
+/// Writes the sample like `cargo xtask sample`.
 fn sample(folder: &Path) {
     let made = Command::new(env!("CARGO"))
         .args([
@@ -45,7 +45,7 @@ fn bad_lines(notes: &[&str], file: &Path) -> BTreeMap<u64, String> {
     bad.collect()
 }
 
-/// The stored records: their names by id.
+/// Returns the stored records: their names by id.
 fn exported(node: &Node, kind: &str, id: &str, name: &str) -> BTreeMap<String, String> {
     let exported = at(node, &["export", kind]);
     assert_eq!(exported.code, 0, "{}", exported.err);

@@ -23,13 +23,13 @@ fn lines(ids: std::ops::RangeInclusive<i64>) -> String {
     ids.map(|id| format!("{{\"userId\":{id},\"userName\":\"u{id}\"}}\n")).collect()
 }
 
-/// Checks that so many users were imported, and so many were there already.
+/// Checks how many users were imported, and how many were there already.
 #[track_caller]
 fn assert_counts(ended: &CommandOutput, imported: u64, already_there: u64) {
     assert!(ended.out.ends_with(&format!("\nusers\t{imported}\t{already_there}\t0\n")), "{ended:?}");
 }
 
-/// Checks that it could not begin, and printed this line as the reason.
+/// Checks that an import could not begin, and printed this line as the reason.
 #[track_caller]
 fn assert_refused(ended: &CommandOutput, line: &str) {
     assert_eq!((ended.code, ended.notes()), (2, vec![line]));

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use prost_types::FieldMask;
 use tonic::transport::Channel;
 
-/// Kills, and with `KITH_FULL=1`.
+/// How often the node is killed; the second number is for `KITH_FULL=1`.
 const KILLS: [usize; 2] = [25, 1_000];
 const WRITERS: i64 = 16;
 
@@ -55,7 +55,7 @@ async fn killed_node_loses_no_acknowledged_write() {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| tokio::spawn(write(writer, round, node.channel.clone(), Arc::clone(&ledger))))
             .collect();
-        // Killed at another point each time: after so many more acknowledged writes.
+        // Each round is killed at another point, after some more acknowledged writes.
         let enough = written + 8 + round * 7 % 90;
         let progress = async {
             while ledger.writes.load(Ordering::Relaxed) < enough {

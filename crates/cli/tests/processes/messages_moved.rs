@@ -18,7 +18,7 @@ fn call(node: &Node, method: &str, body: &Value) -> Value {
     called.json()
 }
 
-/// A node with the users 7 and 8 and their group 9, whose conversation is empty.
+/// Starts a node with the users 7 and 8 and their group 9, whose conversation is empty.
 fn started() -> Node {
     let node = Node::start_with(tempfile::tempdir().unwrap(), &["messages.events=false"]);
     for id in [7, 8] {
@@ -90,7 +90,7 @@ fn other_message_under_a_number_is_a_bad_line() {
     assert!(imported.err.contains(&why), "{imported:?}");
 }
 
-/// The first line that cannot have its number ends the import: else all others were bad, too.
+/// The first line that cannot have its number ends the import: otherwise all later lines would be bad, too.
 #[test]
 fn line_that_leaves_a_gap_ends_the_import() {
     let folder = tempfile::tempdir().unwrap();

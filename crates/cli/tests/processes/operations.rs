@@ -69,7 +69,7 @@ async fn it_shows_nothing_of_what_is_stored() {
     }
 }
 
-/// A driver's error as bad as they come.
+/// A driver's error with the worst possible text.
 #[derive(Debug)]
 struct Driver;
 

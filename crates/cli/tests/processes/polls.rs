@@ -1,4 +1,4 @@
-//! Polls with a bound.
+//! Polls a condition within a bound.
 
 use std::{
     fmt::Display,

@@ -50,7 +50,7 @@ async fn begin(channel: &Channel) -> Vec<i64> {
     seqs
 }
 
-/// Reads one message more at a time until the node is gone. Says up to where the node has acknowledged.
+/// Reads one more message at a time until the node is gone. Records how far the node has acknowledged.
 async fn read(channel: Channel, seqs: Vec<i64>, acknowledged: watch::Sender<i64>) {
     let mut messages = MessageServiceClient::new(channel);
     for up_to in seqs {

@@ -1,4 +1,4 @@
-//! Starts that fail: exactly one line on standard error with the cause and what to do, and code 2.
+//! Starts that fail print exactly one line on standard error with the cause and the fix, and end with code 2.
 //!
 //! In expected lines, `<dir>` is the test folder; `<port>`, `<pid>` and `<name>` are this process's values.
 
@@ -275,7 +275,7 @@ impl UnprivilegedUser {
         Self { dir, uid: if me == 0 { NOBODY } else { me }, root: me == 0 }
     }
 
-    /// The one line, with this user's number masked.
+    /// Returns the single line, with this user's number masked.
     fn refused(&self, arguments: &[&str]) -> String {
         let mut command = kith(self.dir.path(), &[&FREE, arguments].concat());
         if self.root {
@@ -332,7 +332,7 @@ fn a_working_folder_of_another_user_has_no_file() {
     fs::write(closed.join("kith.toml"), "wrong = 1\n").unwrap();
     let mode = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let run = || {
-        // A shell that is in the folder already: it may not be entered any more.
+        // The shell is in the folder already: the folder may not be entered any more.
         let mut command = Command::new("sh");
         command.args(["-c", "cd \"$1\" && chmod 000 . && shift && exec \"$@\"", "sh"]).arg(&closed);
         if user.root {

@@ -40,7 +40,7 @@ fn large_group(number: usize) -> groups::Group {
     }
 }
 
-/// A node with large users, and their ids by rising id.
+/// Starts a node with large users. Returns their ids in rising order.
 async fn with_users() -> (TestNode, Vec<i64>) {
     let node = TestNode::start().await;
     let create = async |number| {

@@ -22,14 +22,14 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// Within so long what a dead node left is done.
+/// How soon a dead node's work is done.
 const BOUND: Duration = Duration::from_secs(11);
 
 fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
 }
 
-/// Decides in the store as a node does that dies before it brings anything about.
+/// Decides in the store, like a node that dies before it applies any effect.
 async fn decided_and_died(folder: &TempDir, receiver: Receiver, id: i64, by: i64) {
     let id = ApplicationId::new(id).unwrap();
     let change = ApplicationChange::Decide(id, Decision::Accept, Some(user(by)));

@@ -1,4 +1,4 @@
-//! An acceptance checks what an application rests on, also where no node could close it: each of these
+//! An acceptance checks its preconditions, also where no node could close the application: each of these
 //! changes is made in the store alone, as if the node had crashed after it.
 
 use crate::application_calls::*;

@@ -1,4 +1,4 @@
-//! Credentials in wrong forms. After each the node is as it was: healthy, and it takes a valid key.
+//! Malformed credentials are refused. After each the node is unchanged: healthy, and it accepts a valid key.
 
 use kith_proto::user::v1::User;
 use kith_server::auth::{Rights, Scope};
@@ -26,7 +26,7 @@ async fn node() -> SecuredNode {
     node
 }
 
-/// Health needs no key, and a key is taken.
+/// Checks that health needs no key, and that a key is accepted.
 async fn assert_well(node: &SecuredNode, after: &str) {
     let health = node.grpc(HEALTH, &[], framed(&[])).await;
     assert!(health.is_none(), "after {after}: {health:?}");

@@ -166,7 +166,7 @@ async fn caller_without_contacts_has_a_users_quota() {
         node.users().search_users(by(caller, request)).await
     };
     let mut refused = None;
-    // A minute's quota, and what is given back while it is used up.
+    // The loop uses a minute's quota, and the part that is restored meanwhile.
     for _ in 0..60 {
         refused = search("reader").await.err();
         if refused.is_some() {

@@ -42,7 +42,7 @@ pub async fn in_store<T>(folder: &TempDir, work: impl AsyncFnOnce(&Stores) -> T)
     result
 }
 
-/// A public group as a store takes it.
+/// Makes a public group as a store takes it.
 pub fn new_group(id: GroupId, join_policy: JoinPolicy, creator: Option<UserId>) -> NewGroup {
     NewGroup {
         id,
@@ -65,7 +65,7 @@ pub async fn change_members(stores: &Stores, group: GroupId, change: MemberChang
     stores.members.change_members(group, change, context, Write::at(at)).await.unwrap();
 }
 
-/// A message without a content type as a store takes it.
+/// Makes a message without a content type as a store takes it.
 pub fn new_message(key: MessageKey, sender: Option<UserId>, sent: Timestamp, body: &str) -> NewMessage {
     NewMessage {
         key,

@@ -26,7 +26,7 @@ pub(crate) async fn node(
     (UserServiceClient::new(edge), file)
 }
 
-/// A driver's error, with text that must not reach callers.
+/// Makes a driver's error, with text that must not reach callers.
 pub(crate) fn driver() -> Arc<io::Error> {
     Arc::new(io::Error::other("mongodb://kith:hunter2@db.example:27017 refused SELECT email FROM user"))
 }

@@ -34,7 +34,7 @@ fn get_with(token: &str) -> GetUserRequest {
     GetUserRequest { user_id: ANN, consistency: Some(Consistency { level: Some(level) }) }
 }
 
-/// The tier that answers a user who reads with this consistency token.
+/// Returns the tier that answers a user who reads with this consistency token.
 async fn tier(node: &SecuredNode, credential: &str, token: &str) -> Result<String, Status> {
     let answer = node.users().get_user(by_token(credential, get_with(token))).await?;
     Ok(answer.metadata().get("kith-tier").unwrap().to_str().unwrap().to_owned())
@@ -72,12 +72,12 @@ async fn forged_token_does_not_reach_the_store() {
     let own = of_own_write(&node, &credential).await;
     assert_eq!(tier(&node, &credential, &own).await.unwrap(), "memory");
     let (before, after) = around_number(&own);
-    // 2^42 - 1: beyond every log.
+    // The number is 2^42 - 1: beyond every log.
     let number = [0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     let forged = URL_SAFE_NO_PAD.encode([&before[..], &number, &after].concat());
     let refused = node.users().get_user(by_token(&credential, get_with(&forged))).await;
     assert_invalid(refused, "consistency.at_least.consistency_tokens");
-    // The form before, which had no code.
+    // The previous form had no code.
     let forged = URL_SAFE_NO_PAD.encode([&before[..], &number].concat());
     assert_eq!(tier(&node, &credential, &forged).await.unwrap(), "memory");
     let of_service = node.users().get_user(by(ALL, get_with(&forged))).await.unwrap();

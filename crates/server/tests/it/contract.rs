@@ -14,7 +14,7 @@ pub fn is_unary(method: &MethodDescriptor) -> bool {
     !method.is_client_streaming() && !method.is_server_streaming()
 }
 
-/// The path by which a method is called.
+/// Returns the path by which a method is called.
 pub fn path_of(method: &MethodDescriptor) -> String {
     format!("/{}/{}", method.parent_service().full_name(), method.name())
 }

@@ -33,7 +33,7 @@ pub(crate) struct CountingGroupStore {
     loses: Mutex<bool>,
 }
 
-/// A node without a network over such a store. The handle keeps the store open.
+/// Makes a node without a network over such a store. The handle keeps the store open.
 pub(crate) async fn node()
 -> (GroupServiceClient<Edge>, Arc<CountingGroupStore>, kith_store_sqlite::SqliteHandle) {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
@@ -60,7 +60,7 @@ impl CountingGroupStore {
         HeldSearch { reached, release }
     }
 
-    /// The next write lands and its answer is lost.
+    /// Lets the next write land and loses its answer.
     pub(crate) fn lose_answer(&self) {
         *self.loses.lock() = true;
     }

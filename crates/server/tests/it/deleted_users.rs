@@ -14,7 +14,7 @@ async fn delete(node: &TestNode, user_id: i64, expected_version: i64) -> Result<
     node.users().delete_user(request).await.map(drop)
 }
 
-/// Waits until what is read is as expected, not for long.
+/// Waits, not for long, until a read is as expected.
 async fn settles<T: PartialEq + Debug>(expected: T, read: impl AsyncFn() -> T) {
     let settled = async {
         while read().await != expected {

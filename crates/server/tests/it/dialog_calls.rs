@@ -50,7 +50,7 @@ pub async fn mark(node: &TestNode, by: i64, request: MarkReadRequest) -> Result<
     Ok(node.messages().mark_read(principal(by, request)).await?.into_inner())
 }
 
-/// Marks up to a number, and returns what is read and unread then.
+/// Marks up to a number. Returns the read and unread messages then.
 pub async fn mark_up_to(node: &TestNode, by: i64, id: &str, up_to: i64) -> (i64, i64) {
     let marked = mark(node, by, to_mark(id, up_to)).await.unwrap();
     (marked.read_seq, marked.unread)
@@ -74,7 +74,7 @@ pub async fn read(node: &TestNode, by: i64, id: &str) -> ReadSeqs {
     reads(node, by, &[id]).await.remove(0).unwrap()
 }
 
-/// The ranges that a user has skipped.
+/// Returns the ranges that a user has skipped.
 pub async fn skipped(node: &TestNode, by: i64, id: &str) -> Vec<(i64, i64)> {
     read(node, by, id).await.unread_ranges.iter().map(|range| (range.first, range.last)).collect()
 }

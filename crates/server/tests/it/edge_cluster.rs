@@ -1,4 +1,4 @@
-//! A node whose store is another machine's: away at the start, come, gone, and back.
+//! A node's store is on another machine: away at the start, then available, away, and back.
 
 #![cfg(feature = "cluster")]
 
@@ -146,7 +146,7 @@ async fn node_state_follows_its_store() {
 /// A write's timeout in `proto/kith_grpc_service_config.json`.
 const PUBLISHED: Duration = Duration::from_secs(5);
 
-/// A write as a client with the published configuration sends it, and how long the answer took.
+/// Writes like a client with the published configuration. Returns how long the answer took.
 async fn create(users: &UserServiceClient<Channel>, name: &str) -> (Result<i64, Status>, Duration) {
     let user = User { user_name: name.to_owned(), ..User::default() };
     let request_id = format!("request-of-{name}");
@@ -157,7 +157,7 @@ async fn create(users: &UserServiceClient<Channel>, name: &str) -> (Result<i64, 
     (answer.map(|made| made.into_inner().user.unwrap().user_id), from.elapsed())
 }
 
-/// Cuts a node off from its store, and asserts that no write keeps its caller from trying another node.
+/// Cuts a node off from its store, and checks that no write keeps its caller from trying another node.
 async fn is_cut_off(mode: Mode, name: &str) {
     let proxy = StoreProxy::to(store()).await;
     proxy.set(Mode::Pass);

@@ -10,7 +10,7 @@ use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
 use tonic::{Streaming, transport::Endpoint};
 
-/// A node over damaged data.
+/// Starts a node over damaged data.
 async fn damaged_node() -> (TestNode, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
@@ -108,7 +108,7 @@ async fn examples_are_limited_as_asked() {
     }
 }
 
-/// A client that takes a byte at a time, so that a stream which it does not read comes to a halt.
+/// Makes a client that takes a byte at a time, so that an unread stream stalls.
 async fn slow_client(node: &TestNode) -> admin_service_client::AdminServiceClient<tonic::transport::Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
     let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();

@@ -1,4 +1,4 @@
-//! Ends that a store shows too low, as for some seconds after a failover, and what callers do about them.
+//! A store returns stale ends for some seconds after a failover: callers cope with that.
 
 use std::{
     ops::Range,
@@ -348,7 +348,7 @@ async fn reader_hides_up_to_the_end() {
     assert_eq!(stage.strong(), 1);
 }
 
-/// A number that no message has: the end is read again, and is as it is.
+/// No message has this number: the end is read again, and is unchanged.
 #[tokio::test]
 async fn position_beyond_the_end_changes_nothing() {
     let stage = Stage::new().await;

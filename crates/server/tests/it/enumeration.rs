@@ -55,7 +55,7 @@ async fn a54_refused_address_lists_reveal_nothing() {
     let node = TestNode::start().await;
     people(&node).await;
     let mut answered = 0;
-    // A minute's quota, and what is given back every two seconds while it is used up.
+    // The loop uses a minute's quota, and the part that is restored every two seconds meanwhile.
     for number in 0..60 {
         match search(&node, CURIOUS, &format!("{number}@example.org")).await {
             Ok(found) => answered += usize::from(found.is_empty()),

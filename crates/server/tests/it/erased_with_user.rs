@@ -32,7 +32,7 @@ impl Node {
         let mut config = Config::default();
         config.limits.write_answer = Duration::from_secs(8);
         config.messages.erase_on_delete = true;
-        // Slow enough that an id could be given before the end.
+        // The erasure is so slow that an id could be given before its end.
         config.messages.erase_rate = 2;
         let (edge, services) = bare_node::serve(&stores, &config).await;
         Self { edge, services, stores, _open: open }
@@ -143,7 +143,7 @@ async fn id_is_free_when_the_messages_are_erased(node: Node) {
     }
 }
 
-/// Messages may have come in since then.
+/// Messages may have arrived since then.
 async fn earlier_erasure_does_not_count(node: Node, ended: bool) {
     let others = node.talk().await;
     let begun = node.stores.erasures.begin_erasure(id(CHOSEN), false, LONG_AGO).await.unwrap();
@@ -158,7 +158,7 @@ async fn earlier_erasure_does_not_count(node: Node, ended: bool) {
     }
 }
 
-/// A message that passed its check before the deletion may come in for a while.
+/// A message that passed its check before the deletion may arrive for a while.
 async fn nothing_is_erased_right_after_the_deletion(node: Node) {
     let [ann, bea, _] = node.talk().await;
     let edge = kith_store::Edge::new(id(bea), id(ann)).unwrap();

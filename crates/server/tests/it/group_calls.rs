@@ -9,7 +9,7 @@ use tonic::Status;
 
 use crate::node::{TestNode, principal, update_of_group};
 
-/// A group that is shown and joined so.
+/// Makes a group with this visibility and join policy.
 pub fn chess(visibility: Visibility, join_policy: JoinPolicy) -> Group {
     Group {
         name: "Chess".into(),
@@ -33,14 +33,14 @@ pub async fn private_group(node: &TestNode, owner: i64, join_policy: JoinPolicy)
     make(node, owner, chess(Visibility::Private, join_policy)).await
 }
 
-/// A public group that shows new members its earlier messages.
+/// Creates a public group that shows new members its earlier messages.
 pub async fn group_with_history(node: &TestNode, owner: i64) -> i64 {
     let group = chess(Visibility::Public, JoinPolicy::Open);
     make(node, owner, Group { history_for_new_members: true, ..group }).await
 }
 
-/// A public group with these members besides the owner. If there are some, its first message is the event
-/// that they joined.
+/// Creates a public group with these members besides the owner. If there are any, its first message is the
+/// event that they joined.
 pub async fn chat(node: &TestNode, owner: i64, members: &[i64]) -> i64 {
     let group = public_group(node, owner, JoinPolicy::Open).await;
     if !members.is_empty() {

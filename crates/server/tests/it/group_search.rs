@@ -1,4 +1,4 @@
-//! Group search through the tiers: what a write changes is in every search that begins after it.
+//! Group search through the tiers: every search that begins after a write sees its effect.
 
 use crate::counting_store;
 use crate::node::{TestNode, params, update_of_group};
@@ -60,7 +60,7 @@ fn searches() -> Vec<SearchGroupsRequest> {
     all
 }
 
-/// Asserts that all searches find just these.
+/// Checks that all searches find just these groups.
 async fn assert_found(groups: &GroupServiceClient<Channel>, wanted: &[i64], when: &str) {
     for search in searches() {
         assert_eq!(groups.ids(search.clone()).await, wanted, "{when}: {search:?}");

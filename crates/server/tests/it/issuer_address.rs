@@ -60,7 +60,7 @@ impl KeyServer {
         self.says(content(&signer.jwks()));
     }
 
-    /// A node that asks it often.
+    /// Starts a node that asks it often.
     async fn node(&self) -> StartedNode {
         let data = tempfile::tempdir().unwrap();
         let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };

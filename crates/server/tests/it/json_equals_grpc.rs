@@ -52,7 +52,7 @@ impl Pair {
         Self { json, connection, grpc: TestNode::start_with(steady).await }
     }
 
-    /// Makes the call on both and checks that they say the same.
+    /// Makes the call on both nodes and checks that the answers are equal.
     async fn both(
         &mut self,
         rng: &mut StdRng,

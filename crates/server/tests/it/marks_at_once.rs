@@ -104,7 +104,7 @@ impl DialogStore for CountingDialogStore {
     }
 }
 
-/// A group with this many members besides its owner; the owner first.
+/// Creates a group with this many members besides its owner. Returns the owner first.
 async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
     let create = async |number| bare_node::user(edge, 0, &format!("user{number}")).await;
     let ids = join_all((0..=readers).map(create)).await;
@@ -119,7 +119,7 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
     (group_id, ids)
 }
 
-/// A node over counted dialogs.
+/// Makes a node over counted dialogs.
 async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge, Services) {
     let mut config = Config::default();
     // The deadline lets even a busy machine answer all simultaneous calls.

@@ -47,8 +47,8 @@ pub async fn say(node: &TestNode, by: i64, to: To, body: &str) -> Result<i64, St
     Ok(send(node, by, text(to, body)).await?.seq)
 }
 
-/// Sends many, each to its result: its number, whether it was replayed; or the reason why not, and the field
-/// at fault.
+/// Sends many messages. Returns for each its number and whether it was replayed, or the reason and the field
+/// of its error.
 pub async fn send_batch(
     node: &TestNode,
     messages: Vec<SendMessageRequest>,
@@ -204,7 +204,7 @@ pub async fn recall_with(
     Ok(node.messages().recall_message(principal(by, request)).await?.into_inner())
 }
 
-/// An edit to a text.
+/// Makes a request that edits a text.
 pub fn to_edit(conversation: &str, seq: i64, text: &str) -> EditMessageRequest {
     EditMessageRequest {
         conversation_id: conversation.to_owned(),

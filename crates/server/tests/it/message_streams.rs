@@ -54,7 +54,7 @@ impl Stream {
         Ok(Self { stream, waiting: VecDeque::new(), cursor: String::new() })
     }
 
-    /// The next response, with a cursor or not; `None`: the stream has ended.
+    /// Returns the next response, with or without a cursor; `None`: the stream has ended.
     pub async fn response(&mut self) -> Result<Option<ReceiveResponse>, Status> {
         let response =
             tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time")?;
@@ -87,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The next delivery, which is a message.
+    /// Returns the next delivery, which is a message.
     pub async fn message(&mut self) -> Message {
         match self.next().await {
             What::Message(message) => message,
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// The next messages: where, and which number.
+    /// Returns the next messages' conversations and numbers.
     pub async fn places(&mut self, count: usize) -> Vec<(String, i64)> {
         let mut places = Vec::with_capacity(count);
         for _ in 0..count {
@@ -133,7 +133,7 @@ impl Stream {
         }
     }
 
-    /// The next delivery, which is a signal.
+    /// Returns the next delivery, which is a signal.
     pub async fn signal(&mut self) -> Signal {
         match self.next().await {
             What::Signal(signal) => signal,
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// The stream is reset next, and ends.
+    /// Checks that the stream is reset next, and ends.
     pub async fn assert_reset(&mut self) {
         assert_eq!(self.next().await, What::Reset(Reset {}));
         assert_eq!(self.response().await.unwrap(), None);

@@ -1,5 +1,5 @@
-//! Timestamps and durations that one wire form can carry and the other cannot: refused in every request that
-//! has such a field.
+//! Timestamps and durations that only one wire form can carry are refused in every request that has such a
+//! field.
 
 use crate::relation_calls::with_users;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Audiences, notices and marks that tests start from.
+//! Makes the audiences, notices and marks from which tests start.
 
 use std::time::SystemTime;
 
@@ -22,14 +22,14 @@ pub async fn audience(node: &TestNode, audience_id: i32, of_users: bool) -> Audi
     node.notices().register_audience(request).await.unwrap().into_inner().audience.unwrap()
 }
 
-/// A node with audience 1, whose readers are no users.
+/// Starts a node with audience 1, whose readers are no users.
 pub async fn node_with_audience(change: impl FnOnce(&mut Config)) -> TestNode {
     let node = TestNode::start_with(change).await;
     audience(&node, 1, false).await;
     node
 }
 
-/// A notice with a title.
+/// Makes a notice with a title.
 pub fn new_notice(audience_ids: &[i32]) -> Notice {
     Notice {
         title: "Maintenance".into(),
@@ -45,7 +45,7 @@ pub async fn publish(node: &TestNode, notice: Notice) -> Notice {
     node.notices().publish_notice(request).await.unwrap().into_inner().notice.unwrap()
 }
 
-/// A notice as a service reads it.
+/// Reads a notice as a service.
 pub async fn notice(node: &TestNode, notice_id: i64) -> Result<Notice, Status> {
     let request = GetNoticeRequest { notice_id, consistency: None };
     node.notices().get_notice(request).await.map(|answer| answer.into_inner().notice.unwrap())

@@ -1,4 +1,4 @@
-//! The OpenAPI document describes what a node takes and answers as JSON.
+//! The OpenAPI document describes the requests and answers that a node uses as JSON.
 
 use std::collections::BTreeSet;
 

@@ -37,7 +37,7 @@ async fn history_setting_at_join_decides_the_range() {
     add(&node, hidden, &[dora]).await;
 
     let folder = node.stop().await;
-    // 0: from the first message; the logs are empty, so that each range begins with message 1 else.
+    // 0 means the first message; the logs are empty, so all other ranges begin with message 1.
     let expected = [
         (key(shown, owner), 0),
         (key(shown, ann), 0),

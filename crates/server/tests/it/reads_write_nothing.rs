@@ -1,4 +1,4 @@
-//! Methods that say `NO_SIDE_EFFECTS` leave the store as it is.
+//! Methods that declare `NO_SIDE_EFFECTS` leave the store unchanged.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +39,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The methods that read, and the others.
+/// Returns the methods that read, and the others.
 fn reads_and_writes() -> (Vec<Rpc>, Vec<Rpc>) {
     let pool = descriptors::pool().unwrap();
     let reads = |rpc: &Rpc| {

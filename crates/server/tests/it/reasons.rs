@@ -35,7 +35,7 @@ use tonic_types::StatusExt as _;
 /// The number of ids in a batch.
 const LARGE_BATCH: usize = 40_000;
 
-/// An error, and where it was got.
+/// An error, and the place where it occurred.
 type FoundError = (&'static str, Status);
 
 fn named(name: &str) -> CreateUserRequest {
@@ -48,7 +48,7 @@ fn with_id(user_id: i64, name: &str) -> CreateUserRequest {
     CreateUserRequest { user: Some(user), ..Default::default() }
 }
 
-/// It has no invite code.
+/// Makes a group without an invite code.
 fn open_group() -> groups::Group {
     let visibility = groups::Visibility::Public.into();
     groups::Group { name: "open".into(), visibility, ..Default::default() }
@@ -253,7 +253,7 @@ async fn of_the_store() -> Vec<FoundError> {
     got
 }
 
-/// A node that waits for a MongoDB that does not exist.
+/// Starts a node that waits for a MongoDB that does not exist.
 async fn of_the_start() -> Vec<FoundError> {
     let uri = "mongodb://127.0.0.1:1/?replicaSet=none&directConnection=false";
     let node = TestNode::start_with(|config| {
@@ -266,7 +266,7 @@ async fn of_the_start() -> Vec<FoundError> {
     vec![("a node that starts", refused)]
 }
 
-/// A node that serves callers with keys.
+/// Starts a node that serves callers with keys.
 async fn of_the_caller() -> Vec<FoundError> {
     let callers = [
         ("for-users".to_owned(), Rights::of(&[Scope::UserRead, Scope::Act])),

@@ -154,7 +154,7 @@ async fn opened(stores: &Stores) -> Edge {
     let mut config = Config::default();
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
-    // Fewer than the groups have members.
+    // This is less than the number of members in the groups.
     config.receipts.kept = 1_000;
     bare_node::serve(stores, &config).await.0
 }

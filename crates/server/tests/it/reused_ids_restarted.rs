@@ -29,10 +29,10 @@ use tempfile::TempDir;
 use tonic::Status;
 
 const CHOSEN: i64 = 11;
-/// Long ago, so that the clean-up is not waited for.
+/// The time is long past, so that no test waits for the clean-up.
 const LONG_AGO: Timestamp = Timestamp(1_000);
 
-/// Deletes the user long ago, as a node does that crashes right after that.
+/// Deletes the user long ago, like a node that crashes right afterwards.
 async fn deleted_and_crashed(folder: &TempDir) {
     deleted_at(folder, CHOSEN, LONG_AGO).await;
 }
@@ -180,7 +180,7 @@ async fn create(node: &TestNode, name: &str) -> bool {
     try_create(node, name).await.is_ok()
 }
 
-/// Writes that began while the user existed may come in after the clean-up.
+/// Writes that began while the user existed may arrive after the clean-up.
 #[tokio::test]
 async fn id_is_held_for_a_while_after_the_clean_up() {
     let (node, [ann, bob]) = with_users().await;
@@ -227,7 +227,7 @@ async fn new_account_has_nothing_of_the_old_one() {
     node.stop().await;
 }
 
-/// A group that the user created a day ago. No other user is in it: the deletion leaves it without an owner.
+/// Creates the user's group a day ago. No other user is in it: the deletion leaves it without an owner.
 async fn founded(stores: &Stores) -> i64 {
     let (creator, at) = (UserId::new(CHOSEN).unwrap(), Timestamp(Timestamp::now().0 - 86_400_000));
     let id = GroupId::new(7).unwrap();
@@ -278,7 +278,7 @@ async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
     id.get()
 }
 
-/// A friendship that ended a day ago.
+/// Makes a friendship that ended a day ago.
 async fn unfriended(stores: &Stores, user: i64, other: i64) {
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
     let edge = Edge::new(UserId::new(user).unwrap(), UserId::new(other).unwrap()).unwrap();

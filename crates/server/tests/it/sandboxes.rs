@@ -21,7 +21,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> TestNode {
     .await
 }
 
-/// The message for a sandbox; for the node itself where the name is empty.
+/// Makes a request for a sandbox; for the node itself if the name is empty.
 fn inside<T>(sandbox: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if !sandbox.is_empty() {

@@ -1,4 +1,4 @@
-//! A node in this process that serves configured callers alone.
+//! A node in this process that serves only configured callers.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -123,7 +123,7 @@ impl SecuredNode {
             request = request.header(*name, *value);
         }
         let (response, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
-        // A call that is refused may be answered, and reset, before that.
+        // A refused call may be answered, and reset, before that.
         sending.send_data(body, true).ok();
         let head = response.await.unwrap().into_parts().0;
         connection.abort();
@@ -131,7 +131,7 @@ impl SecuredNode {
     }
 }
 
-/// Users may make as many calls as they like: tests are faster than a person.
+/// Lets users make any number of calls: tests are faster than a person.
 pub fn without_user_quotas(config: &mut Config) {
     config.limits.user_calls_per_second = 0;
     config.limits.user_writes_per_second = 0;
@@ -148,21 +148,21 @@ pub fn bearer(name: &str) -> String {
     format!("Bearer {}", key_of(name))
 }
 
-/// The message, sent by this caller for itself.
+/// Makes a request that this caller sends for itself.
 pub fn by<T>(name: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", bearer(name).parse().unwrap());
     request
 }
 
-/// The message, sent by this caller for a user.
+/// Makes a request that this caller sends for a user.
 pub fn acting<T>(name: &str, user: i64, message: T) -> Request<T> {
     let mut request = by(name, message);
     request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
     request
 }
 
-/// The message, sent by a user with this token.
+/// Makes a request that a user with this token sends.
 pub fn by_token<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());

@@ -1,4 +1,4 @@
-//! Security events: which calls leave a line in the log, and what is in it.
+//! Security events: the calls that leave a line in the log, and its content.
 
 use std::{
     collections::HashSet,
@@ -143,7 +143,7 @@ async fn role_change_events_name_who_and_whom() {
         "request_id": format!("role-{}", i32::from(Role::Admin)), "trace_id": TRACE, "code": "OK",
     });
     assert_eq!(stage.events(), [expected]);
-    // Refused by the domain: that is an event too.
+    // A refusal by the domain is an event, too.
     let refused = stage.members().set_role(acting("backend", BOB, role(Role::Member))).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
     let [found] = &stage.events()[..] else { panic!("one event") };
@@ -241,7 +241,7 @@ async fn import_that_is_given_up_has_an_end_too() {
     };
     let messages = futures::stream::iter([ImportUsersRequest { records: vec![record] }]);
     let unending = futures::StreamExt::chain(messages, futures::stream::pending());
-    // Within this process: what is dropped here is dropped there.
+    // The call runs within this process: dropping it here drops it in the node.
     let mut users = UserServiceClient::new(stage.node.edge.clone());
     let mut answers = users.import_users(by(ALL, unending)).await.unwrap().into_inner();
     assert!(answers.message().await.unwrap().is_some());
@@ -290,7 +290,7 @@ async fn refused_calls_are_logged_once_then_counted() {
     assert_eq!(stage.events(), [] as [Value; 0]);
 }
 
-/// The rule is for the operator alone: every caller gets the same answer.
+/// The rule is only for the operator: every caller gets the same answer.
 #[tokio::test]
 async fn refused_token_names_its_rule_in_the_log_alone() {
     let (signer, stranger) = (Signer::new(1), Signer::new(2));

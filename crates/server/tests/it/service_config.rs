@@ -70,7 +70,7 @@ fn times_and_attempts_are_within_limits() {
         let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
         assert!(timeout <= most && !timeout.is_zero(), "{entry}");
         let Some(retry) = entry.get("retryPolicy") else { continue };
-        // Clients take no more than 5, see gRFC A6.
+        // Clients use no more than 5, see gRFC A6.
         assert!((2..=5).contains(&retry["maxAttempts"].as_u64().unwrap()), "{entry}");
         let pauses = (seconds(&retry["initialBackoff"]), seconds(&retry["maxBackoff"]));
         assert!(0.0 < pauses.0 && pauses.0 <= pauses.1, "{entry}");

@@ -75,7 +75,7 @@ fn to(user: i64, id: &str, body: &str) -> SendMessageRequest {
     SendMessageRequest { to, client_message_id: id.into(), body, ..Default::default() }
 }
 
-/// A stream that has begun.
+/// Opens a stream that has begun.
 async fn receive(node: &SecuredNode, token: &str) -> Streaming<ReceiveResponse> {
     let request = ReceiveRequest { user_id: ANN, now: true, ..Default::default() };
     let mut stream = messages(node).receive(by_token(token, request)).await.unwrap().into_inner();
@@ -83,7 +83,7 @@ async fn receive(node: &SecuredNode, token: &str) -> Streaming<ReceiveResponse> 
     stream
 }
 
-/// The cursor after the next message, which has this body.
+/// Returns the cursor after the next message, which has this body.
 async fn next_message(stream: &mut Streaming<ReceiveResponse>, body: &str) -> String {
     loop {
         let response = tokio::time::timeout(LEEWAY, stream.message()).await.unwrap().unwrap().unwrap();
@@ -118,14 +118,15 @@ fn rename(name: &str) -> UpdateUserRequest {
     UpdateUserRequest { request_id: "once".into(), ..update_of_user(user, &["nick_name"]) }
 }
 
-/// Deletes the user, and releases its id at once: the minute for which it is held is not waited for.
+/// Deletes the user, and releases its id at once, without the minute for which it is held.
 async fn delete(node: &SecuredNode) {
     let request = DeleteUserRequest { user_id: ANN, ..Default::default() };
     node.users().delete_user(by(ALL, request)).await.unwrap();
     node.stores().users.release_id(UserId::new(ANN).unwrap(), Timestamp::now()).await.unwrap();
 }
 
-/// The first token that is taken for the account after a deletion, by an issuer whose clock is ahead.
+/// Returns the first token that is accepted for the account after a deletion, by an issuer whose clock is
+/// ahead.
 async fn next_token(node: &SecuredNode, signer: &Signer) -> String {
     let mut token = String::new();
     until(async || {
@@ -303,7 +304,7 @@ async fn lost_peer_of_a_signed_out_socket_is_named() {
     let watch = by(ALL, WatchOfflineRequest::default());
     let mut pushes = messages(&node).watch_offline(watch).await.unwrap().into_inner();
     pushes.message().await.unwrap().unwrap();
-    // It reads no more, and so it does not answer.
+    // The peer reads no more, so it does not answer.
     let socket = live(&node, &signer.token(ANN)).await;
     let sent = messages(&node).send_message(by_token(&signer.token(BOB), to(ANN, "m1", "hi"))).await;
     sign_out(&node, None).await.unwrap();

@@ -26,7 +26,7 @@ const GROUP: i64 = 5;
 /// More calls than any quota in these tests, and too few to last until a call is available again.
 const MANY: usize = 200;
 
-/// A node with one user and one public group, whose users have these quotas.
+/// Starts a node with one user and one public group, whose users have these quotas.
 async fn node_with(quotas: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
     let signer = Signer::new(1);
     let node = SecuredNode::start_with([], signer.tokens(), |config| {
@@ -340,8 +340,8 @@ async fn every_list_and_batch_counts_records() {
 async fn list_counts_what_it_answers() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
-    // Repeated until the page sizes add up to many times the quota; all answers and one page are less than
-    // the quota.
+    // The pages repeat until their sizes add up to many times the quota; all answers and one page are less
+    // than the quota.
     for _ in 0..2 {
         for (method, message) in reads(ANN).iter().filter(|(_, message)| message.get("pageSize").is_some()) {
             let answer = call(&node, &token, method, message).await;

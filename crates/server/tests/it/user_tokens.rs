@@ -1,4 +1,4 @@
-//! Users who call by their tokens: what they may do, and when it ends.
+//! Users who call with their tokens: their rights, and when these end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
-/// Within this every stream has to end: a hang is a failure.
+/// Every stream has to end within this time: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Starts a node that accepts the signer's tokens, with two users.

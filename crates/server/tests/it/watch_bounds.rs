@@ -20,7 +20,7 @@ const WATCHED: i64 = 9;
 /// No user needs more streams for one method: one for each device.
 const MOST: usize = 16;
 
-/// The streams without an end that the contract lets users open: a new method is found by itself.
+/// Returns the endless streams that the contract lets users open: a new method is included automatically.
 fn watches() -> Vec<MethodDescriptor> {
     let is_for_users = |method: &MethodDescriptor| {
         let access = descriptors::access(method).expect("every method has a rule");

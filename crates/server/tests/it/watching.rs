@@ -1,4 +1,4 @@
-//! A watched node: what is sent, to how many, and until when.
+//! A watched node: its messages, the number of watchers, and the end.
 
 use std::time::Duration;
 

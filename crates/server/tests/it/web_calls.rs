@@ -1,4 +1,4 @@
-//! Browsers: gRPC-Web, and which pages may call.
+//! Browsers call by gRPC-Web, and only allowed pages may call.
 
 use std::net::SocketAddr;
 

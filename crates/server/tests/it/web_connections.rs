@@ -1,4 +1,4 @@
-//! Connections that are not HTTP/2: their end, and TLS.
+//! Connections that are not HTTP/2: how they end, and TLS.
 
 use crate::edge;
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};

@@ -14,7 +14,7 @@ pub(super) const EXPORTS: [&str; 10] = [
     "jdk.attach/sun.tools.attach",
 ];
 
-/// Packages that it looks into.
+/// Packages into which it reflects.
 pub(super) const OPENS: [&str; 17] = [
     "java.base/java.lang.module",
     "java.base/jdk.internal.loader",

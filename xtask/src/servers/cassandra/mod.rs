@@ -1,4 +1,4 @@
-//! Cassandra, for the relations: one node whose data go with it.
+//! Starts Cassandra for the relations: one node whose data are removed with it.
 
 mod flags;
 mod program;
@@ -60,8 +60,7 @@ pub(crate) fn start(folder: &Path) -> Result<TestServer> {
     running.once_ready("Cassandra", READY_WITHIN, || Ok(asked(port)? == SUPPORTED))
 }
 
-/// Fills the folder and starts Java there. The ports are those for clients, for other nodes and for its
-/// management.
+/// Fills the folder and starts Java there. The ports are for clients, for other nodes and for its management.
 fn java(folder: &Path, jars: &Path, [port, storage, jmx]: [u16; 3]) -> Result<Command> {
     let data = folder.display().to_string();
     let filled = CONFIGURATION.replace("@DATA@", &data).replace("@PORT@", &port.to_string());
@@ -93,7 +92,7 @@ fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// The jars in the cache folder, put there first if they are not.
+/// Returns the jars in the cache folder; puts them there first if they are missing.
 fn jars() -> Result<PathBuf> {
     let has_jars = |folder: &Path| files(folder).iter().any(|jar| is_named(jar, "cassandra-all-"));
     fetched(VERSION, has_jars, |folder| {

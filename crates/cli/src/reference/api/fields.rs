@@ -5,7 +5,7 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, field_descriptor_proto:
 
 use crate::reference::markdown::code;
 
-/// A row for every field: name, number, type, meaning.
+/// Returns a row for every field: name, number, type, meaning.
 pub(super) fn rows(message: &DescriptorProto, comments: &Comments, path: &[i32]) -> Vec<[String; 4]> {
     let row = |(at, field): (usize, &FieldDescriptorProto)| {
         let path = [path, &[field_number::FIELDS, index(at)]].concat();
@@ -39,7 +39,7 @@ fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
     }
 }
 
-/// Key and value, where the field is a map: protobuf writes one as a nested message.
+/// Returns key and value if the field is a map: protobuf writes a map as a nested message.
 fn entry<'a>(
     message: &'a DescriptorProto,
     field: &FieldDescriptorProto,

@@ -1,4 +1,4 @@
-//! `docs/api.md`, generated from the descriptors that the node serves by reflection.
+//! Writes `docs/api.md` from the descriptors that the node serves by reflection.
 
 mod fields;
 
@@ -93,7 +93,7 @@ fn service(package: &str, service: &ServiceDescriptorProto, comments: &Comments,
     text
 }
 
-/// The kind, and whether the method changes nothing.
+/// Returns the kind, and whether the method changes nothing.
 fn described_kind(method: &MethodDescriptorProto) -> String {
     let level = method.options.as_ref().map(prost_types::MethodOptions::idempotency_level);
     let effects = if level == Some(IdempotencyLevel::NoSideEffects) { ", no side effects" } else { "" };

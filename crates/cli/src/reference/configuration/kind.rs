@@ -10,9 +10,9 @@ use crate::reference::markdown::one_line;
 pub enum ValueKind {
     /// A size in bytes, also with a unit.
     Size,
-    /// A time such as `1s 500ms`.
+    /// A time span such as `1s 500ms`.
     Duration,
-    /// An address and a port.
+    /// An address and a port, such as `127.0.0.1:7600`.
     Address,
     /// A file or a folder.
     Path,
@@ -32,7 +32,7 @@ pub enum ValueKind {
     Tables,
     /// A choice between these values, each with its docstring.
     Choice(Vec<(String, String)>),
-    /// A type that is not known here, by its name in Rust.
+    /// A type that is not known here, by its Rust name.
     Other(String),
 }
 

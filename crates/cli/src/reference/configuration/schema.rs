@@ -9,7 +9,7 @@ const DURATION: &str = r"^ *([0-9]+(\.[0-9]+)? *[a-zA-Zµ]+ *)+$|^0$";
 const SIZE: &str = "^ *[0-9]+ *(B|kB|KB|MB|GB|KiB|MiB|GiB)? *$";
 const ADDRESS: &str = "^.+:[0-9]{1,5}$";
 
-/// The document as text with a line feed at its end.
+/// Formats the document as text with a newline at its end.
 pub(in crate::reference) fn write() -> String {
     let mut root = object();
     for section in sections() {

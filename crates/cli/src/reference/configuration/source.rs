@@ -34,7 +34,7 @@ pub(super) struct Item {
     pub(super) members: Vec<Member>,
 }
 
-/// A field or a variant.
+/// A field or a variant in an item.
 #[derive(Debug)]
 pub(super) struct Member {
     /// The form in a file: variants in snake_case.

@@ -14,7 +14,7 @@ fn messages(channel: &Channel) -> message_service_client::MessageServiceClient<C
     message_service_client::MessageServiceClient::new(channel.clone())
 }
 
-/// The users 1 to 3, all in group 9.
+/// Creates the users 1 to 3, all in group 9.
 async fn fill(channel: &Channel) {
     for user_id in 1..=3 {
         let user = users::User { user_id, user_name: format!("user {user_id}"), ..Default::default() };

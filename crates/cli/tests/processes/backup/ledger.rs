@@ -23,7 +23,7 @@ impl Clock {
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedWrite {
     pub(crate) at: u64,
-    /// Set when it was acknowledged.
+    /// The time when it was acknowledged.
     pub(crate) acknowledged: Option<u64>,
     /// The group that an acknowledged write created.
     pub(crate) group_id: i64,

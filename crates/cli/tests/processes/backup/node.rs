@@ -1,4 +1,4 @@
-//! Nodes and commands as processes.
+//! Runs nodes and commands as processes.
 
 use std::{
     path::Path,
@@ -27,7 +27,7 @@ impl Node {
     }
 }
 
-/// The program, for a data folder.
+/// Makes a command for a data folder.
 pub(crate) fn command(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.args(arguments).arg("--data-dir").arg(data);

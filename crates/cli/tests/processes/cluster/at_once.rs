@@ -31,7 +31,7 @@ impl Cluster {
         Self(Site::in_redis_of_tests().nodes(|_| {}).await)
     }
 
-    /// The one answer that all callers have.
+    /// Returns the answer that all callers get.
     async fn at_once<T: Message + Clone>(&self, call: impl AsyncFn(&Peer) -> Result<T, Status>) -> T {
         let answers = join_all((0..CALLERS).map(|caller| call(&self.0[caller % 2]))).await;
         let answers: Vec<T> = answers.into_iter().map(Result::unwrap).collect();

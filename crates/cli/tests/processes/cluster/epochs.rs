@@ -20,7 +20,7 @@ async fn new_cluster_stays_in_its_first_epoch() {
     let [a, b] = site.nodes(with_relations).await;
     let id = a.create("ann").await.user_id;
     hand::set(&site.database, "users", id, "nick", "by hand");
-    // The feeds are read now.
+    // By now the feeds are read.
     until(Duration::from_secs(11), async || b.get(id).await.nick_name == "by hand").await;
     assert_eq!([a.info().await.epoch, b.info().await.epoch], [1, 1]);
     stop([a, b]).await;

@@ -38,7 +38,7 @@ pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     found
 }
 
-/// Deletes a document that a text names.
+/// Deletes a document that is named by a text.
 pub(crate) fn delete_named(database: &str, collection: &str, id: &str) {
     delete_one(database, collection, &document(&[string("_id", id)]));
 }
@@ -79,7 +79,7 @@ fn update_one(database: &str, collection: &str, query: &[u8], change: &[Vec<u8>]
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
 }
 
-/// The first document that a find has answered.
+/// Returns the first document in a find's answer.
 fn first_of_batch(answer: &[u8]) -> Vec<u8> {
     let before = element(4, "firstBatch", &[]);
     let batch = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
@@ -104,7 +104,7 @@ pub(crate) fn copy_collection(from: &str, to: &str, collection: &str) {
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not copied");
 }
 
-/// Drops a database with all that is in it.
+/// Drops a database with everything in it.
 pub(crate) fn drop_database(database: &str) {
     let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
     let answer = ask(&document(&[one, string("$db", database)]));

@@ -1,4 +1,5 @@
-//! A node that is killed with clients that receive: another one names them for what they may not have.
+//! A node is killed while clients receive from it: another node names them for messages that they may have
+//! missed.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ async fn socket(address: &str, user: i64) -> Socket {
     socket
 }
 
-/// A stream over gRPC that has begun.
+/// Opens a gRPC stream that has begun.
 async fn stream(channel: &Channel, user: i64) -> Streaming<kith_proto::message::v1::ReceiveResponse> {
     let request = ReceiveRequest { now: true, ..ReceiveRequest::default() };
     let mut messages = MessageServiceClient::new(channel.clone());

@@ -1,5 +1,5 @@
-//! A node that is killed after it has stored a message and before the message is in an inbox, also while it
-//! is cut from Redis.
+//! A node is killed after it has stored a message and before the message is in an inbox, also while it is cut
+//! from Redis.
 
 use std::time::Duration;
 

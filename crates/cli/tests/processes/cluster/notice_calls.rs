@@ -14,7 +14,7 @@ pub(super) async fn audience(channel: &Channel, of_users: bool) {
     client(channel).register_audience(request).await.unwrap();
 }
 
-/// A request to publish a notice to audience 1, and to those who register later.
+/// Makes a request to publish a notice to audience 1, also for readers who register later.
 pub(super) fn notice(notice_id: i64, request_id: &str) -> PublishNoticeRequest {
     let notice = Notice {
         notice_id,

@@ -49,7 +49,7 @@ const ASKED_EVERY: i64 = 97;
 /// Counts may be 10 s old, and after Redis was emptied all sections are scanned again.
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// An audience, and who it knows by this number.
+/// An audience, and a reader id in it.
 type ReaderKey = (i32, i64);
 /// The notices that each reader has read.
 type Model = BTreeMap<ReaderKey, BTreeSet<i64>>;
@@ -58,7 +58,7 @@ fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
     NoticeServiceClient::new(channel.clone())
 }
 
-/// Plays random calls, and compares all that nodes say in the end with the model.
+/// Plays random calls, and compares all final answers with the model.
 pub(crate) async fn random_marks_equal_a_plain_model(size: Size) {
     let redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
@@ -125,7 +125,7 @@ async fn play(channels: &Arc<[Channel]>, size: Size, redis: &Redis) -> Model {
     callers.join_all().await.into_iter().flatten().collect()
 }
 
-/// Marks and unmarks at random through all nodes, and what each reader has read then.
+/// Marks and unmarks at random through all nodes. Returns the notices that each reader has read then.
 async fn call(channels: Arc<[Channel]>, size: Size, caller: i64, made: mpsc::UnboundedSender<()>) -> Model {
     let mut rng = StdRng::seed_from_u64(caller.unsigned_abs());
     let ids = (1..=size.readers).filter(|reader| reader % size.callers == caller);

@@ -1,4 +1,4 @@
-//! Notices through several nodes.
+//! Several nodes share notices.
 
 use std::time::Duration;
 

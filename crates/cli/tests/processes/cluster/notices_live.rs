@@ -38,7 +38,7 @@ impl Totals {
         Self(node.messages().receive(acting(chat.bea, request)).await.unwrap().into_inner())
     }
 
-    /// Read and unread as they come next.
+    /// Returns the next totals: read and unread.
     async fn next(&mut self) -> (i32, i32) {
         loop {
             let response =

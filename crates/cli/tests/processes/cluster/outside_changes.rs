@@ -1,4 +1,4 @@
-//! Changes that come to nodes from elsewhere, and differences that they find by comparison.
+//! Changes reach nodes from elsewhere, and nodes find differences by comparison.
 
 use std::time::{Duration, Instant};
 

@@ -250,8 +250,8 @@ async fn without_redis_users_are_unknown() {
         beat.map(|sessions| unknown = sessions).is_ok()
     })
     .await;
-    // A gateway that gets the answer that a session is missing opens it again, unless the node was the first
-    // to restore it.
+    // A gateway reopens a session when the answer says that it is missing, unless the node was the first to
+    // restore it.
     if !unknown.is_empty() {
         open(&a, &mut gateway, ann, "phone").await.unwrap();
     }

@@ -76,7 +76,7 @@ async fn message_is_not_recalled_while_redis_is_gone() {
     assert_eq!(chat.read(&b, 0).await, ["1"]);
     redis.run().await;
     until_all_follow([&a, &b]).await;
-    // Its windows follow a moment later.
+    // Its windows follow shortly afterwards.
     until(Duration::from_secs(10), async || recall(chat, &a, 1).await.is_ok()).await;
     assert_eq!(chat.read(&b, 0).await, ["", ""]);
     stop([a, b]).await;

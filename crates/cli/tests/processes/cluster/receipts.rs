@@ -195,8 +195,8 @@ async fn opening_500_unread_takes_3_round_trips() {
         let of = ["dialogs", "messages", "conversations", "groups", "users"];
         operations.push(of.map(|collection| hand::profiled(&site.database, collection)));
     }
-    // Nodes also look at each other, and read again what was too old: what every call has is what a call
-    // takes.
+    // Nodes also observe each other, and reread values that were too old: operations that every call has
+    // belong to the call.
     assert_eq!(operations.iter().min(), Some(&[1, 1, 0, 0, 0]), "{operations:?}");
     assert!(trips.iter().min().is_some_and(|trips| (1..=3).contains(trips)), "{trips:?}");
     stop([a, b]).await;

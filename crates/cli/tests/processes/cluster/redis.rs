@@ -13,7 +13,7 @@ use crate::{
     spawned::{KilledOnDrop, signal},
 };
 
-/// Ends with the test.
+/// A server that ends with the test.
 pub(crate) struct Redis {
     port: u16,
     arguments: Vec<String>,
@@ -33,7 +33,7 @@ impl Redis {
         redis
     }
 
-    /// Empty, on its port.
+    /// Runs an empty server on its port.
     pub(crate) async fn run(&mut self) {
         let port = self.port.to_string();
         let named = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS_SERVER");
@@ -78,7 +78,7 @@ impl Monitor {
         Self { url: url.to_owned(), lines, taken: 0 }
     }
 
-    /// The commands since the last time, without those that scripts call.
+    /// Returns the commands since the last time, without commands that scripts call.
     pub(crate) async fn take(&mut self) -> Vec<String> {
         self.taken += 1;
         let end = format!("taken-{}", self.taken);
@@ -105,7 +105,7 @@ pub(crate) async fn ask(url: &str, line: &str) -> String {
     socket.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
-    // The last answer is that to QUIT.
+    // The last answer belongs to QUIT.
     let lines: Vec<&str> = answer.trim_end().split("\r\n").collect();
     lines[..lines.len() - 1].join(" ")
 }

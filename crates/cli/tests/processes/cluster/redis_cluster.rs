@@ -16,7 +16,8 @@ const SLOTS: [&str; 3] = ["0 5460", "5461 10922", "10923 16383"];
 /// The longest time until every node has applied a change in a healthy cluster.
 const HEALTHY: Duration = Duration::from_secs(1);
 
-/// Three primaries that share the slots and know each other. They keep their configuration in the folder.
+/// Starts three primaries that share the slots and know each other. They keep their configuration in the
+/// folder.
 async fn redis_cluster(folder: &Path) -> Vec<Redis> {
     let (mut members, mut first) = (Vec::<Redis>::new(), String::new());
     for (number, slots) in SLOTS.iter().enumerate() {

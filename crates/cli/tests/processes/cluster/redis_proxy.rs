@@ -40,7 +40,7 @@ struct State {
 }
 
 impl RedisProxy {
-    /// Leads to this server. Returns the address at which it begins.
+    /// Forwards to this server. Returns the proxy's address.
     pub(super) async fn open(&self, redis: &str) -> String {
         let server = redis.strip_prefix("redis://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -112,7 +112,7 @@ pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
     Started::of(command)
 }
 
-/// A connection to it, once it follows.
+/// Connects to a node, once it follows.
 pub(crate) async fn following(node: &Started) -> Channel {
     let channel = node.channel().await;
     let admin = AdminServiceClient::new(channel.clone());

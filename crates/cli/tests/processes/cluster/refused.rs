@@ -14,9 +14,9 @@ use crate::{
     spawned::{FREE, output_of},
 };
 
-/// Longest time until a node has looked at its Redis again, on a machine with other work.
+/// The longest time until a node has checked its Redis again, on a machine with other work.
 const LOOKED: Duration = Duration::from_secs(20);
-/// The line for operators that grants what nodes need.
+/// The documented line with which operators grant the commands that nodes need.
 const DOCUMENTED: &str = include_str!("../../../../../docs/operate/cluster.md");
 
 /// Returns a node's `/readyz` remark for this reason.
@@ -39,7 +39,7 @@ async fn both_subscribe(url: &str, prefix: &str) -> bool {
     ask(url, &format!("PUBSUB NUMSUB {{{prefix}:{id:016x}}}:0:wakes")).await.ends_with(" :2")
 }
 
-/// The line with which a start ends: at once, or after the node has waited for its store.
+/// Returns the line with which a start ends: at once, or after the node has waited for its store.
 async fn refused_start(site: &Site) -> String {
     match Node::start(site.config()).await {
         Ok(node) => refused(node).await,

@@ -80,7 +80,7 @@ async fn message_to_ten_costs_few_scripts() {
     let redis = Redis::start(&[]).await;
     let patient = |config: &mut Config| {
         with_relations(config);
-        // A call that is given up is made again.
+        // With this limit no call is given up and repeated.
         config.redis.command_timeout = Duration::from_secs(1);
     };
     let node = Site::new(Some(redis.url())).node_with(patient).await;

@@ -58,7 +58,7 @@ impl RunningCallers {
         running
     }
 
-    /// Waits until so many more calls were answered.
+    /// Waits until this many more calls were answered.
     async fn until_answered(&self, calls: usize) {
         let enough = self.calls.load(Ordering::Acquire) + calls;
         until(Duration::from_secs(60), async || self.calls.load(Ordering::Acquire) >= enough).await;
@@ -109,7 +109,7 @@ async fn rise(a: &Peer, b: &Peer, name: &str) -> bool {
 async fn later_call_gets_higher_numbers_on_every_node() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let mut rises = false;
-    // A node that the machine does not run for 1.5 s takes numbers from the store.
+    // A node that is not scheduled for 1.5 s takes numbers from the store.
     for name in ["one", "two", "three"] {
         rises = rises || rise(&a, &b, name).await;
     }

@@ -71,7 +71,7 @@ impl Site {
         config
     }
 
-    /// A node that serves.
+    /// Starts a node that serves.
     pub(crate) async fn node(&self) -> Peer {
         self.node_with(|_| {}).await
     }
@@ -117,7 +117,7 @@ pub(crate) fn with_relations(config: &mut Config) {
     config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
 }
 
-/// A node, and a way to call it.
+/// A node, and a channel to call it.
 pub(crate) struct Peer {
     pub(crate) node: Node,
     channel: Channel,
@@ -163,7 +163,7 @@ impl Peer {
         self.users().create_user(request).await.unwrap().into_inner().user.unwrap()
     }
 
-    /// Changes the nick name; returns the version and the token.
+    /// Changes the nickname; returns the version and the token.
     pub(crate) async fn rename(&self, user_id: i64, nick_name: &str) -> (i64, String) {
         self.try_rename(user_id, nick_name).await.unwrap()
     }
@@ -196,7 +196,7 @@ impl Peer {
         self.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner()
     }
 
-    /// The nodes that it knows.
+    /// Lists the nodes that it knows.
     pub(crate) async fn listed(&self) -> ListNodesResponse {
         self.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner()
     }

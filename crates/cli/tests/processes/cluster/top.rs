@@ -1,4 +1,4 @@
-//! `kith top` on a terminal, over three nodes.
+//! Runs `kith top` on a terminal, over three nodes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A cluster without `store.cql.contact_points`.
+//! A cluster runs without `store.cql.contact_points`.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ impl DirectChat {
         format!("d{}-{}", self.ann.min(self.bea), self.ann.max(self.bea))
     }
 
-    /// Ann sends this to Bea. Returns the number.
+    /// Sends a text from Ann to Bea. Returns the number.
     pub(super) async fn send(self, node: &Peer, body: &str) -> i64 {
         let request = SendMessageRequest {
             to: Some(To::UserId(self.bea)),
@@ -80,8 +80,8 @@ impl DirectChat {
 pub(super) async fn pair(site: Site) -> (Peer, Peer) {
     let patient = |config: &mut Config| {
         with_relations(config);
-        // A node that gets no answer of Redis in time has lost it for that moment, and others may read
-        // without its message. That is no subject here, and a busy machine may need longer than 100 ms.
+        // A node that gets no answer from Redis in time has lost it for that moment, and others may read
+        // without its message. This test is not about that, and a busy machine may need longer than 100 ms.
         config.redis.command_timeout = Duration::from_secs(1);
     };
     site.nodes(patient).await.into()
@@ -121,7 +121,7 @@ async fn acknowledged_message_is_read_on_other_nodes() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let chat = DirectChat::begin(&a).await;
     chat.send(&a, "1").await;
-    // A window that is there without the messages that follow.
+    // The window exists without the messages that follow.
     until(Duration::from_secs(5), async || {
         let before = hits(&b).await;
         chat.last(&b, 1).await;
@@ -137,7 +137,7 @@ async fn acknowledged_message_is_read_on_other_nodes() {
             2 => chat.read(reader, number).await[0].parse().unwrap(),
             _ => chat.listed(reader).await.1,
         };
-        // A list counts what is unread among the last 100.
+        // A list counts the unread messages among the last 100.
         let expected = if number % 4 == 3 { number.min(100) } else { number };
         assert_eq!(read, expected, "failed appends: {:?}", appends_that_failed([&a, &b]).await);
     }

@@ -114,8 +114,8 @@ fn unfit_data_files_are_found() {
     assert!(group == "data" && run == "chmod go= ./data/kith.db*", "{run}");
 }
 
-/// A node that listens at these addresses. Before that, `kith doctor` tries to listen there itself, and may
-/// take the port from the node.
+/// Starts a node that listens at these addresses. Before that, `kith doctor` tries to listen there itself,
+/// and may take the port from the node.
 fn listening(dir: &Path, flags: &[&str], addresses: [&str; 2]) -> KilledOnDrop {
     let node = serve(dir, flags);
     let listens = || addresses.iter().all(|address| TcpStream::connect(address).is_ok());

@@ -1,4 +1,4 @@
-//! `kith edges` at a node whose data were damaged by hand.
+//! Runs `kith edges` at a node whose data were damaged by hand.
 
 use serde_json::json;
 

@@ -47,7 +47,7 @@ impl Scene {
         output_of(self.command(arguments), "")
     }
 
-    /// Against the node, with its result in JSON.
+    /// Makes a command against the node, with its result in JSON.
     pub(super) fn command(&self, arguments: &[&str]) -> Process {
         let mut command: Process = command(self.dir.path());
         command.args(arguments).args(["-o", "json"]).env("KITH_ADDR", &self.node.grpc);
@@ -104,7 +104,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
     Some((lines.iter().map(|line| words(line)).collect(), streamed))
 }
 
-/// The commands that have none below them, with the path to each.
+/// Collects the commands that have none below them, with the path to each.
 fn leaves(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
     {

@@ -1,4 +1,4 @@
-//! The files that are tested, and their content.
+//! Reads the files that are tested.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ pub(crate) struct Query {
     pub(crate) legend: String,
 }
 
-/// A file or folder below the root.
+/// Returns the path of a file or folder below the root.
 pub(crate) fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -104,7 +104,7 @@ fn collect(value: &Value, place: &str, queries: &mut Vec<Query>) {
     }
 }
 
-/// The labels in a text like `{{instance}} {{ method }}`.
+/// Returns the labels in a text like `{{instance}} {{ method }}`.
 pub(crate) fn shown(legend: &str) -> Vec<String> {
     let labels = legend.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
     labels.map(|(label, _)| label.trim().to_owned()).collect()

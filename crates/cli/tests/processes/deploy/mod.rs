@@ -1,4 +1,4 @@
-//! The files in `deploy/` compared with the product: boards and alerts name exported metrics, every alert has
+//! Compares the files in `deploy/` with the product: boards and alerts name exported metrics, every alert has
 //! a section in the runbook and test cases, and nodes know every setting.
 
 #![cfg(all(feature = "embedded", feature = "cluster"))]

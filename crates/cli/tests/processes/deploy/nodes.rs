@@ -57,7 +57,7 @@ fn assert_fit(config: &Config) {
     }
 }
 
-/// The first number behind this text.
+/// Returns the first number behind this text.
 fn number(text: &str, before: &str) -> Duration {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -119,7 +119,7 @@ fn changed_configuration_replaces_pods() {
     }
 }
 
-/// The operations port has no key.
+/// The operations port has no key, so a network policy protects it.
 #[test]
 fn operations_port_is_for_one_namespace() {
     let policy = text("deploy/kubernetes/network-policy.yaml");

@@ -11,11 +11,11 @@ const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
 /// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamesInUse {
-    /// Labels by the metric that is selected by them.
+    /// Labels by the metric that they select.
     pub(crate) metrics: BTreeMap<String, BTreeSet<String>>,
     /// Labels by which series are joined and grouped.
     pub(crate) grouped: BTreeSet<String>,
-    /// Labels with the values that are asked for, as they are written.
+    /// Labels with the values in the query, as they are written.
     pub(crate) values: BTreeSet<(String, String)>,
 }
 
@@ -83,7 +83,7 @@ fn word_of(token: &Token) -> Option<String> {
     }
 }
 
-/// The tokens before the closing sign, and those behind it.
+/// Splits the tokens at the closing sign.
 fn until(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
     let end = tokens.iter().position(|token| *token == Token::Sign(close)).unwrap_or(tokens.len());
     (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The rules and their cases, by Prometheus' own tool.
+//! Checks the rules and their cases with Prometheus' own tool.
 
 use std::{
     env, fs,
@@ -33,7 +33,7 @@ fn alerts_fire_and_are_silent_as_their_cases_say() {
     assert_content(&["test", "rules"], "deploy/prometheus/alerts_test.yml");
 }
 
-/// A rule that is broken, or never true, or true in a healthy hour, does not pass the case that is about it.
+/// A rule that is broken, or never true, or true in a healthy hour, does not pass its case.
 #[test]
 #[ignore = "needs promtool: run cargo xtask test"]
 fn rules_that_are_wrong_do_not_pass() {

@@ -8,8 +8,8 @@ use crate::{cluster::site::variable, node::data_stores::DataStores, polls::block
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGES: [&str; 4] = ["runbook", "cluster", "upgrade", "data"];
-/// Beginnings of what is no command to run here: it starts a node, needs a terminal or a node on SQLite, is
-/// only named, or is run by another test.
+/// Prefixes of commands that do not run here: they start a node, need a terminal or a node on SQLite, are
+/// only named, or are run by another test.
 const NOT_RUN: [&str; 8] = [
     "kith serve",
     "kith top",

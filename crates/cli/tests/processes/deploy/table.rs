@@ -6,9 +6,9 @@ use kith_service::metric::MetricKind;
 
 use crate::deploy::promql::NamesInUse;
 
-/// Labels that Prometheus sets by itself.
+/// Labels that Prometheus adds.
 const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
-/// Labels whose values are written in the sources as they are exported.
+/// Labels whose exported values are written in the sources.
 const CLOSED: [&str; 6] = ["cause", "code", "direction", "how", "result", "tier"];
 
 /// Returns the labels of a series; `None`: there is no such series. A histogram is known by the names that it

@@ -1,4 +1,4 @@
-//! `kith serve --ephemeral` as other people's tests use it: the real program in an empty folder.
+//! Runs `kith serve --ephemeral` as other people's tests use it: the real program in an empty folder.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]

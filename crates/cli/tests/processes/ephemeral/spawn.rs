@@ -1,4 +1,4 @@
-//! Nodes for tests as processes, in an empty working folder.
+//! Runs test nodes as processes, in an empty working folder.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     spawned::{Started, kith},
 };
 
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The contents of the ports file.
@@ -57,7 +57,7 @@ impl Node {
         Self { ports, ready: begun.elapsed(), process, folder }
     }
 
-    /// Ends it in order. Its code, what it wrote to standard error, and what it left in its folder.
+    /// Ends it in order. Returns its code, its standard error, and the files that it left in its folder.
     pub(crate) fn stop(self) -> (Option<i32>, String, Vec<PathBuf>) {
         let (code, _, errors) = self.process.terminate();
         (code, errors, files(self.folder.path()))

@@ -1,4 +1,4 @@
-//! An import that does not come to its end.
+//! Kills an import before its end.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Keys that change all the time: each is added to the file of callers, is used by clients once it is sure to
-//! be valid, and is removed again, while other clients try those that were removed.
+//! Swaps keys all the time: each is added to the caller file, used by clients once it must be valid, and
+//! removed again, while other clients try removed keys.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,9 +29,9 @@ const CLIENTS: usize = 4;
 const BETWEEN_CALLS: Duration = Duration::from_millis(2);
 /// The time between two swaps.
 const EVERY: Duration = Duration::from_secs(1);
-/// Keys whose streams are open when they are removed.
+/// How many keys have open streams when they are removed.
 const STREAMED: usize = 3;
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How fast a node is configured to follow.
@@ -50,7 +50,7 @@ pub(crate) struct Pace {
     pub(crate) streams: Duration,
 }
 
-/// A key, and since when it is in the file and no longer.
+/// A key, and the times when it was added to the file and removed.
 struct Key {
     text: String,
     added: Instant,
@@ -118,7 +118,7 @@ impl Rotation {
         self.keys.lock().unwrap()[number].removed.is_some()
     }
 
-    /// Calls with keys that have to be taken, and with such that must not be.
+    /// Makes calls with keys that must be accepted, and with keys that must not.
     async fn load(self: Arc<Self>, channel: Channel, client: usize) {
         for round in client.. {
             if self.ended.load(Ordering::Relaxed) {
@@ -167,7 +167,7 @@ impl Key {
     }
 }
 
-/// The request with this key.
+/// Makes a request with this key.
 pub(crate) fn with<T>(key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());

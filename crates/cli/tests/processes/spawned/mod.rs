@@ -1,4 +1,4 @@
-//! The `kith` program as a person or an orchestrator starts it: what it prints, where, and how it ends.
+//! Runs the `kith` program as a person or an orchestrator starts it: its output, and how it ends.
 
 #![allow(dead_code, reason = "every test file uses a part")]
 #![allow(unreachable_pub, reason = "a module of tests has no outside")]
@@ -34,14 +34,14 @@ pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end: its code, standard output and standard error.
+/// Runs it to its end. Returns code, standard output and standard error.
 pub fn output_of(mut command: Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The one line with which a command ends that cannot begin; it prints nothing else.
+/// Returns the single line with which a command ends that cannot begin; it prints nothing else.
 #[track_caller]
 pub fn refused(command: Command) -> String {
     let (code, out, err) = output_of(command);
@@ -112,7 +112,7 @@ impl Started {
         format!("http://{}", self.grpc())
     }
 
-    /// A connection to it.
+    /// Connects to the node.
     pub async fn channel(&self) -> Channel {
         Endpoint::from_shared(self.url()).unwrap().connect().await.unwrap()
     }
@@ -168,7 +168,7 @@ impl Started {
         (code, rest, self.logged())
     }
 
-    /// SIGTERM, then as [`Self::ended`].
+    /// Sends SIGTERM, then waits like [`Self::ended`].
     pub fn terminate(self) -> (Option<i32>, String, String) {
         signal(self.id(), "-TERM");
         self.ended()

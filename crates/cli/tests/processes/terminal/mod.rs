@@ -34,7 +34,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Runs `kith` with these arguments on so many rows and columns.
+    /// Runs `kith` with these arguments on a terminal of this size.
     pub(crate) fn start(rows: u16, columns: u16, arguments: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = env!("CARGO_BIN_EXE_kith");
@@ -60,7 +60,7 @@ impl Terminal {
         Self { script: KilledOnDrop(script), keys, pieces, parser, written: String::new(), folder }
     }
 
-    /// Waits until the screen is so.
+    /// Waits until `is` returns true for the screen.
     pub(crate) fn until(&mut self, is: impl Fn(&Screen) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !is(self.parser.screen()) {

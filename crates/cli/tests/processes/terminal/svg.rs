@@ -1,4 +1,4 @@
-//! A screen as a picture.
+//! Draws a screen as a picture.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ struct Style {
     inverse: bool,
 }
 
-/// Neighbours in a line with the same style.
+/// Adjacent cells in a line with the same style.
 struct Run {
     row: u16,
     column: u16,

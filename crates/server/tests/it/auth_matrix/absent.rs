@@ -1,5 +1,5 @@
 //! Users who do not exist, because they were never created or are deleted: no method writes for them, so that
-//! a later account with the id inherits nothing. Walked over every method of the contract that users may call
+//! a later account with the id inherits nothing. The walk covers every contract method that users may call
 //! and that writes.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const NEVER: i64 = 4_711;
 /// A user who was created and deleted.
 const DELETED: i64 = 30;
 
-/// Methods that only read, or take away: without the user there is nothing to take, and they succeed.
+/// Methods that only read or remove: without the user there is nothing to remove, and they succeed.
 const WRITES_NOTHING: [&str; 2] = ["UserService/VerifySecret", "RelationService/Unblock"];
 
 /// The way in which a call names the user who does not exist.
@@ -65,7 +65,7 @@ impl Cell {
         }
     }
 
-    /// The error that is wrong; `None`: the call was refused as it has to be.
+    /// Returns the wrong error; `None`: the call was refused as expected.
     async fn taken_for(&self, node: &SecuredNode, user: i64, naming: Naming) -> Option<String> {
         let headers = self.headers_of(user, naming);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -44,7 +44,7 @@ struct Cell {
     method: MethodDescriptor,
     access: Access,
     scope: Scope,
-    /// `None`: implied by the scope.
+    /// The scope to call for itself; `None`: the scope implies it.
     own: Option<Scope>,
     request: DynamicMessage,
 }
@@ -139,7 +139,7 @@ impl Cell {
         if !self.access.self_field.is_empty() {
             set(&mut request, &self.access.self_field, user);
         }
-        // A gateway belongs to who named it first.
+        // A gateway belongs to the caller that named it first.
         if request.descriptor().get_field_by_name("gateway_id").is_some() {
             let number = GATEWAYS.fetch_add(1, Ordering::Relaxed);
             request.set_field_by_name("gateway_id", Value::String(format!("gw-{number}")));

@@ -25,12 +25,12 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// The store, under this hold.
+    /// Puts this hold over a store.
     pub(crate) fn over(self: &Arc<Self>, inner: &Arc<dyn UserStore>) -> Arc<dyn UserStore> {
         Arc::new(HeldUserStore { hold: Arc::clone(self), inner: Arc::clone(inner) })
     }
 
-    /// The next write waits there.
+    /// Makes the next write wait at this moment.
     pub(crate) fn at(&self, moment: HoldPoint) {
         *self.at.lock() = Some(moment);
     }

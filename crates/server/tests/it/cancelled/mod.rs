@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// Age and version through the tiers; `None` where no user is found.
+    /// Returns age and version through the tiers; `None` if no user is found.
     async fn cached(&self) -> Option<(i32, i64)> {
         let read = self.users.clone().get_user(GetUserRequest { user_id: ID, consistency: None }).await;
         match read {
@@ -72,7 +72,7 @@ impl Bench {
         }
     }
 
-    /// Age and version in the store, and that name and record agree.
+    /// Returns age and version in the store, and checks that name and record agree.
     async fn stored(&self) -> Option<(i32, i64)> {
         match self.stores.users.user(UserId::new(ID).unwrap()).await.unwrap() {
             Stored::Live(user) => {
@@ -93,7 +93,7 @@ impl Bench {
         tokio::time::timeout(Duration::from_secs(10), ended).await.expect("every write ends");
     }
 
-    /// A node where `write` can begin, with the state before it in memory.
+    /// Makes a node where `write` can begin, with the state before it in memory.
     async fn prepared(write: Write) -> Self {
         let bench = Self::new().await;
         if !matches!(write, Write::Create) {
@@ -207,7 +207,7 @@ async fn reads_during_a_write_restore_no_old_state() {
     }
 }
 
-/// The call is polled so many times and then dropped; the number rises until a call ends by itself.
+/// The call is polled a number of times and then dropped; the number rises until a call ends by itself.
 #[tokio::test]
 async fn dropped_call_leaves_store_and_tiers_agreed() {
     for write in Write::ALL {

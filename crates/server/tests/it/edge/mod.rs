@@ -35,7 +35,7 @@ pub struct ServedEdge {
     pub seen: CallLog,
 }
 
-/// A configuration on free ports.
+/// Makes a configuration on free ports.
 pub fn config() -> Config {
     let mut config = Config::default();
     config.listen.set_port(0);
@@ -76,7 +76,7 @@ impl ServedEdge {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
 
-    /// A channel whose peer is no stranger.
+    /// Opens a channel whose peer has proved itself.
     pub async fn known_channel(&self) -> Channel {
         let channel = self.channel().await;
         UserServiceClient::new(channel.clone()).get_user(service::get(service::FINE)).await.unwrap();
@@ -87,7 +87,7 @@ impl ServedEdge {
         UserServiceClient::new(self.channel().await)
     }
 
-    /// A call that its handler holds until [`CallLog::release`].
+    /// Makes a call that its handler holds until [`CallLog::release`].
     pub async fn held_call(&self) -> JoinHandle<Result<Response<GetUserResponse>, Status>> {
         let (mut client, before) = (self.users().await, self.seen.calls());
         let held = tokio::spawn(async move { client.get_user(service::get(service::HELD)).await });
@@ -95,7 +95,7 @@ impl ServedEdge {
         held
     }
 
-    /// Answers health and a valid call: what every bad call must leave behind.
+    /// Checks that health and a valid call are answered, which must hold after every bad call.
     pub async fn assert_healthy(&self) {
         assert_eq!(self.health_says().await, ServingStatus::Serving);
         let answer = self.users().await.get_user(service::get(service::FINE)).await;
@@ -109,7 +109,7 @@ impl ServedEdge {
     }
 }
 
-/// Waits, within a bound, until it holds.
+/// Waits, within a bound, until `holds` returns true.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waited = async {
         while !holds() {

@@ -29,12 +29,12 @@ pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
 pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const IMPORT_USERS: &str = "/kith.user.v1.UserService/ImportUsers";
 
-/// A message as gRPC frames it.
+/// Frames a message like gRPC.
 pub fn framed(message: &[u8]) -> Bytes {
     flagged(0, message.len(), message)
 }
 
-/// A frame that may lie about its flag and length.
+/// Makes a frame that may lie about its flag and length.
 pub fn flagged(flag: u8, length: usize, message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(5 + message.len());
     frame.put_u8(flag);
@@ -75,7 +75,7 @@ pub async fn call(
     answer(response.await?).await
 }
 
-/// Sends as the peer takes it. The peer may answer before it has taken all.
+/// Sends at the peer's speed. The peer may answer before it has taken everything.
 async fn send(sending: &mut h2::SendStream<Bytes>, mut body: Bytes) {
     while !body.is_empty() {
         sending.reserve_capacity(body.len());

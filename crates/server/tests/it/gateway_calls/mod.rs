@@ -42,7 +42,7 @@ impl Gateway {
         gateway
     }
 
-    /// Returns the sessions that are not there.
+    /// Sends a heartbeat. Returns the missing sessions.
     pub async fn beat(
         &mut self,
         node: &impl PresenceNode,

@@ -23,7 +23,7 @@ pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
 pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Within this every answer has to come: a hang is a failure.
+/// Every answer has to come within this time: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// The answer that came back.
@@ -46,7 +46,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The error as gRPC would have returned it.
+    /// Returns the error as gRPC would have returned it.
     #[track_caller]
     pub fn status(&self) -> Status {
         let json = self.json();
@@ -61,13 +61,13 @@ impl Answer {
         Status::with_details(code, message, status.encode_to_vec().into())
     }
 
-    /// The reason that an error gives.
+    /// Returns an error's reason.
     #[track_caller]
     pub fn reason(&self) -> String {
         self.debug("google.rpc.ErrorInfo")["reason"].as_str().unwrap().to_owned()
     }
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     #[track_caller]
     pub fn field(&self) -> String {
         let bad = self.debug("google.rpc.BadRequest");
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// A connection that is kept.
+/// A connection that stays open.
 pub struct Connection<S> {
     stream: BufReader<S>,
 }
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
         self.stream.flush().await.unwrap();
@@ -184,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// A request as bytes.
+/// Formats a request as bytes.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let host = if headers.iter().any(|(name, _)| *name == "host") { "" } else { "host: kith\r\n" };
     let mut text = format!("{method} {path} HTTP/1.1\r\n{host}");

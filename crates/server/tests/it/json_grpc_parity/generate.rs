@@ -131,7 +131,7 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         }
         "email" => pick(rng, &["", "a@b.example", "ann@b.example"], &["not one", &long]),
         "phone" => pick(rng, &["", "+491234567890"], &["12", "+12x4567890"]),
-        // Nearly always none: another body under the same id would be all that is seen.
+        // Nearly all are empty: otherwise most calls would only show that an id was used with another body.
         "request_id" => pick(rng, &[""], &["r1", "r2", "bad id!", &long]),
         "page_token" => pick(rng, &[""], &["garbage"]),
         "consistency_tokens" => pick(rng, &["garbage"], &["", &long]),
@@ -147,14 +147,14 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
             pick(rng, &["d1-1", "d1-2", "d2-3", "g1", "g2"], &["", "d2-1", "g0", "x", &long])
         }
         "content_type" => pick(rng, &["text/plain", "a/b"], &["", "two\nlines", &long]),
-        // Nearly always none, as request ids.
+        // Nearly all are empty, like request ids.
         "client_message_id" => pick(rng, &[""], &["m1", "m2", "bad id!", &long]),
         "namespace" => pick(rng, &["", "user", "group", "follow", "block"], &["nope"]),
         _ => pick(rng, &["", "some", "words \"and\" \\ marks\n"], &[&long, "\u{1f980}\u{7f}"]),
     })
 }
 
-/// The message as JSON: numbers now and then as numbers, names and paths in either form.
+/// Formats the message as JSON: numbers now and then as numbers, names and paths in either form.
 pub fn json(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     for (field, value) in message.fields() {

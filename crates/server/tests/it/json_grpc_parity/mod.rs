@@ -1,5 +1,4 @@
-//! Calls that are made twice, as JSON on one node and as gRPC on another, and what makes their answers
-//! comparable.
+//! Makes calls twice, as JSON on one node and as gRPC on another, and makes their answers comparable.
 
 pub mod generate;
 pub mod raw;
@@ -30,7 +29,7 @@ const COUNTED: [&str; 9] = [
     "trim",
     "storeFreeBytes",
 ];
-/// Fields that differ from node to node and from moment to moment.
+/// Fields that differ between nodes and moments.
 const VARYING: [&str; 31] = [
     "lastTime",
     "time",
@@ -101,7 +100,7 @@ impl Outcome {
         Some(pb::ErrorInfo::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap().reason)
     }
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     pub fn field(&self) -> Option<String> {
         let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.BadRequest")?;
         let bad = pb::BadRequest::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap();

@@ -30,7 +30,7 @@ async fn written_to_erase(node: &Node, user: UserId, group: i64, count: usize) {
     erasure(node, user).await;
 }
 
-/// The erasure as it is stored; it is begun if there is none.
+/// Returns the stored erasure; begins it if there is none.
 async fn erasure(node: &Node, user: UserId) -> Erasure {
     node.stores.erasures.begin_erasure(user, false, Timestamp::now()).await.unwrap()
 }

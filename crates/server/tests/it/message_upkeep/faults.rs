@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 pub(super) enum Fault {
     /// Every removal in this log.
     Log(ConversationId),
-    /// The search for old documents, each time.
+    /// Every search for old documents.
     SearchByAge,
     /// The next content removal, after its effect, like a node that dies.
     AnswerOfAnErasure,
@@ -26,7 +26,7 @@ pub(super) enum Fault {
 
 pub(super) type Faults = Arc<Mutex<Vec<Fault>>>;
 
-/// Another store, with faults.
+/// A store with faults.
 #[derive(Debug)]
 struct Faulty {
     upkeep: Arc<dyn MessageUpkeep>,
@@ -34,7 +34,7 @@ struct Faulty {
     faults: Faults,
 }
 
-/// Puts faults into stores. Those that happen once are removed when they do.
+/// Puts faults into stores. A fault that happens once is removed when it happens.
 pub(super) fn put_into(stores: &mut Stores, faults: &Faults) {
     let upkeep = Arc::clone(&stores.message_upkeep);
     let faulty = Faulty { upkeep, records: Arc::clone(&stores.conversations), faults: Arc::clone(faults) };

@@ -116,7 +116,7 @@ async fn log_that_fails_does_not_delay_others() {
     node.until_trimmed(failing).await;
 }
 
-/// A round looks at 100 conversations.
+/// A round checks 100 conversations.
 #[tokio::test]
 async fn many_young_conversations_do_not_delay_others() {
     let node = Node::start(|_| {}).await;

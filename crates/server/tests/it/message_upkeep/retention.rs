@@ -1,4 +1,4 @@
-//! Messages that are older than configured are hidden and removed.
+//! Messages that are older than the configured age are hidden and removed.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::node::{principal, until};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A node that keeps messages for two hours.
+/// Makes a node that keeps messages for two hours.
 async fn forgetful() -> Node {
     Node::start(|config| config.messages.kept = Duration::from_secs(7_200)).await
 }
 
-/// Documents that were not looked at yet.
+/// Returns the documents that were not checked yet.
 async fn aged(node: &Node) -> Vec<AgedDocument> {
     node.stores.message_upkeep.aged(Timestamp(0)..Timestamp::now(), 10).await.unwrap()
 }
@@ -56,7 +56,7 @@ async fn messages_are_kept_for_ever_by_default() {
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
 }
 
-/// A clock that is ahead is no reason to remove anything: the time that ran counts.
+/// A clock that is ahead is no reason to remove anything: the elapsed time counts.
 #[tokio::test]
 async fn clock_60_days_ahead_removes_nothing_new() {
     let month = Duration::from_secs(30 * 86_400);
@@ -92,7 +92,7 @@ async fn import_of_2020_is_hidden_after_a_trim() {
     let ((before, _), (imported, _)) = (node.group("before").await, node.group("imported").await);
     let (yesterday, in_2020) = (Timestamp::now().before(DAY), Timestamp(1_600_000_000_000));
     node.fill(before, 201, yesterday).await;
-    // A node has looked at it.
+    // A node has checked the document.
     let found = aged(&node).await;
     node.stores.message_upkeep.settle_aged(&found).await.unwrap();
     assert_eq!(aged(&node).await, []);
@@ -116,7 +116,7 @@ async fn old_import_does_not_age_newer_messages() {
     assert_eq!((node.stored(mixed).await.len(), node.record(mixed).await.min_seq), (350, 0));
 }
 
-/// A document is settled only when what is before it is hidden.
+/// A document is settled only when everything before it is hidden.
 #[tokio::test]
 async fn retention_retries_what_it_could_not_hide() {
     let node = forgetful().await;

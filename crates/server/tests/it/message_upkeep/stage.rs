@@ -1,4 +1,4 @@
-//! A node whose upkeep tests start, over a store in memory.
+//! A node whose upkeep the tests start, over a store in memory.
 
 use std::time::Duration;
 

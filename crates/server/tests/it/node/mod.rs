@@ -43,7 +43,7 @@ pub struct TestNode {
     data: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
-    /// `None`: it has a file.
+    /// The stores; `None`: it has a file.
     stores: Option<DataStores>,
 }
 
@@ -92,7 +92,7 @@ impl TestNode {
         Self { address, channel, data, stop: Some(stop), running, stores }
     }
 
-    /// The folder with everything that the node keeps.
+    /// Returns the folder with everything that the node keeps.
     pub fn data(&self) -> &std::path::Path {
         self.data.path()
     }

@@ -46,7 +46,7 @@ pub struct UserDialog {
     pub pinned: bool,
 }
 
-/// A conversation.
+/// A conversation's messages and users.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     pub messages: Vec<SentMessage>,
@@ -115,7 +115,7 @@ impl Model {
         Self { users, logs: BTreeMap::new() }
     }
 
-    /// A group with members from the first message on.
+    /// Creates a group with members from the first message on.
     pub fn found(&mut self, id: &str, members: &[i64]) {
         let kept = || UserDialog { stays: vec![Stay { from: 1, to: None }], ..UserDialog::default() };
         let users = members.iter().map(|user| (*user, kept())).collect();
@@ -137,7 +137,7 @@ impl Model {
         log.messages.push(SentMessage { sender, silent, mentions, mention_all, recalled, time });
     }
 
-    /// A direct conversation: one stay.
+    /// Creates a direct conversation: each user has a single stay.
     pub fn direct(&mut self, id: &str, users: &[i64]) {
         self.found(id, users);
     }
@@ -150,7 +150,7 @@ impl Model {
         self.logs.keys().nth(random.random_range(0..self.logs.len())).unwrap().clone()
     }
 
-    /// The lowest and the highest number that a user may read; `None`: it may read nothing.
+    /// Returns the lowest and the highest number that a user may read; `None`: it may read nothing.
     pub fn range(&self, user: i64, id: &str) -> Option<(i64, i64)> {
         let log = &self.logs[id];
         let kept = log.users.get(&user)?;

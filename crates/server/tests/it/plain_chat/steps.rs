@@ -1,4 +1,4 @@
-//! Steps that users and services take in a world.
+//! The steps that users and services make in a world.
 
 use kith_proto::{
     member::v1::JoinRequest,

@@ -1,5 +1,5 @@
-//! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come
-//! about otherwise.
+//! Applications end with their preconditions: accounts, groups, roles, and a membership that does not exist
+//! yet.
 
 use crate::application_calls::*;
 use crate::group_calls::{self, add, dismiss, is_in, make, make_admin, public_group, remove, set_role};
@@ -77,7 +77,7 @@ async fn invite_does_not_undo_a_later_removal() {
     remove(&node, chess, bob).await;
     assert_closed(accept(&node, bob, of_user(bob), id).await);
     assert!(!is_in(&node, chess, bob).await);
-    // Invited again, it may come in.
+    // A user who is invited again may join.
     let id = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     accept(&node, bob, of_user(bob), id).await.unwrap();
     assert!(is_in(&node, chess, bob).await);
@@ -121,7 +121,7 @@ async fn user_does_not_ask_whom_it_has_blocked() {
     block(&node, ann, bob).await;
     assert_forbidden(apply(&node, ann, to_be_friends(bob)).await);
     assert_forbidden(apply(&node, ann, to_invite(chess, bob)).await);
-    // An invite that was made before is not accepted while the block is there.
+    // An earlier invite is not accepted while the block exists.
     let id = apply(&node, ann, to_invite(chess, cid)).await.unwrap().application_id;
     block(&node, ann, cid).await;
     assert_forbidden(accept(&node, cid, of_user(cid), id).await);

@@ -177,7 +177,7 @@ async fn group_that_was_left_is_not_listed() {
 async fn former_member_sees_the_last_100_of_its_stay() {
     let (node, [ann, bea]) = with_users().await;
     let (group, id) = chat_with_id(&node, ann, &[bea]).await;
-    // And the event that Bea joined.
+    // The event that Bea joined is also a message.
     fill(&node, &id, 249).await;
     leave(&node, group, bea).await;
     fill(&node, &id, 100).await;

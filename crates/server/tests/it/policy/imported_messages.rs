@@ -16,7 +16,7 @@ use crate::relation_calls::node_with_users;
 
 const IN_2036: Timestamp = Timestamp { seconds: 2_100_000_000, nanos: 0 };
 
-/// The time so many seconds from now.
+/// Returns the time in `seconds` seconds.
 fn from_now(seconds: i64) -> Timestamp {
     let now = kith_store::Timestamp::now().0 / 1_000;
     Timestamp { seconds: now + seconds, nanos: 0 }

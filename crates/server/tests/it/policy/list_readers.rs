@@ -28,7 +28,7 @@ async fn lists(node: &TestNode, reader: i64, user_id: i64, other_id: i64) -> [Re
     ]
 }
 
-/// Ann and Bob are friends; Cid follows Ann, who does not follow back.
+/// Starts a node. Ann and Bob are friends; Cid follows Ann, who does not follow back.
 async fn node(readers: ListReaders) -> (TestNode, [i64; 3]) {
     let (node, [ann, bob, cid]) = node_with_users(|config| config.relations.lists = readers).await;
     for (from, to) in [(ann, bob), (bob, ann), (cid, ann)] {

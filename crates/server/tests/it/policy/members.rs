@@ -11,7 +11,7 @@ use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::Status;
 
-/// Users add all others, so that the tests are about roles alone.
+/// Lets users add all others, so that the tests are only about roles.
 fn adding_all(config: &mut Config) {
     config.members.added_by_users = AddedByUsers::Everybody;
 }

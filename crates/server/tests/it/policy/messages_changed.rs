@@ -1,4 +1,4 @@
-//! Recalls and edits: who may change which message, until when, and what readers see.
+//! Recalls and edits: the users who may change a message, the time limit, and the readers' view.
 
 use std::time::Duration;
 

@@ -216,7 +216,7 @@ async fn former_member_reads_up_to_its_leave() {
     leave(&node, group, bea).await;
     remove(&node, group, cid).await;
     fill(&node, &conversation, 5).await;
-    // Neither reads the event that it has left or was removed: 27 and 28.
+    // Neither user reads the event for its own leave or removal: 27 and 28.
     assert_reads(&node, bea, &conversation, 1, 26).await;
     assert_reads(&node, cid, &conversation, 21, 27).await;
     assert_reads(&node, ann, &conversation, 1, 33).await;

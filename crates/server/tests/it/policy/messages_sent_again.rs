@@ -1,4 +1,4 @@
-//! Messages that are sent again, at once, and many in one call.
+//! Messages are sent again, at the same time, and in batches.
 
 use crate::group_calls::chat;
 use crate::message_calls::*;

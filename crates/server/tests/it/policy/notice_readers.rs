@@ -40,7 +40,7 @@ async fn count(node: &TestNode, notice_ids: Vec<i64>) -> CountReadersResponse {
         .into_inner()
 }
 
-/// Waits until a notice is counted so: counts may be 10 s old.
+/// Waits until a notice has these counts, which may be 10 s old.
 async fn counts_become(node: &TestNode, notice_id: i64, expected: (i64, i64)) {
     until(async || {
         let counted = count(node, vec![notice_id]).await.counts[0];
@@ -277,7 +277,7 @@ async fn marks_of_a_deleted_user_are_cleared() {
     assert_eq!(node.notices().register_readers(request).await.unwrap_err().code(), Code::NotFound);
 }
 
-/// Random marks and unmarks at once equal a plain model: totals, states, lists, counts.
+/// Random concurrent marks and unmarks equal a plain model: totals, states, lists, counts.
 #[tokio::test]
 async fn random_marks_and_unmarks_equal_a_plain_model() {
     const READERS: i64 = 60;

@@ -1,4 +1,4 @@
-//! Notices: published to all audiences or none, scheduled, changed, removed.
+//! Notices are published to all audiences or none, scheduled, changed and removed.
 
 use kith_proto::notice::v1::*;
 use tonic::Code;
@@ -11,7 +11,7 @@ use crate::{
     notice_calls::{audience, ids, in_seconds, list, new_notice, node_with_audience, notice, publish},
 };
 
-/// Ids that a service sees in an audience.
+/// Returns the ids that a service sees in an audience.
 async fn all(node: &TestNode, audience_id: i32) -> Vec<i64> {
     ids(&list(node, audience_id, 0).await)
 }

@@ -286,7 +286,7 @@ async fn offline_logs_are_no_conversations() {
     }
 }
 
-/// Imports texts without a number as sent at these moments, and returns the numbers that they got.
+/// Imports texts without a number, sent at these times. Returns the numbers that they got.
 async fn import_sent(node: &TestNode, id: &str, sender_id: i64, seconds: &[i64]) -> Vec<i64> {
     let record = |(record, seconds): (i64, &i64)| {
         let message = Message {

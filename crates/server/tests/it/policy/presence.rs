@@ -12,7 +12,7 @@ use crate::relation_calls::{block, follow, node_with_users, users};
 use kith_proto::{admin::v1::GetNodeRequest, group::v1::*, message::v1::ReceiveRequest, presence::v1::*};
 use kith_server::config::Config;
 
-/// Everything that takes time takes little, and who is not seen is offline at once.
+/// Makes all intervals short, and unseen users offline at once.
 fn quick(config: &mut Config) {
     config.presence.unknown_for = Duration::ZERO;
     // A gateway that is slow is not dead.
@@ -337,7 +337,7 @@ async fn what_cannot_be_taken_is_refused_by_its_field() {
         assert_invalid(node.presence().open_session(request).await, field);
     }
     assert_not_found(node.presence().open_session(named(4711, "d", "g")).await);
-    // It claimed no gateway for a user who does not exist.
+    // The call claimed no gateway for a user who does not exist.
     Gateway::of(&node, "g").await;
     let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
     assert_invalid(node.presence().batch_get_presence(many).await, "user_ids");

@@ -1,4 +1,4 @@
-//! Random histories against one bit for each message and member, through the service.
+//! Compares random histories with one bit for each message and member, through the service.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Matrix {
     }
 }
 
-/// Makes a random step. Each number that is marked exists.
+/// Makes a random step. Each marked number exists.
 async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, rng: &mut StdRng) {
     let (id, user) = (format!("g{group}"), users[1 + rng.random_range(0..users.len() - 1)]);
     let is_in = matrix.is_in(user);

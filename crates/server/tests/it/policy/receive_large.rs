@@ -1,4 +1,4 @@
-//! Groups that are too large for inboxes, and those that become so or cease to be.
+//! Groups that are too large for inboxes, or cross that limit.
 
 use crate::group_calls::{add, chat_with_id, remove};
 use crate::message_calls::*;

@@ -61,7 +61,7 @@ async fn followers_that_come_and_go_are_noted() {
     assert_eq!(stream.note().await, Noted::FollowerRemoved(ContactChanged { user_id: ann }));
 }
 
-/// Long after all tests.
+/// A time long after all tests.
 const LATER: Option<i64> = Some(4_102_444_800);
 
 /// Returns the next note; messages before it are ignored.

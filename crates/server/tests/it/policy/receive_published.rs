@@ -35,7 +35,8 @@ async fn entry_resolves_to_its_own_message() {
     }
 }
 
-/// Rows 3 and 4: a position that does not advance repeats the last message, or loses those between two calls.
+/// Rows 3 and 4: a position that does not advance repeats the last message, or loses messages between two
+/// calls.
 #[tokio::test]
 async fn successive_calls_bring_each_message_once() {
     let (node, [ann, bea], id) = direct_chat().await;
@@ -104,7 +105,7 @@ async fn trimmed_conversation_leaves_no_dangling_entry() {
     assert_eq!(stream.until_live().await, []);
 }
 
-/// Row 12: nothing is checked when a message is sent.
+/// Row 12: the scheme checks nothing when a message is sent.
 #[tokio::test]
 async fn refused_sender_reaches_no_stream() {
     let (node, [ann, bea, cat]) = with_users().await;

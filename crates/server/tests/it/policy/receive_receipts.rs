@@ -1,4 +1,4 @@
-//! Senders who receive learn that their messages were read.
+//! Senders with a stream learn that their messages were read.
 
 use kith_proto::{
     group::v1::ReceiptVisibility,

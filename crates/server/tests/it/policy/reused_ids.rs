@@ -9,7 +9,7 @@ use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::{presence::v1::PresenceState, r#type::v1::import_result, user::v1::*};
 use tonic::Status;
 
-/// Chosen by the caller, so that it can be given again.
+/// The caller chooses the id, so that it can be given again.
 const CHOSEN: i64 = 11;
 const GROUPS: usize = 40;
 

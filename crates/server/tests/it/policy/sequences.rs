@@ -1,4 +1,4 @@
-//! Numbers for logs that are kept elsewhere.
+//! Sequence numbers for logs that are kept elsewhere.
 
 use std::collections::BTreeSet;
 

@@ -26,7 +26,7 @@ struct Case {
     at: &'static str,
 }
 
-/// Calls for each text that is read by people.
+/// The calls for each text that people read.
 const CASES: [Case; 18] = [
     case("User.user_name", "CreateUser", r#"{"user":{"userName":"%"}}"#, "user_name"),
     case(
@@ -77,7 +77,7 @@ const fn case(field: &'static str, rpc: &'static str, body: &'static str, at: &'
     Case { field, rpc, body, at }
 }
 
-/// Field and class, as the document has them.
+/// Returns field and class, as the document lists them.
 fn documented() -> BTreeMap<String, String> {
     let (_, table) = DOCUMENT.split_once("\n| field | class |\n").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));

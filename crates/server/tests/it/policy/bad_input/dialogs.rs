@@ -8,7 +8,7 @@ use crate::dialog_calls::{conversation, read};
 use crate::message_calls::filled_by_service;
 use crate::node::TestNode;
 
-/// Calls that take one conversation, with what else they need.
+/// Returns calls that take one conversation, with their other fields.
 fn calls_of_one(user: i64) -> [(&'static str, Value); 7] {
     [
         ("GetConversation", json!({ "userId": user })),
