@@ -28,7 +28,7 @@ const NODES_MAX: usize = 128;
 /// A node that is watched.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedNode {
-    /// Its address.
+    /// The address at which it is reached.
     pub(super) addr: String,
     /// Its last message.
     pub(super) now: NodeState,

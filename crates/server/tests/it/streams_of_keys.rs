@@ -32,7 +32,7 @@ enum FakeBehavior {
     Sends,
     /// Answers, and has nothing to send.
     Waits,
-    /// Never answers.
+    /// It never answers.
     Hangs,
 }
 
