@@ -24,9 +24,9 @@ const FILES: [&str; 15] = [
     "kith/admin/v1/admin.proto",
 ];
 
-/// The actions of `kith.type.v1.access` that read: `ACTION_READ`, `ACTION_EXPORT`, `ACTION_ADMIN_READ`.
+/// The actions in `kith.type.v1.access` that read: `ACTION_READ`, `ACTION_EXPORT`, `ACTION_ADMIN_READ`.
 const READS: [i32; 3] = [1, 5, 6];
-/// Of `google.protobuf.MethodOptions.idempotency_level`.
+/// The value in `google.protobuf.MethodOptions.idempotency_level`.
 const NO_SIDE_EFFECTS: i32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     compiler.include_source_info(true).include_imports(true).open_files(FILES)?;
     check_access(&compiler.descriptor_pool())?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
-    // Not out of `file_descriptor_set`: its types have no room for the options of the contract.
+    // `file_descriptor_set` does not work here: its types have no room for the contract's options.
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
     fs::write(out.join("identified_requests.rs"), identified_requests(&compiler.descriptor_pool()))?;
     tonic_prost_build::configure()
@@ -74,7 +74,7 @@ fn identified_requests(pool: &DescriptorPool) -> String {
     code.collect()
 }
 
-/// Every method says who may call it: a new one without that does not build.
+/// Checks that every method declares who may call it: without that a new method does not build.
 fn check_access(pool: &DescriptorPool) -> Result<(), String> {
     let own = pool.services().filter(|service| service.full_name().starts_with("kith."));
     for method in own.flat_map(|service| service.methods().collect::<Vec<_>>()) {
@@ -106,8 +106,9 @@ fn check_method(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<(), 
     Ok(())
 }
 
-/// The contract says of a method that it changes nothing exactly where its action reads, so that clients may rely on it. Streams without
-/// an end are left out: one that is open has effects, such as that a user counts as reached.
+/// Checks that the contract marks a method as free from side effects exactly where its action reads, so that
+/// clients may rely on it. Endless streams are left out: an open stream has effects, for example it makes a
+/// user count as reached.
 fn check_effects(pool: &DescriptorPool, method: &MethodDescriptor, action: i32) -> Result<(), &'static str> {
     let rules =
         pool.get_extension_by_name("kith.options.v1.rules").ok_or("kith.options.v1.rules is unknown")?;

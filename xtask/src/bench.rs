@@ -1,4 +1,4 @@
-//! What is measured and tried on real servers: the ratios, the hunt, the alerts, the demonstration.
+//! Measures and tries things on real servers: the ratios, the hunt, the alerts, the demonstration.
 
 use std::{env, process::Command};
 
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     succeed(command.envs(servers.addresses()))
 }
 
-/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
+/// Builds the laboratory for release and runs its `hunt`, which starts the servers that it disturbs.
 pub(crate) fn hunt(arguments: &[String]) -> Result<()> {
     over_its_own_servers(laboratory("hunt", arguments)?)
 }
@@ -45,7 +45,7 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
     over_its_own_servers(command)
 }
 
-/// Runs what starts its servers itself, but for Cassandra, which takes long to start.
+/// Runs a program that starts its servers itself, except Cassandra, which takes long to start.
 fn over_its_own_servers(mut command: Command) -> Result<()> {
     let (mongod, redis, cassandra) =
         (mongod_program()?, redis_program()?, start_cassandra(&env::temp_dir())?);
@@ -60,11 +60,11 @@ fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
     Ok(command)
 }
 
-/// Builds the program of a node and this one for release.
+/// Builds the node program and this program for release.
 fn built(program: &str) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
     succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", program]))?;
-    // Not by `cargo run`, which would build the server again with other features.
+    // `cargo run` is not used: it would build the server again with other features.
     let mut command = Command::new(target().join("release").join(program));
     command.current_dir(root());
     Ok(command)

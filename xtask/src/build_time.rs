@@ -13,20 +13,20 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{cargo, outlive_ctrl_c, root, succeed, target};
 
-/// The file that an edit is made in: policy of one domain.
+/// The file that is edited: policy in one domain.
 const EDITED: &str = "crates/service/src/user/users.rs";
-/// The number in the line that an edit changes: a function of the file uses it.
+/// The number in the line that an edit changes: a function in the file uses it.
 const NUMBER: usize = 16;
 /// How long a node that was built may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const MEGABYTE: u64 = 1_000_000;
 const LABORATORY: [&str; 2] = ["-p", "kith-lab"];
 
-/// Builds from nothing in a folder of its own, then after an edit, and prints each time as a row of Markdown when it is known.
-/// Takes half an hour on two cores, and needs them idle.
+/// Builds from nothing in its own folder, then after an edit, and prints each time as a Markdown row when it
+/// is known. Takes half an hour on two cores, and needs them idle.
 ///
 /// # Errors
-/// When a build fails or the node does not serve.
+/// Fails if a build fails or the node does not serve.
 pub(crate) fn run() -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let folder = target().join("build-time");
@@ -80,19 +80,19 @@ fn size(program: &Path) -> Result<String> {
     Ok(format!("{} MB", fs::metadata(program)?.len().div_ceil(MEGABYTE)))
 }
 
-/// Builds the node, and what further arguments name.
+/// Builds the node, and the targets in further arguments.
 fn release(folder: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = cargo();
     command.args(["build", "--release", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
     succeed(command.args(arguments))
 }
 
-/// The line that an edit changes, with this number.
+/// Returns the line that an edit changes, with this number.
 fn line(number: usize) -> String {
     format!("const ID_TRIES: usize = {number};")
 }
 
-/// A file of the product that is edited, and put back as it was when this is dropped.
+/// A product file that is edited, and put back when this is dropped.
 struct EditedFile {
     path: PathBuf,
     original: String,
@@ -107,7 +107,7 @@ impl EditedFile {
         Ok(Self { path, original, edits: 0 })
     }
 
-    /// Changes the line, and moves all lines below it by one.
+    /// Changes the line, and moves all lines below it down.
     fn edit(&mut self) -> Result<()> {
         self.edits += 1;
         let edited = "\n".repeat(self.edits) + &line(NUMBER + self.edits);
@@ -124,7 +124,7 @@ impl Drop for EditedFile {
     }
 }
 
-/// Starts the node on free ports over a folder of its own, and waits until it has written where it listens.
+/// Starts the node on free ports over its own folder, and waits until it has written its addresses.
 fn serves(program: &Path) -> Result<()> {
     let ports = program.with_extension("ports");
     let mut node = Command::new(program)
@@ -144,7 +144,7 @@ fn serves(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of the crate up to the first line that says that one runs.
+/// Runs the crate's tests up to the first line that reports a running test.
 fn until_first_test(folder: &PathBuf) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--quiet", "-p", "kith-service", "--target-dir"]).arg(folder);

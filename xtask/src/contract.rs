@@ -1,4 +1,4 @@
-//! The contract, checked by buf: its form, and that clients of the baseline still understand it.
+//! Checks the contract with buf: its form, and that clients built from the baseline still understand it.
 
 use std::{path::Path, process::Command};
 
@@ -9,11 +9,11 @@ use crate::{
     tools,
 };
 
-/// The contract that clients may have, as descriptors without comments.
+/// The contract that clients may use, as descriptors without comments.
 const BASELINE: &str = "proto/baseline.binpb";
 
-/// Fails where the contract is not of the form that `buf.yaml` says, or breaks clients of the baseline. What was added since then may
-/// still change.
+/// Fails if the contract does not have the form in `buf.yaml`, or breaks clients built from the baseline.
+/// Later additions may still change.
 pub(crate) fn check() -> Result<()> {
     let buf = tools::buf()?;
     succeed(program(&buf).arg("lint"))?;
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Makes the contract as it is the new baseline: at a release, and where a break is meant.
+/// Makes the current contract the new baseline: at a release, and where a break is intended.
 pub(crate) fn accept() -> Result<()> {
     let buf = tools::buf()?;
     succeed(program(&buf).arg("lint"))?;

@@ -1,10 +1,10 @@
-//! The engine of virtual time, optimised.
+//! Runs the virtual time engine, optimised.
 
 use anyhow::Result;
 
 use crate::process::{cargo, outlive_ctrl_c, succeed};
 
-/// Builds the engine and runs so many seeds, or one.
+/// Builds the engine and runs `seeds` seeds, or only the given seed.
 pub(crate) fn run(seeds: u64, seed: Option<u64>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let mut command = cargo();

@@ -1,4 +1,4 @@
-//! What must hold of the code before its tests are worth running.
+//! Checks the code before its tests are worth running.
 
 use std::env;
 
@@ -10,11 +10,11 @@ use crate::{
 };
 
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-/// The same where clippy is the compiler of the workspace: what it builds serves the tests as well.
+/// The arguments for a build in which clippy is the workspace compiler: the tests use its output, too.
 const CLIPPY_BUILDS: &[&str] = &["test", "--workspace", "--all-targets", "--no-run", "--quiet"];
-/// Tests that run only when they are named, and are no part of all targets: `cargo xtask nightly`.
+/// Tests that run only when they are named, and do not belong to all targets: `cargo xtask nightly`.
 const LONG: [&str; 3] = ["--workspace", "--test", "nightly"];
-/// Names the compiler of the workspace.
+/// The variable that names the workspace compiler.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// Runs every check; the first that fails ends it.

@@ -1,5 +1,5 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `baseline`, `servers`, `bench`, `lab`, `alerts`, `demo`, `engine`,
-//! `mutants`, `build-time`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `baseline`, `servers`, `bench`, `lab`,
+//! `alerts`, `demo`, `engine`, `mutants`, `build-time`, `sample`.
 
 mod bench;
 mod build_time;
@@ -29,12 +29,12 @@ enum Task {
     Test {
         /// Only tests whose name contains this.
         filter: Option<String>,
-        /// Instead of these, the long ones that `nightly` runs.
+        /// Runs the long tests, which `nightly` runs, instead of the others.
         #[arg(long)]
         long: bool,
     },
-    /// Runs what takes too long for each landing: long tests, 10,000 seeds of the engine, mutants, every row of the
-    /// laboratory, lints of other builds. Takes hours.
+    /// Runs what takes too long for each landing: long tests, 10,000 seeds of the engine, mutants, every row
+    /// of the laboratory, lints of other builds. Takes hours.
     Nightly {
         /// Only parts whose name contains this.
         only: Option<String>,
@@ -53,16 +53,17 @@ enum Task {
     Servers,
     /// Builds the benchmarks for release and measures the ratios; further arguments are theirs.
     Bench(PassedArguments),
-    /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
-    /// table of faults; further arguments are its own.
+    /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of
+    /// the table of faults; further arguments are its own.
     Lab(PassedArguments),
     /// Builds the laboratory for release and shows that faults of real clusters set off the alerts of
     /// deploy/prometheus; further arguments are its own.
     Alerts(PassedArguments),
-    /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over servers
-    /// that it starts on this machine, each tier, Redis pulled away, a node killed.
+    /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over
+    /// servers that it starts on this machine, each tier, Redis pulled away, a node killed.
     Demo(PassedArguments),
-    /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a seed.
+    /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a
+    /// seed.
     Engine {
         /// How many seeds, from 0.
         #[arg(long, default_value_t = 10_000)]
@@ -86,12 +87,12 @@ enum Task {
 /// Arguments of another program.
 #[derive(Debug, clap::Args)]
 struct PassedArguments {
-    /// Passed on.
+    /// Arguments that are passed on.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// What to write.
+/// The options for the sample.
 #[derive(Debug, clap::Args)]
 struct SampleOptions {
     /// How many users, all good.
@@ -103,7 +104,7 @@ struct SampleOptions {
     /// Bad lines among them, a quarter of them among the groups.
     #[arg(long, default_value_t = 0)]
     bad: usize,
-    /// What the content follows from.
+    /// The seed from which the content is made.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Folder for `users.jsonl` and `groups.jsonl`.
@@ -111,7 +112,8 @@ struct SampleOptions {
     out: PathBuf,
 }
 
-/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this program.
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this
+/// program.
 fn main() -> ExitCode {
     match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,

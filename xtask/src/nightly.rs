@@ -1,4 +1,4 @@
-//! What takes too long for each landing: run once before a piece of work counts as done.
+//! Checks that take too long for each landing: they run once before a piece of work counts as done.
 
 use std::{env, process::Command, time::Instant};
 
@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, outlive_ctrl_c, root, succeed};
 
-/// One part of the run.
+/// A part of the nightly run.
 struct Part {
     name: &'static str,
     run: Run,
     arguments: &'static [&'static str],
 }
 
-/// What runs a part.
+/// The way to run a part.
 enum Run {
     Cargo,
     Xtask,
@@ -41,11 +41,11 @@ const PARTS: [Part; 8] = [
     Part { name: "laboratory, every row", run: Run::Xtask, arguments: &["lab"] },
 ];
 
-/// Runs every part, also after one has failed, or those whose name contains `only`. Prints a row of Markdown for each when it
-/// has ended: its name, its result, and how long it took.
+/// Runs every part, even after a part has failed, or only the parts whose name contains `only`. Prints a
+/// Markdown row for each when it has ended: its name, its result, and how long it took.
 ///
 /// # Errors
-/// When a part failed, or none has such a name.
+/// Fails if a part failed, or no part has such a name.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let parts: Vec<&Part> =

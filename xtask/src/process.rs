@@ -1,4 +1,4 @@
-//! Running cargo and other programs in the root of the workspace.
+//! Runs cargo and other programs in the workspace root.
 
 use std::{
     env,
@@ -10,26 +10,26 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The root of the workspace.
+/// Returns the workspace root.
 pub(crate) fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Variables that cargo sets for the package that it runs: this one.
+/// Prefixes for variables that cargo sets for the running package, which is this package.
 const OF_THIS_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
 
-/// Cargo, in the root; the one that runs this task where it is known.
+/// Returns a cargo command in the root: the cargo that runs this task, if known.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(root());
-    // Build scripts that look at these would run again, and all that depends on them be built again, at every
-    // change between a task and cargo by hand.
+    // Build scripts that read these variables would run again, and everything that depends on them would be
+    // built again, at every change between a task and cargo by hand.
     for (name, _) in env::vars_os() {
         if OF_THIS_PACKAGE.iter().any(|beginning| name.to_string_lossy().starts_with(beginning)) {
             command.env_remove(name);
@@ -49,8 +49,8 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end, passes each line of the standard output through and to `see`. Returns whether the
-/// program succeeded.
+/// Runs to the end, and passes each line on standard output through and to `see`. Returns whether the program
+/// succeeded.
 pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
     let name = shown(command);
     eprintln!("$ {name}");
@@ -65,8 +65,8 @@ pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<
     Ok(child.wait()?.success())
 }
 
-/// Keeps ctrl-c from ending this process, so that what it started is stopped in order. The programs in
-/// the foreground get the signal all the same.
+/// Keeps ctrl-c from ending this process, so that its children are stopped in order. Programs in the
+/// foreground get the signal all the same.
 pub(crate) fn outlive_ctrl_c(on_ctrl_c: impl FnMut() + Send + 'static) -> Result<()> {
     ctrlc::set_handler(on_ctrl_c).context("could not watch for ctrl-c")
 }

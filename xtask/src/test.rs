@@ -1,4 +1,4 @@
-//! Every test, with the servers that they need.
+//! Runs every test, with the servers that they need.
 
 use std::{path::PathBuf, process::Command};
 
@@ -10,7 +10,8 @@ use crate::{
     tools,
 };
 
-/// Test executables whose tests mostly wait, for servers or for each other's programs: many run at one time.
+/// Test executables whose tests mostly wait, for servers or for each other's programs: many run at the same
+/// time.
 const WAITING: [&str; 12] = [
     "it",
     "processes",
@@ -25,29 +26,30 @@ const WAITING: [&str; 12] = [
     "records",
     "weight",
 ];
-/// Test executables that need the processors, or measure ages: as many at one time as there are processors.
+/// Test executables that need the processors, or measure ages: as many run at the same time as there are
+/// processors.
 const BUSY: [&str; 8] =
     ["engine", "tidy", "checker", "comparison", "faults", "foreign_lock", "quick", "servers"];
-/// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
+/// The test executable that `cargo xtask nightly` runs: plain cargo leaves it out.
 const LONG: &str = "nightly";
-/// Threads for tests that wait.
+/// The number of threads for tests that wait.
 const MANY: &str = "3";
-/// What callers meet, whatever the store: this module runs a second time, over MongoDB and CQL.
+/// The behavior that callers see, whatever the store: this module runs a second time, over MongoDB and CQL.
 const POLICY: &str = "policy::";
 
-/// Sums of cargo's result lines.
+/// The sums over cargo's result lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Totals {
     passed: u64,
     failed: u64,
     ignored: u64,
-    /// The tests that failed: thousands of lines above the end show them, too.
+    /// The names of failed tests, which otherwise are thousands of lines above the end.
     names: Vec<String>,
 }
 
 impl Totals {
-    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`, and remembers one like
-    /// `test a::b ... FAILED`.
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out`, and
+    /// remembers a line like `test a::b ... FAILED`.
     fn add(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.names.push(name.to_owned());
@@ -69,8 +71,8 @@ impl Totals {
     }
 }
 
-/// Runs the tests, with the servers that they need, and fails when one failed, was ignored, or none ran. `long`: those of
-/// `cargo xtask nightly` instead of the others.
+/// Runs the tests, with the servers that they need. Fails if a test failed or was ignored, or none ran.
+/// `long`: runs the tests for `cargo xtask nightly` instead.
 pub(crate) fn run(filter: Option<&str>, long: bool) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let environment = Environment::start(long)?;
@@ -87,7 +89,7 @@ pub(crate) fn run(filter: Option<&str>, long: bool) -> Result<()> {
     judge(succeeded, &totals)
 }
 
-/// The servers of a run, and the programs that tests start themselves. Stopped when dropped.
+/// A run's servers, and the programs that tests start themselves. Stopped when dropped.
 struct Environment {
     servers: Servers,
     programs: Vec<(&'static str, PathBuf)>,
@@ -95,7 +97,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Starts the servers while the tests are built: one of them takes its time.
+    /// Starts the servers while the tests are built, because a server is slow to start.
     fn start(long: bool) -> Result<Self> {
         let programs = vec![
             ("KITH_TEST_GRPCURL", tools::grpcurl()?),
@@ -110,20 +112,20 @@ impl Environment {
         let servers = Servers::start(&folder, || {
             let mut build = cargo();
             build.args(["test", "--workspace", "--no-run", "--quiet", "--lib", "--bins"]).args(named(&built));
-            // The run itself reports what is wrong with the code.
+            // The run itself reports errors in the code.
             watch(&mut build, |_| {}).map(drop)
         })?;
         Ok(Self { servers, programs, folder })
     }
 
-    /// Every test but the long ones: unit tests and those that wait, those that need the processors, and a second pass over the
-    /// other store.
+    /// Returns every test except the long tests: unit tests and tests that wait, tests that need the
+    /// processors, and a second pass over the other store.
     fn all(&self, filter: Option<&str>) -> Vec<Command> {
         let mut waiting = self.cargo();
         waiting.args(["--lib", "--bins"]).args(named(&WAITING)).args(filter);
         waiting.args(["--", "--include-ignored", "--test-threads", MANY]);
         let mut commands = vec![waiting, self.tests(&BUSY, filter)];
-        // A filter of the second pass begins with its module.
+        // A filter for the second pass begins with its module.
         if filter.is_none_or(|filter| filter.starts_with(POLICY)) {
             let mut again = self.cargo();
             again.env("KITH_TEST_STORE", "mongodb").args(["--test", "it", "--", "--test-threads", MANY]);
@@ -133,7 +135,7 @@ impl Environment {
         commands
     }
 
-    /// The tests of these executables.
+    /// Runs the tests in these executables.
     fn tests(&self, executables: &[&str], filter: Option<&str>) -> Command {
         let mut command = self.cargo();
         command.args(named(executables)).args(filter).args(["--", "--include-ignored"]);
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(totals, Totals { passed: 5, failed: 1, ignored: 1, names: vec!["a::c".to_owned()] });
     }
 
-    /// Cargo would leave one out that is in no list, without a word.
+    /// Cargo would silently leave out an executable that is in no list.
     #[test]
     fn every_test_executable_is_in_one_list() {
         let metadata =

@@ -1,4 +1,4 @@
-//! Programs that the tests call.
+//! Finds the programs that the tests call.
 
 use std::{
     env, fs,
@@ -11,17 +11,17 @@ use anyhow::{Context as _, Result};
 use crate::process::succeed;
 
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
-/// Shipped as a program within a package of npm.
+/// The version of buf. It is a program in an npm package.
 const BUF: &str = "@bufbuild/buf@1.75.0";
 const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
-/// Debian's package that holds promtool.
+/// The Debian package with promtool.
 const PROMETHEUS: &str = "prometheus";
 
-/// grpcurl for the test of the README's tour: `KITH_TEST_GRPCURL`, else the one on the path, else one
-/// built with Go into the cache folder.
+/// Returns grpcurl for the test that runs the README's tour: `KITH_TEST_GRPCURL`, else the program on the
+/// path, else a program built with Go into the cache folder.
 ///
 /// # Errors
-/// When there is none and it cannot be built.
+/// Fails if there is none and it cannot be built.
 pub(crate) fn grpcurl() -> Result<PathBuf> {
     let cached = cache_folder()?.join("bin").join("grpcurl");
     find_or_install("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
@@ -30,13 +30,13 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
     .context("the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built")
 }
 
-/// buf, which checks the contract: `KITH_TEST_BUF`, else the one on the path, else that of its npm package, which is put into the
-/// cache folder.
+/// Returns buf, which checks the contract: `KITH_TEST_BUF`, else the program on the path, else the program in
+/// its npm package, which is put into the cache folder.
 ///
 /// # Errors
-/// When there is none and the package cannot be had.
+/// Fails if there is none and the package cannot be fetched.
 pub(crate) fn buf() -> Result<PathBuf> {
-    // Of this version: another one brings other rules.
+    // The folder depends on the version: another version has other rules.
     let folder = cache_folder()?.join(BUF.replace(['@', '/'], "-"));
     find_or_install("KITH_TEST_BUF", "buf", folder.join("node_modules/.bin/buf"), |_| {
         let mut npm = Command::new("npm");
@@ -46,11 +46,12 @@ pub(crate) fn buf() -> Result<PathBuf> {
     .context("the contract is checked by buf: install it, name it in KITH_TEST_BUF, or install npm")
 }
 
-/// promtool for the tests of the alerts: the one that `KITH_TEST_PROMTOOL` names, else the one on the path, else that of
-/// Debian's package of Prometheus, which is unpacked into the cache folder and not installed: nothing is started.
+/// Returns promtool for the alert tests: the program that `KITH_TEST_PROMTOOL` names, else the program on the
+/// path, else the program in Debian's Prometheus package, which is unpacked into the cache folder and not
+/// installed: nothing is started.
 ///
 /// # Errors
-/// When there is none and the package cannot be had.
+/// Fails if there is none and the package cannot be fetched.
 pub(crate) fn promtool() -> Result<PathBuf> {
     let unpacked = cache_folder()?.join(PROMETHEUS);
     find_or_install(PROMTOOL, "promtool", unpacked.join("usr/bin/promtool"), |_| unpack(&unpacked)).with_context(|| {
@@ -60,8 +61,8 @@ pub(crate) fn promtool() -> Result<PathBuf> {
     })
 }
 
-/// The program that a variable names, else the one of this name on the path, else `cached`. If `cached` does not exist,
-/// `install` creates it: it gets its folder.
+/// Returns the program that a variable names, else the program with this name on the path, else `cached`. If
+/// `cached` does not exist, `install` creates it: it gets its folder.
 fn find_or_install(
     variable: &str,
     name: &str,
@@ -79,7 +80,7 @@ fn find_or_install(
     Ok(cached)
 }
 
-/// Puts what the package holds into this folder.
+/// Unpacks the package into this folder.
 fn unpack(folder: &Path) -> Result<()> {
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut download = Command::new("apt-get");
@@ -91,18 +92,18 @@ fn unpack(folder: &Path) -> Result<()> {
     fs::remove_file(package).context("the package stays where it was unpacked")
 }
 
-/// The program that a variable names.
+/// Returns the program that a variable names.
 pub(crate) fn named_program(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|given| !given.is_empty()).map(PathBuf::from)
 }
 
-/// The program of this name on the path.
+/// Returns the program with this name on the path.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// A folder of the cache that `is_whole`. It is filled first if it is not.
+/// Returns a cache folder that `is_whole`. Fills it first if it is not.
 pub(crate) fn fetched(
     name: &str,
     is_whole: impl Fn(&Path) -> bool,
@@ -116,14 +117,14 @@ pub(crate) fn fetched(
     fs::create_dir_all(&partial)?;
     let filled = fill(&partial);
     if filled.is_ok() {
-        // Another run may have been faster; either folder holds the same.
+        // Another run may have been faster; both folders have the same content.
         fs::rename(&partial, &cached).ok();
     }
     fs::remove_dir_all(&partial).ok();
     filled.map(|()| cached)
 }
 
-/// Where things that take long to get are kept between runs.
+/// Returns the folder that keeps slow downloads and builds between runs.
 pub(crate) fn cache_folder() -> Result<PathBuf> {
     let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));

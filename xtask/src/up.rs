@@ -1,4 +1,4 @@
-//! The servers of the tests, for a person.
+//! Runs the tests' servers for a person.
 
 use std::sync::mpsc;
 

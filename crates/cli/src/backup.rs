@@ -1,4 +1,4 @@
-//! `kith backup`.
+//! `kith backup`: copies an embedded node's data.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(super) struct BackupOptions {
     to: PathBuf,
 }
 
-/// Backs up the data folder of an embedded node, also while the node serves.
+/// Backs up an embedded node's data folder. The node may serve meanwhile.
 pub(super) fn run(common: &Common, arguments: &BackupOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     if config.store.backend == Backend::Cluster {

@@ -1,4 +1,4 @@
-//! `kith call`: any method of a node, in JSON, without its `.proto` files.
+//! `kith call`: calls any node method in JSON, without the `.proto` files.
 
 mod answer;
 mod body;
@@ -36,7 +36,8 @@ pub(super) struct CallOptions {
     /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser if that is unique
     #[arg(required_unless_present = "list")]
     method: Option<String>,
-    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines if the method takes a stream
+    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines if the method takes a
+    /// stream
     #[arg(default_value = "{}")]
     body: String,
     /// List the methods that can be called
@@ -57,7 +58,7 @@ pub(super) struct CallOptions {
 
 type Header = (MetadataKey<Ascii>, MetadataValue<Ascii>);
 
-/// A method with what it is called with.
+/// A method with its request.
 struct Call<'a> {
     method: MethodDescriptor,
     metadata: MetadataMap,
@@ -65,7 +66,7 @@ struct Call<'a> {
     sink: AnswerSink,
 }
 
-/// Calls the method. Fails when it could not begin: no such method, a body that is none, no node.
+/// Calls the method. Fails when it could not begin: no such method, an invalid body, no node.
 pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> {
     if arguments.list {
         common.output.print(&list::lines(&Methods::built_in()?))?;
@@ -83,7 +84,7 @@ pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> 
     }
 }
 
-/// The method that is meant, and a connection to the node.
+/// Finds the requested method, and connects to the node.
 async fn find(arguments: &CallOptions) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
     let method = Methods::built_in()?.find(name)?;
@@ -129,7 +130,7 @@ impl Call<'_> {
         })
     }
 
-    /// One or many messages there, one or many back.
+    /// Sends one or many messages and prints one or many answers.
     async fn streamed(
         &self,
         mut client: Grpc<Channel>,

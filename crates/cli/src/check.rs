@@ -1,4 +1,4 @@
-//! `kith check`: values against thresholds, for monitoring that runs a program (Nagios and its kin).
+//! `kith check`: compares values with thresholds, for monitoring that runs a program (Nagios and its kin).
 
 mod threshold;
 
@@ -88,7 +88,7 @@ pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8>
     Ok(worst as u8)
 }
 
-/// A level; its number is that of the exit code.
+/// A check's level. Its number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -125,13 +125,13 @@ struct Check {
 }
 
 impl Check {
-    /// For a condition that is met or not.
+    /// Makes a check for a condition that is met or not.
     fn state(check: &'static str, value: &str, level: Level) -> Self {
         let critical = if level == Level::Ok { String::new() } else { value.to_owned() };
         Self { check, level, value: value.to_owned(), warn: String::new(), critical }
     }
 
-    /// For a circuit breaker: a node also serves while it is open.
+    /// Makes a check for a circuit breaker: a node also serves while it is open.
     fn closed(check: &'static str, value: &str) -> Self {
         let closed = value == "closed";
         let level = if closed { Level::Ok } else { Level::Warning };
@@ -150,7 +150,7 @@ impl Check {
     }
 }
 
-/// The nodes that the node knows.
+/// Lists the nodes that the node knows.
 async fn listed(target: &Target) -> Result<Vec<NodeInfo>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;
@@ -160,7 +160,8 @@ async fn listed(target: &Target) -> Result<Vec<NodeInfo>> {
         .nodes)
 }
 
-/// Whether all nodes know the same callers. A node without callers has no digest, as one of an earlier version has not.
+/// Checks that all nodes know the same callers. A node without callers has no digest, nor has a node with an
+/// earlier version.
 fn callers(nodes: &[NodeInfo]) -> Check {
     let mut digests = nodes.iter().map(|node| &node.callers_digest).filter(|digest| !digest.is_empty());
     let first = digests.next();
@@ -200,7 +201,7 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
     checks
 }
 
-/// The value of a threshold on the node, if it has one.
+/// Returns a threshold's value on the node, if it has any.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn value(facts: &Facts, name: &str) -> Option<f64> {
     let node = facts.node.as_ref()?;
@@ -240,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// Names and levels of the checks of a node.
+    /// Returns the names and levels of a node's checks.
     fn levels(node: GetNodeResponse, stale: i64) -> Vec<(&'static str, Level)> {
         let memory = vec![NamespaceStats { resync_stale: stale, ..Default::default() }];
         let facts = Facts { serving: true, node: Some(node), memory, clock_ahead_seconds: Some(0.0) };
@@ -248,7 +249,7 @@ mod tests {
         checks.iter().map(|check| (check.check, check.level)).collect()
     }
 
-    /// A node of a cluster with a recent proof.
+    /// Makes a cluster node with a recent proof.
     fn well() -> GetNodeResponse {
         GetNodeResponse {
             store_answers: true,

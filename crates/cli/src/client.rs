@@ -1,4 +1,4 @@
-//! Connections of the command line to nodes.
+//! Connects the command line to nodes.
 
 mod key;
 mod starting;
@@ -17,19 +17,19 @@ use tonic::{
 pub(super) use self::key::{Credential, KeyOptions};
 use super::output::one_line;
 
-/// A connection to a node. Each call over it carries the key, where one is given.
+/// A connection to a node. Each call over it carries the key, if a key is given.
 pub(super) type Channel = InterceptedService<transport::Channel, Credential>;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// Default time limit of an answer.
+/// The default time limit for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The same for each message of a stream.
+/// The default time limit for each message in a stream.
 const STREAMED: Duration = Duration::from_secs(60);
 
 /// Runs a command that talks to a node.
 pub(super) fn block_on(command: impl Future<Output = Result<u8>>) -> Result<u8, StartError> {
-    // One type for all commands: otherwise the compiler generates three copies of each command.
+    // All commands share this type: otherwise the compiler generates three copies of each command.
     let command: Pin<Box<dyn Future<Output = Result<u8>> + '_>> = Box::pin(command);
     super::runtime()?.block_on(command).map_err(|why| StartError::new(format!("{why:#}")))
 }
@@ -96,19 +96,19 @@ pub(super) struct ConnectOptions {
     /// How long an answer may take: 500ms, 10s [default: 5s; 60s for each message of a stream]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
-    /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else 0s; 0s for
-    /// status, top, check, doctor and ping, which report it as unreachable]
+    /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else
+    /// 0s; 0s for status, top, check, doctor and ping, which report it as unreachable]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }
 
 impl ConnectOptions {
-    /// How long the answer to a call may take.
+    /// Returns how long the answer to a call may take.
     pub(super) fn answer_limit(&self) -> Duration {
         self.timeout.unwrap_or(ANSWER)
     }
 
-    /// How long each message of a stream may take.
+    /// Returns how long each message in a stream may take.
     pub(super) fn message_limit(&self) -> Duration {
         self.timeout.unwrap_or(STREAMED)
     }
@@ -121,7 +121,7 @@ impl KeylessTarget {
 }
 
 impl Targets {
-    /// Each node by itself, in the order in which they were given.
+    /// Returns each node separately, in the given order.
     pub(super) fn each(&self) -> impl ExactSizeIterator<Item = Target> {
         let addresses = self.addr.iter();
         addresses.map(|addr| Target {
@@ -133,20 +133,21 @@ impl Targets {
 }
 
 impl Target {
-    /// The options of a node at `addr`, with defaults and without a key.
+    /// Makes the options for a node at `addr`, with defaults and without a key.
     pub(super) fn at(addr: String, timeout: Duration) -> Self {
         let options = ConnectOptions { timeout: Some(timeout), ..ConnectOptions::default() };
         Self { addr, options, key: KeyOptions::default() }
     }
 
-    /// The same with the key of this file.
+    /// Adds the key in this file.
     pub(super) fn with_key_file(mut self, file: Option<PathBuf>) -> Self {
         self.key.api_key_file = file;
         self
     }
 
-    /// Connects, so that a wrong address is an immediate error; waits for a starting node, see [`ConnectOptions`]. The
-    /// channel reconnects by itself. Fails if the address, the certificates or the key cannot be used, or no node answers.
+    /// Connects, so that a wrong address is an immediate error; waits for a starting node, see
+    /// [`ConnectOptions`]. The channel reconnects by itself. Fails if the address, the certificates or the
+    /// key cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
@@ -154,26 +155,26 @@ impl Target {
         starting::wait_for(self, &endpoint, credential, limit).await
     }
 
-    /// The same for commands that show the state of a node: an unavailable or starting node is shown as such, unless
-    /// `--wait` sets a time to wait. Fails as [`Self::connect`].
+    /// Like [`Self::connect`], but for commands that show a node's state: an unavailable or starting node is
+    /// shown as such, unless `--wait` sets a time to wait. Fails as [`Self::connect`].
     pub(super) async fn connect_now(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
         starting::wait_for(self, &endpoint, credential, self.options.wait.unwrap_or_default()).await
     }
 
-    /// The same without a key: health needs none. Fails if the address or the certificates cannot be used, or no node
-    /// answers.
+    /// Like [`Self::connect`], but without a key: health needs none. Fails if the address or the certificates
+    /// cannot be used, or no node answers.
     pub(super) async fn connect_without_key(&self) -> Result<Channel> {
         let wait = self.options.wait.unwrap_or_default();
         starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
     }
 
-    /// The answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
+    /// Returns the answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let (begun, limit) = (Instant::now(), self.options.answer_limit());
         match timeout(limit, call).await {
-            // The error of tonic for a request whose time limit has passed.
+            // Tonic reports this error for a request whose time limit has passed.
             Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
                 Err(self.timed_out())
             }
@@ -182,7 +183,8 @@ impl Target {
         }
     }
 
-    /// The answer of the node to a call. Fails with the error of the node, or that of a missing answer.
+    /// Returns the node's answer to a call. Fails with the node's error, or with an error for a missing
+    /// answer.
     pub(super) async fn response<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
@@ -193,7 +195,7 @@ impl Target {
         })
     }
 
-    /// A request with the deadline of its answer.
+    /// Makes a request with its answer's deadline.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(self.options.answer_limit());
@@ -236,7 +238,7 @@ impl Target {
     }
 }
 
-/// One line about a failed call, without control characters.
+/// Returns one line about a failed call, without control characters.
 pub(super) fn message_of(status: &Status) -> String {
     one_line(status.message())
 }

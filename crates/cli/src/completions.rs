@@ -1,4 +1,4 @@
-//! `kith completions`: completions of `kith` for shells.
+//! `kith completions`: prints completions for shells.
 
 use clap_complete::Shell;
 use kith_server::start_error::StartError;

@@ -1,4 +1,4 @@
-//! `kith config`.
+//! `kith config`: shows or checks the configuration.
 
 use clap::Args;
 use kith_server::{

@@ -1,4 +1,4 @@
-//! `kith demo`: a node with 200 people, and a page to talk to them.
+//! `kith demo`: runs a node with 200 people, and a page to talk to them.
 
 mod names;
 mod people;
@@ -28,12 +28,12 @@ use super::{
     set_flags,
 };
 
-/// The variables that configure callers of a node; commands that call a node read them, too.
+/// The variables that configure a node's callers; commands that call a node read them, too.
 const CALLERS: [&str; 2] = ["KITH_API_KEY", "KITH_API_KEY_FILE"];
-/// How the names of further ones begin.
+/// The prefix of further variables that configure callers.
 const CALLERS_SECTION: &str = "KITH_AUTH__";
 
-/// How to run it.
+/// The options for `kith demo`.
 #[derive(Args, Debug)]
 pub(super) struct DemoOptions {
     /// Serve on this port of the loopback device [default: 7600; 0: any free one]
@@ -50,15 +50,16 @@ pub(super) struct DemoOptions {
 /// The output once the page can be opened.
 #[derive(Debug, Serialize)]
 struct DemoReady {
-    /// The page.
+    /// The page's address.
     url: String,
-    /// Where the people and their messages are kept.
+    /// The folder for the people and their messages, or memory.
     data: String,
 }
 
 impl DemoOptions {
-    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
-    /// are left out: the page of the demo has no key.
+    /// Loads a configuration with data in memory, unless a folder is named, on the loopback device and with
+    /// sockets that do not prove their user. Callers in the environment are left out: the demo page has no
+    /// key.
     fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
@@ -110,7 +111,8 @@ pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartE
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
-/// Makes the people, says where the page is, and returns what the people do from then on; that never ends.
+/// Makes the people, prints the page's address, and returns the people's activity from then on; that never
+/// ends.
 async fn begin(
     common: &Common,
     arguments: &DemoOptions,
@@ -155,7 +157,7 @@ fn present(common: &Common, ready: &DemoReady) -> Result<(), StartError> {
     Ok(write(text.as_bytes())?)
 }
 
-/// Opens the page in a browser. Without a browser nothing happens: the address is printed already.
+/// Opens the page in a browser. If there is no browser nothing happens: the address is printed already.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened = Command::new(program)
@@ -165,7 +167,7 @@ fn open(url: &str) {
         .stderr(Stdio::null())
         .spawn();
     if let Ok(mut browser) = opened {
-        // It ends when it likes; the process that started it waits for its end.
+        // The browser ends at any time; the process that started it waits for that.
         std::thread::spawn(move || browser.wait());
     }
 }

@@ -1,7 +1,7 @@
-//! `kith doctor`: finds problems of this machine, the configuration and the node, with a command for each.
+//! `kith doctor`: finds problems with this machine, the configuration and the node, with a command for each.
 //!
-//! Each group of findings has its own file, and is independent of the others. Changes nothing, except for a probe file
-//! in the data folder, which is removed at once.
+//! Each group of findings has its own file, and is independent from the others. The checks change nothing,
+//! except for a probe file in the data folder, which is removed at once.
 
 mod callers;
 mod configuration;
@@ -30,7 +30,7 @@ use super::{
     output::{Report, note},
 };
 
-/// What to look at.
+/// The options for `kith doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Uses the configuration that kith serve would use here, and the rights of the current user: run it on the machine and as the user of the node. Every finding ends with the command to run.\n\
@@ -42,7 +42,7 @@ pub(super) struct DoctorOptions {
     timeout: Duration,
 }
 
-/// A problem, and what to do.
+/// A problem, and the command against it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     finding: String,
@@ -56,7 +56,7 @@ impl Finding {
     }
 }
 
-/// A finding with the group of checks that has it.
+/// A finding with its group.
 #[derive(Debug, Serialize)]
 struct GroupedFinding {
     group: &'static str,
@@ -93,7 +93,7 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
     Ok(FAILED)
 }
 
-/// The checks that depend on the configuration.
+/// Runs the checks that depend on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.add("tls", tls::findings(&config.tls));
     diagnosis.add("links", links::findings(config));

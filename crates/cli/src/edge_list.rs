@@ -1,41 +1,41 @@
-//! Lists of edges: lines of two user ids, as graphs are published and as tables are exported.
+//! Reads edge lists: lines with two user ids, as published graphs and exported tables have them.
 
 use super::output::one_line;
 
-/// Names of the column of followers, letters only, in published graphs and in Kith.
+/// Names for the follower column, letters only, in published graphs and in Kith.
 const USER: [&str; 6] = ["userid", "followerid", "follower", "source", "from", "fromnodeid"];
-/// The same for followed users.
+/// Names for the column with followed users.
 const TARGET: [&str; 6] = ["targetid", "followeeid", "followee", "target", "to", "tonodeid"];
 const TIME: &str = "followtime";
-/// Number of column names that an error repeats, and their length.
+/// How many column names an error repeats, and their longest length.
 const NAMES_MAX: usize = 8;
 const NAME_MAX: usize = 40;
 
-/// The columns of a list.
+/// A list's columns.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     user: usize,
     target: usize,
     time: Option<usize>,
-    /// The line that names them, if there is one.
+    /// The line that names the columns, if there is one.
     header: Option<String>,
 }
 
-/// A line of a list.
+/// A line in a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) user_id: i64,
     pub(super) target_id: i64,
-    /// The text; absent without such a column, or if it is empty.
+    /// The time as text; absent without such a column, or if it is empty.
     pub(super) time: Option<String>,
 }
 
 impl Columns {
-    /// The first two columns, without a header.
+    /// Takes the first two columns, without a header.
     pub(super) const FIRST_TWO: Self = Self { user: 0, target: 1, time: None, header: None };
 
-    /// Finds the columns by the header of a list, or takes the first two. `lines`: the first ones, without comments. Fails
-    /// if none of the lines has two ids; a text that follows the name of the file.
+    /// Finds the columns by the list's header, or takes the first two. `lines`: the first lines, without
+    /// comments. Fails if none of the lines has two ids, with a text that follows the file name.
     pub(super) fn of(lines: &[&str]) -> Result<Self, String> {
         let Some(first) = lines.first() else { return Ok(Self::FIRST_TWO) };
         if first.starts_with('{') || Self::FIRST_TWO.edge(first).is_some() {
@@ -52,12 +52,12 @@ impl Columns {
         if has_edges { Ok(columns) } else { Err(no_ids_error(first)) }
     }
 
-    /// Whether this line names the columns.
+    /// Returns whether this line names the columns.
     pub(super) fn is_header(&self, line: &str) -> bool {
         self.header.as_deref() == Some(line)
     }
 
-    /// The edge of a line; further columns are ignored.
+    /// Reads the edge in a line; further columns are ignored.
     pub(super) fn edge(&self, line: &str) -> Option<Edge> {
         let cells = cells(line);
         let time = self.time.and_then(|time| cells.get(time)).filter(|time| !time.is_empty());
@@ -69,12 +69,12 @@ impl Columns {
     }
 }
 
-/// Tables write whole numbers also as `12.0`.
+/// Reads an id. Tables write whole numbers also as `12.0`.
 fn id(cell: &str) -> Option<i64> {
     cell.strip_suffix(".0").unwrap_or(cell).parse().ok()
 }
 
-/// Separated by commas, or by tabs, semicolons or blanks. Within quotes a separator is text.
+/// Splits a line at commas, tabs, semicolons or blanks. Within quotes a separator is text.
 fn cells(line: &str) -> Vec<String> {
     let separator = [',', '\t', ';'].into_iter().find(|separator| line.contains(*separator));
     let is_separator = |c: char| separator.map_or(c.is_whitespace(), |separator| c == separator);
@@ -93,12 +93,13 @@ fn cells(line: &str) -> Vec<String> {
     cells.into_iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// A name of a column without case and separators.
+/// Returns a column name without case and separators.
 fn normalized(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The error for a list without ids. A cell with an `@` is an address: the line is a record, and is not repeated.
+/// Returns the error for a list without ids. A cell with an `@` is an address: the line is a record, and is
+/// not repeated.
 fn no_ids_error(first: &str) -> String {
     let cells = cells(first);
     let found = if cells.iter().any(|cell| cell.contains('@')) {

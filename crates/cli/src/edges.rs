@@ -16,10 +16,10 @@ use super::{
     progress_lines::ProgressLines,
 };
 
-/// Parts of a bar.
+/// The number of parts in a bar.
 const PARTS: u64 = 1000;
 
-/// What to do with follows and their lists.
+/// The commands for follows and their lists.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EdgesCommand {
     /// Compare every follow with its entries in the lists of both users; changes nothing
@@ -61,8 +61,8 @@ pub(super) struct RecountOptions {
     target: Target,
 }
 
-/// Runs to the end, and prints progress on standard error. Fails if the node does not answer, runs the same already, or its
-/// store does not answer.
+/// Runs to the end, and prints progress on standard error. Fails if the node does not answer, runs the same
+/// already, or its store does not answer.
 pub(super) async fn run(common: &Common, what: &EdgesCommand) -> Result<u8> {
     match what {
         EdgesCommand::Verify(CompareOptions { examples, target }) => {
@@ -126,7 +126,7 @@ async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>)
     }
 }
 
-/// The next message; the last one says that it is.
+/// Reads the next message. The last message is marked as such.
 async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
     let limit = target.options.message_limit();
     match timeout(limit, steps.message()).await {

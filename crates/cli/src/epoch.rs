@@ -16,14 +16,15 @@ use super::{
     output::{FIELD_AND_VALUE, Report, field_rows},
 };
 
-/// What to do with the epoch.
+/// The commands for the epoch.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EpochCommand {
     /// Begin a new one: memory and Redis are cold afterwards, and the store is asked
     #[command(after_help = "For use after the store was changed without Kith, or restored from a backup.\n\
                             Exit codes: 0 the node that was asked is in the new epoch and the others follow, 1 the epoch has begun and the node is not in it yet, 2 it could not begin.")]
     Start(EpochOptions),
-    /// Finish a restore of MongoDB while all nodes are stopped: begin a new epoch, and skip ids and sequence numbers
+    /// Finish a restore of MongoDB while all nodes are stopped: begin a new epoch, and skip ids and sequence
+    /// numbers
     #[command(
         after_help = "Run it after both parts of a backup were restored, and before a node starts. It skips as many ids and numbers \
                             as can have been given out since the backup, so that none is given out twice, creates missing indexes, and \
@@ -65,12 +66,12 @@ async fn after_restore(common: &Common, options: &AfterRestoreOptions) -> Result
     Ok(OK)
 }
 
-/// The end of a restore, as `kith epoch after-restore` prints it.
+/// The result of a finished restore, as `kith epoch after-restore` prints it.
 #[derive(Serialize)]
 struct RestoreFinished {
     place: String,
     epoch: i64,
-    /// By the kind of record.
+    /// The next id for each kind of record.
     next_ids: BTreeMap<&'static str, i64>,
     sequences: u64,
 }

@@ -1,4 +1,4 @@
-//! `kith errors`.
+//! `kith errors`: explains the reasons in errors.
 
 use clap::Args;
 use kith_server::{edge::code_name, start_error::StartError};
@@ -16,7 +16,7 @@ pub(super) struct ErrorsOptions {
     reason: Option<String>,
 }
 
-/// A reason in words, as a row of all.
+/// A reason in words, as a row in the list.
 #[derive(Serialize)]
 struct ReasonInfo {
     reason: &'static str,
@@ -27,7 +27,7 @@ struct ReasonInfo {
     link: String,
 }
 
-/// One reason, in full.
+/// A reason with all its details.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct OneReason(ReasonInfo);
@@ -54,7 +54,7 @@ fn find(name: &str) -> Result<Reason, StartError> {
     })
 }
 
-/// From which likeness on, out of 1, a name was probably meant.
+/// A name was probably meant if its similarity is at least this, out of 1.
 const ALIKE: f64 = 0.8;
 
 impl ReasonInfo {

@@ -1,5 +1,5 @@
-//! `kith export`: users, groups, or the messages of a conversation as JSON Lines, by ascending number, in the form that `kith import`
-//! takes.
+//! `kith export`: writes users, groups, or a conversation's messages as JSON Lines, by ascending number, in
+//! the form that `kith import` reads.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use super::{
 const TRIES: u32 = 10;
 const WAIT: Duration = Duration::from_millis(500);
 
-/// What to export.
+/// The options for `kith export`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Records are JSON Lines whatever -o says, since kith import reads them; -o is for the \
@@ -62,8 +62,8 @@ struct ExportSink {
     target: Target,
 }
 
-/// Exports all records of a kind. Fails if the node does not answer or the file cannot be written; an existing file is
-/// unchanged then.
+/// Exports all records of a kind. Fails if the node does not answer or the file cannot be written; then an
+/// existing file is unchanged.
 pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
     let (kind, exported) = match &options.kind {
         ExportKind::Users(sink) => ("users", export(&Users, sink).await?),
@@ -112,7 +112,7 @@ async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
     Ok(count)
 }
 
-/// Writes all records; after an interruption of the stream, continues after the last one.
+/// Writes all records. When the stream is interrupted, continues after the last record.
 async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
     let bar = bar(None, "{spinner} {human_pos} records, {per_sec}");
     let mut copy = RecordWriter { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar };
@@ -134,7 +134,7 @@ async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: im
 
 struct RecordWriter<W: Write> {
     sink: BufWriter<W>,
-    /// For each message.
+    /// The time limit for each message.
     limit: Duration,
     after: i64,
     count: u64,

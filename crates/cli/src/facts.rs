@@ -1,4 +1,4 @@
-//! Information about a node, from one set of requests.
+//! Collects information about a node with one set of requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,17 +19,17 @@ use super::client::{Target, message_of};
 /// Information about a node.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Whether it serves, by its health.
+    /// Whether its health says that it serves.
     pub(super) serving: bool,
     /// Its identity; absent while it starts.
     pub(super) node: Option<GetNodeResponse>,
-    /// Figures of each namespace; empty while it starts.
+    /// Each namespace's figures; empty while the node starts.
     pub(super) memory: Vec<NamespaceStats>,
-    /// The lead of its clock over ours; negative: behind. Half of the round trip is subtracted.
+    /// How far the node's clock is ahead; negative: behind. Half the round trip is subtracted.
     pub(super) clock_ahead_seconds: Option<f64>,
 }
 
-/// The health of a node, and how long the answer took. Fails if it does not answer.
+/// Returns a node's health, and how long the answer took. Fails if it does not answer.
 pub(super) async fn health(target: &Target, channel: Channel) -> Result<(bool, Duration), Status> {
     let begun = Instant::now();
     let mut client = HealthClient::new(channel);
@@ -71,7 +71,7 @@ impl Facts {
         Ok(Self { serving, node: Some(node), memory, clock_ahead_seconds })
     }
 
-    /// The state: serving, starting, `store_away`, stopping.
+    /// Returns the state: serving, starting, `store_away`, stopping.
     pub(super) fn state(&self) -> &str {
         match &self.node {
             Some(node) if !node.state.is_empty() => &node.state,
@@ -81,58 +81,59 @@ impl Facts {
         }
     }
 
-    /// Hit rate of memory, 0 to 1; `None` before the first read.
+    /// Returns the memory hit rate, 0 to 1; `None` before the first read.
     pub(super) fn hit_rate(&self) -> Option<f64> {
         let hits = self.sum(|one| one.hits);
         share(hits, hits + self.sum(|one| one.misses))
     }
 
-    /// Hit rate of Redis, 0 to 1; `None` before the first key.
+    /// Returns the Redis hit rate, 0 to 1; `None` before the first key.
     pub(super) fn redis_hit_rate(&self) -> Option<f64> {
         let hits = self.sum(|one| one.redis_hits);
         share(hits, hits + self.sum(|one| one.redis_misses))
     }
 
-    /// A figure of all namespaces.
+    /// Returns a figure's sum over all namespaces.
     pub(super) fn sum(&self, of: fn(&NamespaceStats) -> i64) -> i64 {
         self.memory.iter().map(of).sum()
     }
 
-    /// The limit of the weight of all namespaces together, which each of them reports.
+    /// Returns the weight limit for all namespaces together, which each namespace reports.
     pub(super) fn memory_limit(&self) -> i64 {
         self.memory.iter().map(|one| one.weight_limit_bytes).max().unwrap_or_default()
     }
 
-    /// The 99th percentile of the times of calls of users and groups, since the start; `None` before the first.
+    /// Returns the 99th percentile latency for user and group calls, since the start; `None` before the first
+    /// call.
     pub(super) fn p99(&self) -> Option<Duration> {
         let p99 = self.node.as_ref()?.calls.as_ref()?.p99?;
         Duration::try_from(p99).ok()
     }
 
-    /// Information about a node of a cluster; `None` in single-node mode, and while it starts.
+    /// Returns information about a cluster node; `None` in single-node mode, and while it starts.
     pub(super) fn cluster_node(&self) -> Option<&GetNodeResponse> {
         self.node.as_ref().filter(|node| !node.redis.is_empty())
     }
 
-    /// Time since the last proof that its memory misses no change; `None` before the first proof, and in single-node
-    /// mode.
+    /// Returns the time since the last proof that its memory misses no change; `None` before the first proof,
+    /// and in single-node mode.
     pub(super) fn since_proof(&self) -> Option<Duration> {
         Duration::try_from(self.cluster_node()?.since_proof?).ok()
     }
 
-    /// Its uptime.
+    /// Returns the node's uptime.
     pub(super) fn uptime(&self) -> Option<Duration> {
         uptime(self.node.as_ref()?)
     }
 }
 
-/// The uptime of a node, by its own clock.
+/// Returns a node's uptime by its own clock.
 pub(super) fn uptime(node: &GetNodeResponse) -> Option<Duration> {
     let (time, start) = (node.time?, node.start_time?);
     SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?).ok()
 }
 
-/// The ratio to `all`; `None` if `all` is 0.
+/// Returns the ratio to `all`; `None` if `all` is 0.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 pub(super) fn share(part: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)

@@ -1,4 +1,4 @@
-//! Follows on the command line: JSON Lines, and the lists of edges that graphs are published as.
+//! Reads follows: JSON Lines, and edge lists, which are the form of published graphs.
 
 use crate::client::Channel;
 use futures::StreamExt as _;
@@ -19,7 +19,7 @@ use super::{
 const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
 const WRONG_TIME: &str = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
 
-/// Follows. They have no id, and a follow that exists already is no error.
+/// Imports follows. They have no id, and a follow that exists already is no error.
 #[derive(Debug)]
 pub(super) struct Follows {
     columns: Columns,
@@ -65,13 +65,13 @@ impl Import for Follows {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    /// No id of a follow is ever taken.
+    /// A follow has no id that could be taken already.
     async fn are_stored(&self, _: Channel, sent: &[&ImportFollow]) -> Result<Vec<bool>, Status> {
         Ok(vec![false; sent.len()])
     }
 }
 
-/// The lines at the beginning that hold something, without a byte order mark and what may be cut off.
+/// Returns the first lines that hold something, without a byte order mark and a cut line at the end.
 fn record_lines(beginning: &[u8]) -> Vec<&str> {
     let text = beginning.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(beginning);
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(text, |end| &text[..end]);

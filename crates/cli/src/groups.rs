@@ -1,4 +1,4 @@
-//! Groups on the command line.
+//! Imports and exports groups.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,6 @@ use super::kind::{
     with_long_deadline,
 };
 
-/// Groups.
 #[derive(Debug)]
 pub(super) struct Groups;
 
@@ -139,7 +138,7 @@ fn is_set(receipts: &ReceiptVisibility) -> bool {
     *receipts != ReceiptVisibility::Unspecified
 }
 
-/// With what a node puts where nothing is given.
+/// Returns a group with the values that a node sets where none is given.
 fn as_created(mut group: Group) -> Group {
     let given = |number: i32, default: i32| if number == 0 { default } else { number };
     group.r#type = given(group.r#type, GroupType::Chat.into());

@@ -1,5 +1,5 @@
-//! `kith import`: JSON Lines, or lists of edges, into a node. A run over a file that was interrupted is resumed by the next
-//! one. A bad line is reported and skipped.
+//! `kith import`: imports JSON Lines, or edge lists, into a node. If a run is interrupted, the next run over
+//! the file resumes it. A bad line is reported and skipped.
 
 mod input;
 mod progress;
@@ -26,7 +26,7 @@ use super::{
     output::note, readers::Readers, users::Users,
 };
 
-/// What to import.
+/// The options for `kith import`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\n\
@@ -77,7 +77,8 @@ enum ImportKind {
 
 #[derive(Debug, clap::Args)]
 struct ImportSource {
-    /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below; `-`: standard input
+    /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below; `-`: standard
+    /// input
     file: PathBuf,
     /// Starts again, whatever an earlier run noted in the progress file
     #[arg(long)]
@@ -89,7 +90,8 @@ struct ImportSource {
     target: Target,
 }
 
-/// Imports a file. The exit code says whether every line was imported. Fails if it could not run to the end of the file.
+/// Imports a file. The exit code says whether every line was imported. Fails if it could not read the whole
+/// file.
 pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
     let imported = match &options.kind {
         ImportKind::Users(source) => import(Users, source).await?,
@@ -112,7 +114,7 @@ async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<ImportS
     };
     let channel = source.target.connect().await?;
     match &progress_file {
-        // Stored before anything is sent: the request ids depend on it.
+        // The progress is stored before anything is sent: the request ids depend on it.
         Some(progress_file) => progress.save(progress_file)?,
         None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
     }
@@ -132,7 +134,7 @@ async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<ImportS
 }
 
 impl ImportSource {
-    /// The file of the progress; `None` for a pipe.
+    /// Returns the progress file; `None` for a pipe.
     fn progress_file(&self, input: &Input) -> Result<Option<PathBuf>> {
         match &self.progress_file {
             Some(_) if !input.is_file() => {
@@ -143,7 +145,7 @@ impl ImportSource {
         }
     }
 
-    /// The progress of an earlier run, or of a new one.
+    /// Loads an earlier run's progress, or begins a new run.
     fn progress(&self, kind: &str, progress_file: &Path) -> Result<Progress> {
         let job = Job::of(kind, &self.target.addr, &self.file)?;
         let earlier = if self.restart { None } else { Progress::load(progress_file, &job)? };

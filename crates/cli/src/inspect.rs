@@ -1,4 +1,4 @@
-//! `kith inspect`: the copies of a record in each tier of each node; for a conversation also its stored messages.
+//! `kith inspect`: shows a record's copies in each tier on each node, and a conversation's stored messages.
 
 mod log;
 
@@ -17,12 +17,12 @@ use super::{
     output::{OutputForm, Report, note},
 };
 
-/// It exists in no tier.
+/// The exit code if no tier has the record.
 const ABSENT: u8 = 3;
-/// Tiers hold different versions of it.
+/// The exit code when tiers hold different versions.
 const DIFFERING: u8 = 4;
 const STORE: &str = "store";
-/// In a request: only the called node.
+/// The node name in a request that asks only the called node.
 const SELF: &str = "self";
 
 /// Which record to look at.
@@ -81,7 +81,7 @@ pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
 }
 
-/// Why an inspection failed.
+/// The reason why an inspection failed.
 enum InspectError {
     /// The node does not know such a key.
     Key(String),
@@ -134,12 +134,12 @@ struct InspectReport {
     key: String,
     verdict: &'static str,
     copies: Vec<TierState>,
-    /// Of a conversation.
+    /// A conversation's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<ConversationLog>,
 }
 
-/// The content of one tier of one node.
+/// The content that one tier on one node holds.
 #[derive(Debug, Serialize)]
 struct TierState {
     node: String,
@@ -172,7 +172,7 @@ impl TierState {
         }
     }
 
-    /// Whether the tier has a definite state: an empty memory has none.
+    /// Returns whether the tier has a definite state: an empty memory has none.
     fn has_state(&self) -> bool {
         self.presence != "none" || self.tier == STORE
     }

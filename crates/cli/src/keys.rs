@@ -1,4 +1,4 @@
-//! `kith keys`: keys of callers, made, listed and revoked in files, without a node.
+//! `kith keys`: makes, lists and revokes callers' keys in files, without a node.
 
 pub(super) mod files;
 
@@ -27,10 +27,10 @@ use super::{
     output::{Report, note, write},
 };
 
-/// Longest key that is read from standard input.
+/// The longest key that is read from standard input.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
-/// What to do with keys.
+/// The commands for keys.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum KeysCommand {
     /// Make a key for `api_key_file`: its caller may do everything
@@ -55,7 +55,7 @@ pub(super) enum KeysCommand {
     Check(KeyCheck),
 }
 
-/// Where to.
+/// The options for `kith keys generate`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
     /// Write the key to this new file, which only its owner may read; else it is printed
@@ -66,7 +66,7 @@ pub(super) struct Generate {
     if_missing: bool,
 }
 
-/// Whose, and what it may do.
+/// The options for `kith keys create`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
     /// Name of the caller: 1 to 64 of a-z, 0-9 and -; appears in logs and metrics
@@ -85,7 +85,7 @@ pub(super) struct Create {
     print: bool,
 }
 
-/// Which file.
+/// Selects the caller file.
 #[derive(Debug, clap::Args)]
 pub(super) struct CallersFile {
     /// File of callers
@@ -93,7 +93,7 @@ pub(super) struct CallersFile {
     file: PathBuf,
 }
 
-/// Which keys.
+/// The options for `kith keys revoke`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Revoke {
     /// Name of a caller, or id of a key
@@ -104,7 +104,7 @@ pub(super) struct Revoke {
     file: PathBuf,
 }
 
-/// Whose the key may be.
+/// The options for `kith keys check`.
 #[derive(Debug, clap::Args)]
 pub(super) struct KeyCheck {
     /// File with the key on its first line, instead of standard input
@@ -115,7 +115,7 @@ pub(super) struct KeyCheck {
     file: Option<PathBuf>,
 }
 
-/// Runs one of them. Fails when a file cannot be read or written, or holds something else.
+/// Runs a command. Fails when a file cannot be read or written, or holds something else.
 pub(super) fn run(common: &Common, what: &KeysCommand) -> Result<u8, StartError> {
     let ran = match what {
         KeysCommand::Generate(options) => generate(common, options),
@@ -225,7 +225,7 @@ fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
     Ok(OK)
 }
 
-/// The key as it was given, with the lines behind it.
+/// Reads the key as it was given, with the lines behind it.
 fn read_key(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(file) = file {
         return Ok(secret_file::read(file, Content::Keys)?.bytes);
@@ -269,7 +269,7 @@ impl Report for CreatedKey {
     const COLUMNS: &'static [&'static str] = &["caller", "id", "key"];
 }
 
-/// One key of a file.
+/// A key in a file.
 #[derive(Serialize)]
 struct KeyRow {
     caller: String,

@@ -1,4 +1,4 @@
-//! The kinds of records of imports and exports: their JSON form and their calls.
+//! The kinds of records that are imported and exported: their JSON form and their calls.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use tonic::{Code, Request, Status};
 
 use kith_service::error::Reason;
 
-/// Messages of a stream, until its first error.
+/// A stream's messages, until its first error.
 pub(super) type MessageStream<T> = BoxStream<'static, Result<T, Status>>;
 
-/// A record of an import.
+/// A record to import.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry<R> {
-    /// Of the file, from 1.
+    /// The line number in the file. Starts at 1.
     pub(super) line: u64,
-    /// Distinguishes a repeated record from a new one.
+    /// The id that distinguishes a repeated record from a new record.
     pub(super) request_id: String,
-    /// The record of the line.
+    /// The line's record.
     pub(super) record: R,
 }
 
 impl<R> Entry<R> {
-    /// The number of the line, as requests have it.
+    /// Returns the line number as requests have it.
     pub(super) fn number(&self) -> i64 {
         i64::try_from(self.line).unwrap_or(i64::MAX)
     }
@@ -33,19 +33,20 @@ impl<R> Entry<R> {
 
 /// A kind of record that can be imported.
 pub(super) trait Import {
-    /// The name of the kind: `users`.
+    /// The kind's name: `users`.
     const NAME: &'static str;
 
     /// The message type.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
-    /// Examines the beginning of a file. Fails if its lines contain no records, with a text that follows its name.
+    /// Examines a file's beginning. Fails if its lines contain no records, with a text that follows the file
+    /// name.
     fn examine(&mut self, _beginning: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
-    /// Reads a record from a line; `None`: a line without one, such as a comment. The error says why the line is invalid,
-    /// without values.
+    /// Reads a record from a line; `None`: a line without a record, such as a comment. The error says why the
+    /// line is invalid, without values.
     fn read_line(&self, line: &[u8]) -> Result<Option<Self::Record>, String>;
 
     /// Sends chunks of records; one answer for each chunk, in order.
@@ -55,29 +56,29 @@ pub(super) trait Import {
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status>;
 
-    /// For each of these records, whose ids exist, whether the stored one equals the sent one.
+    /// Returns, for each record, whether the stored record equals it. Their ids exist.
     async fn are_stored(&self, channel: Channel, sent: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
-/// Records that can be exported, by rising numbers.
+/// Records that can be exported, by rising number.
 pub(super) trait Export {
     /// The message type.
     type Record;
 
-    /// As a line, without its end.
+    /// Formats a record as a line, without the newline.
     fn line(record: &Self::Record) -> serde_json::Result<String>;
 
-    /// The number by which they are ordered.
+    /// Returns the number by which records are ordered.
     fn number(record: &Self::Record) -> i64;
 
     /// Reads all records by ascending number above `after`.
     async fn export(&self, channel: Channel, after: i64) -> Result<MessageStream<Vec<Self::Record>>, Status>;
 }
 
-/// Some stored records of a node.
+/// Some records that a node stores.
 #[derive(Debug)]
 pub(super) struct StoredRecords<R> {
-    /// Those that exist.
+    /// The records that exist.
     pub(super) records: Vec<R>,
     /// Ids that the answer had no room for.
     left_out: Vec<i64>,
@@ -90,7 +91,7 @@ impl<R> Default for StoredRecords<R> {
 }
 
 impl<R> StoredRecords<R> {
-    /// Takes the error of one id. Fails if the id cannot be read by asking again with fewer.
+    /// Adds an id's error. Fails if the id cannot be read by asking again with fewer ids.
     pub(super) fn fail(&mut self, id: i64, error: ResultError) -> Result<(), Status> {
         if error.reason != Reason::AnswerTooLarge.name() {
             return Err(Status::new(Code::from(error.code), error.message));
@@ -100,8 +101,8 @@ impl<R> StoredRecords<R> {
     }
 }
 
-/// For each sent record, whether the stored one with its id is the same. `read` reads the records with some ids from the store, at least
-/// the first one that exists.
+/// Returns, for each sent record, whether the stored record with its id is the same. `read` reads the records
+/// with some ids from the store, at least the first that exists.
 pub(super) async fn same_by_id<R>(
     sent: &[&R],
     id: impl Fn(&R) -> i64,
@@ -119,25 +120,25 @@ pub(super) async fn same_by_id<R>(
     Ok(sent.iter().map(is_stored).collect())
 }
 
-/// Reads from the store.
+/// Requests a read from the store.
 pub(super) const fn strong() -> Option<Consistency> {
     Some(Consistency { level: Some(Level::Strong(true)) })
 }
 
-/// A request with the longest deadline that a node permits.
+/// Makes a request with the longest deadline that a node permits.
 pub(super) fn with_long_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(std::time::Duration::from_secs(10));
     request
 }
 
-/// A time in the form of proto3 JSON, RFC 3339.
+/// Formats a time as proto3 JSON does, in RFC 3339.
 pub(super) fn rfc3339(time: Option<prost_types::Timestamp>) -> Option<String> {
     let time = std::time::SystemTime::try_from(time?).ok()?;
     Some(humantime::format_rfc3339_millis(time).to_string())
 }
 
-/// Leaves out default values, as proto3 JSON does.
+/// Returns whether a value is the default, which proto3 JSON leaves out.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -60,11 +60,11 @@ use kith_server::{
 
 use self::output::WriteError;
 
-/// Ended well.
+/// The exit code for success.
 pub const OK: u8 = 0;
-/// Failed while it ran.
+/// The exit code if the command failed while it ran.
 pub const FAILED: u8 = 1;
-/// Could not begin: configuration, a port, a file, a store.
+/// The exit code if the command could not begin: configuration, a port, a file, a store.
 pub const NOT_STARTED: u8 = 2;
 
 /// Users and groups behind gRPC, read from memory.
@@ -141,7 +141,7 @@ enum Commands {
     Reference(reference_command::ReferenceOptions),
 }
 
-/// Under which the help shows the flags of a node apart from those of a command.
+/// The help heading that separates node configuration flags from a command's flags.
 const CONFIGURATION: &str = "Configuration of a node";
 
 /// Flags that set values of the configuration.
@@ -213,13 +213,13 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// All commands with their flags: the source of completions, manuals and documents.
+/// Returns all commands with their flags: the source for completions, manuals and documents.
 #[must_use]
 pub fn tree() -> clap::Command {
     Command::command()
 }
 
-/// Writes help or version, which are results, or the error of the command line.
+/// Writes help or version, which are results, or the command line's error.
 fn explain(explained: &clap::Error) -> Result<u8, StartError> {
     let written = explained.print().and_then(|()| io::stdout().flush());
     if !explained.use_stderr() {
@@ -242,17 +242,17 @@ impl From<WriteError> for StartError {
 }
 
 impl Common {
-    /// The configuration from all sources.
+    /// Loads the configuration from all sources.
     fn load(&self) -> Result<LoadedConfig, StartError> {
         self.load_with(Vec::new())
     }
 
-    /// The same with the flags of one command, which win.
+    /// Like `load`, but with one command's flags, which win.
     fn load_with(&self, flags: Vec<Flag>) -> Result<LoadedConfig, StartError> {
         Ok(load(&self.sources(flags)?)?)
     }
 
-    /// The file for the reason of a failed start, even if the rest of the configuration is invalid.
+    /// Returns the file for the reason why a start failed, even if the rest of the configuration is invalid.
     fn termination_log(&self) -> Option<PathBuf> {
         termination_log(&self.sources(Vec::new()).ok()?)
     }
@@ -273,7 +273,7 @@ impl Common {
         Ok(Sources { file: self.config.clone(), environment, flags })
     }
 
-    /// The environment, without values that are not text.
+    /// Returns the environment, without values that are not text.
     fn environment() -> Vec<(String, String)> {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -299,7 +299,7 @@ impl Common {
     }
 }
 
-/// The flags that have a value, from their names, keys and values.
+/// Returns the flags that have a value, from their names, keys and values.
 fn set_flags<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -> Vec<Flag> {
     let flag = |(name, key, value): (&'static str, &str, Option<String>)| {
         Some(Flag { name, key: key.to_owned(), value: value? })
@@ -307,7 +307,8 @@ fn set_flags<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -
     flags.into_iter().filter_map(flag).collect()
 }
 
-/// The runtime of a command. From then on a file that is too large is an error, and not the end of the process.
+/// Makes a command's runtime. From then on a file that is too large is an error, and does not end the
+/// process.
 fn runtime() -> Result<tokio::runtime::Runtime, StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! `kith log-filter`: which log lines a node writes, for a while.
+//! `kith log-filter`: changes which log lines a node writes, for a while.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) async fn run(common: &Common, arguments: &LogFilterOptions) -> Result
 struct LogFilterResult {
     filter: String,
     configured: String,
-    /// Until the configured one holds again; absent where it does.
+    /// The time until the configured filter is back; absent if it holds now.
     seconds: Option<u128>,
 }
 

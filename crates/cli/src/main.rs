@@ -1,4 +1,4 @@
-//! The `kith` command; all of its code is in the library.
+//! The `kith` command. All code is in the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `kith man`: the manual, a page for each command.
+//! `kith man`: writes the manual, a page for each command.
 
 use std::{
     fs, io,
@@ -20,8 +20,8 @@ use super::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kith man | man -l -\n  kith man --dir /usr/local/share/man/man1")]
 pub(super) struct ManOptions {
-    /// Folder for a page of each command; created if it does not exist. Without it the page of kith itself is written
-    /// to standard output, with -o json as a JSON string
+    /// Folder for a page of each command; created if it does not exist. Without it the page of kith itself is
+    /// written to standard output, with -o json as a JSON string
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -49,9 +49,9 @@ impl ManPage {
     }
 }
 
-/// That of `kith` first, then one for each command, however deep.
+/// Returns the page for `kith` first, then a page for each command, however deep.
 fn pages() -> io::Result<Vec<ManPage>> {
-    // Flags of all commands stand in the page of each once the tree is built.
+    // Once the tree is built, each command's page has the flags that all commands share.
     let mut root = tree().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();

@@ -1,4 +1,4 @@
-//! Messages on the command line.
+//! Imports and exports messages.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,15 +22,15 @@ use tonic::Status;
 
 use super::kind::{self, Entry, Export, Import, with_long_deadline};
 
-/// Most messages of a page, and most numbers that are asked for at once.
+/// The most messages on a page, and the most numbers in a request.
 const PAGE: i32 = 1_000;
 const SEQS: usize = 100;
 
-/// What the contract says of a message.
+/// How the contract describes a message.
 static MESSAGE: LazyLock<Option<MessageDescriptor>> =
     LazyLock::new(|| descriptors::pool().ok()?.get_message_by_name("kith.message.v1.Message"));
 
-/// Messages of any conversations.
+/// Messages in any conversations.
 #[derive(Debug)]
 pub(super) struct Messages;
 
@@ -55,7 +55,7 @@ impl Import for Messages {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    /// A mark never exists already: it grows.
+    /// A mark never counts as existing: it grows.
     async fn are_stored(&self, channel: Channel, sent: &[&ImportMessage]) -> Result<Vec<bool>, Status> {
         let mut wanted: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
         for record in sent.iter().filter_map(|sent| sent.message.as_ref()) {
@@ -76,7 +76,7 @@ impl Import for Messages {
     }
 }
 
-/// The messages of a conversation with these numbers.
+/// Reads the messages with these numbers in a conversation.
 async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<Vec<Message>, Status> {
     let (mut found, mut wanted): (Vec<Message>, _) = (Vec::new(), seqs.to_vec());
     loop {
@@ -103,7 +103,7 @@ fn wire(entry: Entry<ImportMessage>) -> ImportMessage {
     ImportMessage { record, request_id, ..entry.record }
 }
 
-/// The messages of the conversation with this id.
+/// The messages in the conversation with this id.
 pub(super) struct ConversationMessages(pub(super) String);
 
 impl Export for ConversationMessages {

@@ -1,4 +1,4 @@
-//! `kith migrate`.
+//! `kith migrate`: applies the migrations.
 
 use clap::Args;
 use kith_server::{config::Config, node::store::OpenStore, start_error::StartError, telemetry};

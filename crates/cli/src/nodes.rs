@@ -1,4 +1,4 @@
-//! `kith nodes`: the nodes of a cluster, as one of them knows them.
+//! `kith nodes`: lists a cluster's nodes, as one node knows them.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,10 +41,10 @@ struct NodeRow {
     version: String,
     epoch: i64,
     applied: i64,
-    /// Absent for the node that was asked.
+    /// The time since it was last heard; absent for the node that was asked.
     heard_ms: Option<u128>,
     uptime_seconds: Option<u64>,
-    /// The same on nodes with the same callers; empty: none, or not known.
+    /// Equal on nodes with the same callers; empty: none, or not known.
     callers_digest: String,
 }
 
@@ -58,7 +58,7 @@ fn row(node: &NodeInfo) -> NodeRow {
         epoch: node.epoch,
         applied: node.applied,
         heard_ms: last_heard.map(|age| age.as_millis()),
-        // By the clock of this machine.
+        // The uptime is by this machine's clock.
         uptime_seconds: started.and_then(|started| started.elapsed().ok()).map(|uptime| uptime.as_secs()),
         callers_digest: node.callers_digest.clone(),
     }

@@ -1,4 +1,4 @@
-//! `kith notice`: notices to all readers of an audience, and how many have read them.
+//! `kith notice`: publishes notices to all readers in an audience, and counts the readers who have read them.
 
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ use super::{
     output::{Report, yes},
 };
 
-/// What to do with notices.
+/// The commands for notices.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum NoticeCommand {
     /// Publish a notice to audiences
@@ -31,7 +31,7 @@ pub(super) enum NoticeCommand {
     Stats(Stats),
 }
 
-/// What to publish.
+/// The options for `kith notice publish`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Publish {
     /// Audiences that see it; repeat it, or separate them by commas
@@ -65,7 +65,7 @@ pub(super) struct Publish {
     target: Target,
 }
 
-/// What to list.
+/// The options for `kith notice list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct List {
     /// Which audience
@@ -78,7 +78,7 @@ pub(super) struct List {
     target: Target,
 }
 
-/// What to count.
+/// The options for `kith notice stats`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stats {
     /// Id of the notice
@@ -174,7 +174,7 @@ struct NoticeRow {
     expires: Option<String>,
     pinned: bool,
     must_confirm: bool,
-    /// Absent where no reader was named.
+    /// Whether the named reader has read it; absent if no reader was named.
     read: Option<bool>,
     confirmed: Option<bool>,
 }

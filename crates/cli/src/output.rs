@@ -1,4 +1,4 @@
-//! The output of commands.
+//! Writes what commands print.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -16,12 +16,12 @@ pub(super) struct WriteError {
 }
 
 impl WriteError {
-    /// Of standard output.
+    /// Describes a failure of standard output.
     pub(super) const fn output(error: io::Error) -> Self {
         Self { stream: "output", error }
     }
 
-    /// Of standard error.
+    /// Describes a failure of standard error.
     pub(super) const fn error(error: io::Error) -> Self {
         Self { stream: "error", error }
     }
@@ -46,22 +46,22 @@ pub(super) enum OutputForm {
     Json,
 }
 
-/// The result of a command: a document, and the same as a table.
+/// A command's result: a document, and the same as a table.
 pub(super) trait Report: Serialize {
-    /// Names of the columns: one word each.
+    /// The column names: one word each.
     const COLUMNS: &'static [&'static str];
 
-    /// The cells of its one row. By default the columns are named as fields of the document.
+    /// Returns the cells of the single row. By default the columns are named like the document's fields.
     fn row(&self) -> Vec<String> {
         fields(self, Self::COLUMNS)
     }
 
-    /// The rows, if it has not exactly one; each has as many cells as there are columns.
+    /// Returns the rows, if there is not exactly one; each row has as many cells as there are columns.
     fn rows(&self) -> Vec<Vec<String>> {
         vec![self.row()]
     }
 
-    /// Names of columns that a table for people does without.
+    /// Returns the names of columns that a table for people omits.
     fn left_out(&self) -> Vec<&'static str> {
         Vec::new()
     }
@@ -76,16 +76,16 @@ impl<R: Report> Report for Vec<R> {
     }
 }
 
-/// The columns of a report with a row for each field.
+/// The columns for a report with a row for each field.
 pub(super) const FIELD_AND_VALUE: &[&str] = &["field", "value"];
 
-/// A row for each field of these names.
+/// Returns a row for each named field.
 pub(super) fn field_rows(document: &impl Serialize, names: &[&str]) -> Vec<Vec<String>> {
     let cells = fields(document, names);
     names.iter().zip(cells).map(|(name, cell)| vec![(*name).to_owned(), cell]).collect()
 }
 
-/// The fields of these names as cells.
+/// Returns the named fields as cells.
 fn fields<T: Serialize + ?Sized>(document: &T, names: &[&str]) -> Vec<String> {
     let document = serde_json::to_value(document).unwrap_or_default();
     let cell = |name: &&str| match document.get(*name) {
@@ -97,7 +97,7 @@ fn fields<T: Serialize + ?Sized>(document: &T, names: &[&str]) -> Vec<String> {
     names.iter().map(cell).collect()
 }
 
-/// A cell that says whether something is so.
+/// Formats a cell with yes or no.
 pub(super) fn yes(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.to_owned()
 }
@@ -109,13 +109,13 @@ impl Output {
         self.form.unwrap_or(usual)
     }
 
-    /// The requested form.
+    /// Returns the requested form.
     pub(super) const fn requested_form(self) -> Option<OutputForm> {
         self.form
     }
 
-    /// Writes the report to standard error, for commands whose standard output has records. Fails if standard error cannot
-    /// be written.
+    /// Writes the report to standard error, for commands whose standard output has records. Fails if standard
+    /// error cannot be written.
     pub(super) fn print_to_stderr(self, report: &impl Report) -> Result<(), WriteError> {
         let usual = if io::stderr().is_terminal() { OutputForm::Table } else { OutputForm::Plain };
         let text = rendered(report, self.form.unwrap_or(usual)).map_err(WriteError::error)?;
@@ -127,7 +127,8 @@ impl Output {
         write(rendered(report, self.form()).map_err(WriteError::output)?.as_bytes())
     }
 
-    /// Writes a text unchanged, or the document that holds it if JSON is requested. Fails if standard output cannot be written.
+    /// Writes a text unchanged, or the document that holds it if JSON is requested. Fails if standard output
+    /// cannot be written.
     pub(super) fn print_text(self, text: &[u8], document: &impl Serialize) -> Result<(), WriteError> {
         match self.form() {
             OutputForm::Json => write(json(document).map_err(WriteError::output)?.as_bytes()),
@@ -136,9 +137,9 @@ impl Output {
     }
 }
 
-/// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before the
-/// `first`. False if the reader of a pipe has gone (`head`), which ends an endless series. Fails if standard output cannot
-/// be written.
+/// Writes the next report in a series: as JSON it is one line, and plain text has its header before the
+/// `first`. Returns false if the reader at the other end of a pipe has gone (`head`), which ends an endless
+/// series. Fails if standard output cannot be written.
 pub(super) fn print_next(form: OutputForm, report: &impl Report, first: bool) -> Result<bool, WriteError> {
     let text = next(form, report, first).map_err(WriteError::output)?;
     match write(text.as_bytes()) {
@@ -158,19 +159,20 @@ fn next(form: OutputForm, report: &impl Report, first: bool) -> io::Result<Strin
     })
 }
 
-/// Writes a whole result. Commands write to standard output only through this. Fails if standard output cannot be written,
-/// also if the reader of a pipe has gone.
+/// Writes a whole result. Commands write to standard output only through this. Fails if standard output
+/// cannot be written, or if a pipe's reader has gone.
 pub(super) fn write(result: &[u8]) -> Result<(), WriteError> {
     let mut out = io::stdout().lock();
     out.write_all(result).and_then(|()| out.flush()).map_err(WriteError::output)
 }
 
-/// Writes one line to standard error. Where that cannot be written there is no place left to say so: the exit code remains.
+/// Writes one line to standard error. If that cannot be written, no other place can report it: the exit code
+/// remains.
 pub(super) fn note(line: &str) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
-/// The text of a report in this form. Fails if it has no JSON form.
+/// Formats a report. Fails if it has no JSON form.
 pub(super) fn rendered<R: Report>(report: &R, form: OutputForm) -> io::Result<String> {
     match form {
         OutputForm::Json => json(report),
@@ -197,12 +199,12 @@ fn json(document: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
-/// The cells of the columns that are kept.
+/// Keeps the cells in the columns that are kept.
 fn only<T>(kept: &[bool], cells: Vec<T>) -> Vec<T> {
     cells.into_iter().zip(kept).filter_map(|(cell, kept)| kept.then_some(cell)).collect()
 }
 
-/// A cell without separators and control characters.
+/// Returns a cell without separators and control characters.
 fn plain(cell: &str) -> String {
     if cell.is_empty() {
         return "-".to_owned();
@@ -210,7 +212,7 @@ fn plain(cell: &str) -> String {
     one_line(cell)
 }
 
-/// An external text in one line, without control characters.
+/// Returns an external text in one line, without control characters.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

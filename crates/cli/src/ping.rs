@@ -1,4 +1,4 @@
-//! `kith ping`: whether a node serves, for probes that run a program.
+//! `kith ping`: asks whether a node serves, for probes that run a program.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,8 +13,8 @@ pub(super) struct PingOptions {
     target: KeylessTarget,
 }
 
-/// Asks for the health of the node as a whole. No key is sent: health needs none, and probes run every few seconds. Fails
-/// if it does not answer.
+/// Asks for the node's overall health. No key is sent: health needs none, and probes run every few seconds.
+/// Fails if the node does not answer.
 pub(super) async fn run(common: &Common, arguments: &PingOptions) -> Result<u8> {
     let target = &arguments.target.target();
     let channel = target.connect_without_key().await?;

@@ -1,4 +1,4 @@
-//! The file with the addresses at which a node listens.
+//! Writes the file with the addresses at which a node listens.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use kith_server::{node::run::Addresses, start_error::StartError};
 
-/// Is there while the node serves; removed when dropped. A node that is killed leaves it behind: `pid` says
-/// whose it is, and the next node with the same file removes it when it starts.
+/// A file that exists while the node serves; removed when dropped. A node that is killed leaves it behind:
+/// `pid` names its process, and the next node with the same file removes it when it starts.
 #[derive(Debug)]
 pub(super) struct PortsFile {
     path: PathBuf,
@@ -22,7 +22,7 @@ struct PortsContent {
 }
 
 impl PortsFile {
-    /// Removes the file of an earlier node, so that its ports are not taken for those of this one.
+    /// Removes an earlier node's file, so that its ports are not taken for this node's ports.
     pub(super) fn prepare(path: PathBuf) -> Result<Self, StartError> {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(write_error(&path, &error)),
@@ -50,7 +50,7 @@ impl PortsFile {
         })
     }
 
-    /// Whether the file is that of this process: another node may have been given the same file.
+    /// Returns whether this process wrote the file: another node may use the same file.
     fn is_own(&self) -> bool {
         let ports =
             fs::read(&self.path).ok().and_then(|text| serde_json::from_slice::<PortsContent>(&text).ok());

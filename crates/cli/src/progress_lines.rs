@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, else a line every few seconds.
+//! Shows progress on standard error: a bar on a terminal, else a line every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::output::note;
 /// How often a line is printed, if there is no bar.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// A bar in the form of this template; `None`: of unknown length. It is drawn on a terminal alone.
+/// Makes a bar with this template; `None`: unknown length. A bar is drawn on a terminal alone.
 pub(super) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new);
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -18,7 +18,7 @@ pub(super) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     bar
 }
 
-/// A bar with a message, or lines in its place.
+/// A bar with a message, or lines instead.
 #[derive(Debug)]
 pub(super) struct ProgressLines {
     bar: ProgressBar,
@@ -26,7 +26,7 @@ pub(super) struct ProgressLines {
 }
 
 impl ProgressLines {
-    /// At the beginning; `None`: of unknown length.
+    /// Begins at zero; `None`: unknown length.
     pub(super) fn new(length: Option<u64>) -> Self {
         let template = match length {
             Some(_) => "{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}",
@@ -35,7 +35,7 @@ impl ProgressLines {
         Self { bar: bar(length, template), printed: Instant::now() }
     }
 
-    /// Moves the bar. Without one, prints now and then the line for this message.
+    /// Moves the bar. Without a bar, prints the line for this message now and then.
     pub(super) fn update(&mut self, position: u64, message: String, line: impl FnOnce(&str) -> String) {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.printed.elapsed() >= EVERY {

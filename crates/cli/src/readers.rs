@@ -1,4 +1,4 @@
-//! Readers of audiences on the command line.
+//! Registers readers in audiences from the command line.
 
 use crate::client::Channel;
 use futures::StreamExt as _;
@@ -13,10 +13,10 @@ use tonic_types::StatusExt as _;
 
 use super::kind::{Entry, Import, MessageStream, with_long_deadline};
 
-/// Most readers that one call registers.
+/// The most readers that one call registers.
 const AT_ONCE: usize = 1_000;
 
-/// Readers of audiences: a line registers one or several. One that is registered already is no error.
+/// Readers in audiences: a line registers one or several. A reader that is registered already is no error.
 #[derive(Debug)]
 pub(super) struct Readers;
 
@@ -40,13 +40,13 @@ impl Import for Readers {
         Ok(answers.boxed())
     }
 
-    /// No id of a reader is ever taken.
+    /// A reader has no id that could be taken already.
     async fn are_stored(&self, _: Channel, sent: &[&RegisterReadersRequest]) -> Result<Vec<bool>, Status> {
         Ok(vec![false; sent.len()])
     }
 }
 
-/// Registers the readers of a chunk, those of lines that follow each other together.
+/// Registers a chunk's readers, with one call for each run of lines.
 async fn register(channel: Channel, chunk: Vec<ReaderEntry>) -> Result<Vec<ImportResult>, Status> {
     let mut results = Vec::with_capacity(chunk.len());
     for lines in group_lines(&chunk) {
@@ -55,7 +55,7 @@ async fn register(channel: Channel, chunk: Vec<ReaderEntry>) -> Result<Vec<Impor
         let of_lines: Vec<ImportResult> = match call(&channel, request).await {
             Ok(()) => lines.iter().map(|line| result(line, Ok(()))).collect(),
             Err(failed) if is_retryable(&failed) => return Err(failed),
-            // One of them is at fault.
+            // At least one reader in the call is invalid.
             Err(_) => register_each(&channel, lines).await?,
         };
         results.extend(of_lines);
@@ -78,7 +78,7 @@ async fn call(channel: &Channel, request: RegisterReadersRequest) -> Result<(), 
     NoticeServiceClient::new(channel.clone()).register_readers(with_long_deadline(request)).await.map(drop)
 }
 
-/// Runs of lines of one audience that one call can register.
+/// Groups successive lines with the same audience, which one call can register.
 fn group_lines(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
     let (mut runs, mut first, mut readers) = (Vec::new(), 0, 0);
     for (at, line) in chunk.iter().enumerate() {
@@ -96,7 +96,7 @@ fn group_lines(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
     runs
 }
 
-/// Whether the same may be registered a while later.
+/// Returns whether the same may be registered a while later.
 fn is_retryable(failed: &Status) -> bool {
     matches!(failed.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }

@@ -1,4 +1,4 @@
-//! `kith reference`: for those who build Kith; `cargo xtask docs` keeps what it prints.
+//! `kith reference`: serves Kith's developers; `cargo xtask docs` stores its output.
 
 use clap::Args;
 use kith_server::start_error::StartError;
@@ -13,13 +13,13 @@ pub(super) struct ReferenceOptions {
     document: Document,
 }
 
-/// A document as the result of a command.
+/// A document as a command's result.
 #[derive(Serialize)]
 struct ReferenceText {
     text: String,
 }
 
-/// Prints the document as it is, and in quotes only where JSON was asked for.
+/// Prints the document unchanged, or as a JSON string if JSON was requested.
 pub(super) fn run(
     common: &Common,
     arguments: &ReferenceOptions,

@@ -1,4 +1,4 @@
-//! `kith restore`.
+//! `kith restore`: replaces an embedded node's data by a backup.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(super) struct RestoreOptions {
     force: bool,
 }
 
-/// Restores a backup into the data folder of an embedded node that does not run.
+/// Restores a backup into an embedded node's data folder. The node must not run.
 pub(super) fn run(common: &Common, arguments: &RestoreOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     if config.store.backend == Backend::Cluster {
@@ -60,9 +60,9 @@ mod sqlite {
     #[derive(Serialize)]
     struct RestoreResult {
         path: String,
-        /// Where the data are that were there before.
+        /// The folder with the data that were there before.
         kept: Option<String>,
-        /// When the backup was begun.
+        /// The time at which the backup was begun.
         taken: String,
         users: u64,
         groups: u64,

@@ -1,4 +1,4 @@
-//! `kith resync`: what the memory of a node holds, compared with what it is a copy of.
+//! `kith resync`: compares a node's memory with the records that it copies.
 
 use anyhow::Result;
 use kith_proto::admin::v1::{NamespaceResync, ResyncRequest, admin_service_client::AdminServiceClient};
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Common, FAILED, OK, client::Target, output::Report};
 
-/// Something was wrong for longer than it may be.
+/// The exit code if a copy was stale for longer than allowed.
 const STALE: u8 = 4;
 
-/// What to compare.
+/// The options for `kith resync`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Stale copies are dropped. A suspect is a copy of which a newer version is known: the change may be on its way, so it is compared again.\n\

@@ -1,4 +1,4 @@
-//! `kith serve`.
+//! `kith serve`: runs a node.
 
 use std::{
     io::{self, Write as _},
@@ -16,11 +16,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Common, FAILED, OK, output::OutputForm, ports::PortsFile, runtime, set_flags};
 
-/// Printed when the end of the node was not graceful.
+/// Printed when the node did not end gracefully.
 const LEFT_BEHIND: &str =
     "calls or writes had not ended when the time to drain was over; give them more (--set drain=30s)";
 
-/// How to run it.
+/// The options for `kith serve`.
 #[derive(Args, Debug, Default)]
 pub(super) struct ServeOptions {
     /// Serve gRPC on this port of the loopback device; 0: any free one
@@ -44,7 +44,7 @@ pub(super) struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The present configuration.
+    /// Loads the present configuration.
     fn load(&self, common: &Common) -> Result<LoadedConfig, StartError> {
         common.load_with(self.flags(common)?)
     }
@@ -64,7 +64,7 @@ impl ServeOptions {
 }
 
 pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, StartError> {
-    // First of all: it may end while this one starts.
+    // The parent is observed first: it may end while this process starts.
     let parent = arguments.exit_with_parent.then(ParentProcess::now);
     let loaded = arguments.load(common);
     let ended = loaded.and_then(|loaded| serve(common, arguments, &loaded, parent));
@@ -101,11 +101,11 @@ fn serve(
         let complete = node.stop(stop.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
-    // A node for tests loses its data in any case, and stopping it means that.
+    // A node for tests loses its data in any case, and a stop intends that.
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
-/// The name by which this program was started, for shown commands.
+/// Returns the name by which this program was started, for commands that it shows.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "kith".to_owned())
 }
@@ -125,12 +125,12 @@ fn present(common: &Common, banner: &Banner) {
     }
 }
 
-/// If it cannot be written nothing is lost: standard error and the log have it.
+/// Writes a line to the termination log. If that fails nothing is lost: standard error and the log have it.
 fn note(log: &Path, line: &str) {
     drop(std::fs::write(log, format!("{line}\n")));
 }
 
-/// Writes the file of addresses when the node serves, and keeps it until dropped. Returns if that fails.
+/// Writes the address file when the node serves, and keeps it until dropped. Returns if that fails.
 async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
     node.serving().await;
     if let Some(Err(error)) = ports.as_ref().map(|ports| ports.write(node.addresses())) {
@@ -139,7 +139,8 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
     std::future::pending().await
 }
 
-/// Reads the configuration again at every SIGHUP, and reports the result, until dropped. Returns if that fails.
+/// Reads the configuration again at every SIGHUP, and reports the result, until dropped. Returns if that
+/// fails.
 async fn reload_on_hangup(
     mut asked: Signal,
     node: &Node,
@@ -169,7 +170,7 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
     signal(kind).map_err(|error| StartError::new(format!("signals cannot be listened for: {error}")))
 }
 
-/// The signals that end the node: SIGTERM, SIGINT, or the end of its parent.
+/// The signals that end the node: SIGTERM, SIGINT, or its parent's end.
 pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -185,7 +186,7 @@ impl StopSignals {
         })
     }
 
-    /// The next reason; the end of the parent is a permanent one.
+    /// Waits for the next reason. The parent's end is a permanent reason.
     pub(super) async fn next(&mut self) {
         let orphaned = async {
             match self.parent {

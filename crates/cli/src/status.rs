@@ -1,4 +1,4 @@
-//! `kith status`: a row for each node.
+//! `kith status`: shows a row for each node.
 
 use anyhow::Result;
 use futures::future::join_all;
@@ -22,7 +22,7 @@ pub(super) struct StatusOptions {
     targets: Targets,
 }
 
-/// Asks the nodes, all at the same time. Fails when there is one node to ask and it does not answer.
+/// Asks the nodes, all at the same time. Fails when a single node is asked and does not answer.
 pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8> {
     let asked = arguments.targets.each().map(|target| async move {
         let facts = Facts::of(&target).await;
@@ -46,7 +46,7 @@ pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8
 #[serde(transparent)]
 struct Status(Vec<StatusRow>);
 
-/// What is not known is absent.
+/// A row in the status table. Unknown values are absent.
 #[derive(Default, Serialize)]
 struct StatusRow {
     node: String,
@@ -55,32 +55,32 @@ struct StatusRow {
     store: Option<String>,
     store_answers: Option<bool>,
     epoch: Option<i64>,
-    /// The last change of others and of its own that it has applied.
+    /// The last change, its own or another node's, that it has applied.
     applied: Option<i64>,
     trusted: Option<bool>,
-    /// Changes of others that it knew of and has not applied. Absent for a node that shares nothing with others; so
-    /// are the next six.
+    /// How many of others' changes it knew and has not applied. Absent for a node that shares nothing with
+    /// others; so are the next six.
     entries_behind: Option<i64>,
-    /// Absent before the first proof.
+    /// The time since the last proof; absent before the first proof.
     since_proof_seconds: Option<f64>,
     redis_hit_rate: Option<f64>,
     redis: Option<String>,
     redis_breaker: Option<String>,
-    /// Nodes that it knows, itself included.
+    /// How many nodes it knows, itself included.
     nodes: Option<i64>,
     changes_waiting: Option<i64>,
     uptime_seconds: Option<u64>,
     migrations_pending: Option<i64>,
     memory_hit_rate: Option<f64>,
-    /// Sent to the store since the start.
+    /// How many loads were sent to the store since the start.
     loads: Option<i64>,
-    /// Of unary calls of users and groups, since the start; absent before the first.
+    /// The latency of unary user and group calls, since the start; absent before the first call.
     p99_ms: Option<f64>,
     memory_entries: Option<i64>,
     calls_in_flight: Option<i64>,
-    /// The same on nodes with the same callers. Absent for a node without callers.
+    /// Equal on nodes with the same callers. Absent for a node without callers.
     callers_digest: Option<String>,
-    /// Why nothing else is known.
+    /// The reason why nothing else is known.
     error: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl Report for Status {
         "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "callers", "error",
     ];
 
-    /// What is left is readable at 120 columns. Errors follow the table.
+    /// The remaining columns are readable at 120 columns. Errors follow the table.
     fn left_out(&self) -> Vec<&'static str> {
         let mut left_out = vec!["store", "nodes", "entries", "calls", "error"];
         if self.0.iter().all(|row| row.store_answers != Some(false)) {

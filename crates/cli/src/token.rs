@@ -1,4 +1,4 @@
-//! `kith token`: tokens of users, checked by the configuration of a node, or made for trials.
+//! `kith token`: checks users' tokens against a node's configuration, and makes tokens for trials.
 
 use std::{
     fs,
@@ -26,14 +26,14 @@ use super::{
     output::{Report, note},
 };
 
-/// Longest text that is read from standard input. Tokens are shorter.
+/// The longest text that is read from standard input. Tokens are shorter.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
-/// Files of a folder of trials.
+/// The files in a folder for trials.
 const SIGNING_KEY: &str = "signing.key";
 const JWKS: &str = "jwks.json";
 const CONFIGURATION: &str = "kith.toml";
 
-/// What to do with tokens.
+/// The commands for users' tokens.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TokenCommand {
     /// Say whether a node with this configuration takes a token, and else which rule refuses it
@@ -74,7 +74,7 @@ pub(super) struct TokenMake {
     expires: Duration,
 }
 
-/// Runs one of them. Fails when a file cannot be read or written, or no issuer is configured.
+/// Runs a command. Fails when a file cannot be read or written, or no issuer is configured.
 pub(super) async fn run(common: &Common, what: &TokenCommand) -> Result<u8> {
     match what {
         TokenCommand::Check(options) => check(common, options).await,
@@ -102,7 +102,7 @@ async fn check(common: &Common, options: &TokenCheck) -> Result<u8> {
     Ok(if checked.is_ok() { OK } else { FAILED })
 }
 
-/// Bytes that are no text are replaced: no token has them.
+/// Reads a token. Bytes that are no text are replaced: no token has them.
 fn read(file: &Path) -> Result<Zeroizing<String>> {
     let bytes = if file == Path::new("-") {
         let mut bytes = Zeroizing::new(Vec::new());
@@ -115,7 +115,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// The result of a check, without a value of the token but its user.
+/// A check's result. It shows no token value except the user.
 #[derive(Serialize)]
 struct CheckedToken {
     token: &'static str,
@@ -161,7 +161,7 @@ struct MadeToken<'a> {
     user: i64,
 }
 
-/// The issuer of this folder. The first call makes it.
+/// Returns the issuer in this folder. The first call makes it.
 fn issuer(dir: &Path) -> Result<TrialIssuer> {
     let [key, jwks, configuration] = [SIGNING_KEY, JWKS, CONFIGURATION].map(|name| dir.join(name));
     let is_new = !key.exists();

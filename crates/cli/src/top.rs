@@ -1,4 +1,4 @@
-//! `kith top`: how nodes are and what they do, as it happens.
+//! `kith top`: shows the nodes' state and activity live.
 
 mod activity;
 mod detail;
@@ -51,7 +51,8 @@ fn interval(text: &str) -> Result<Duration, String> {
     if within { Ok(interval) } else { Err("say 200ms to 60s".to_owned()) }
 }
 
-/// Watches until it is stopped. Fails if there is one node to watch and it does not answer, or the terminal cannot be used.
+/// Watches until it is stopped. Fails if a single node is watched and it does not answer, or if the terminal
+/// cannot be used.
 pub(super) async fn run(common: &Common, arguments: &TopOptions) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
     let asked = common.output.requested_form();

@@ -1,4 +1,4 @@
-//! Users on the command line.
+//! Imports and exports users.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,6 @@ use super::kind::{
 /// Parameters that no answer shows, so that they cannot be compared.
 const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];
 
-/// Users.
 #[derive(Debug)]
 pub(super) struct Users;
 
@@ -90,7 +89,7 @@ impl Export for Users {
     }
 }
 
-/// Whether the stored user equals the sent one, but for its secrets.
+/// Returns whether the stored user equals the sent user, except for secrets.
 pub(super) fn same(sent: &User, stored: &User) -> bool {
     let mut sent = sent.clone();
     sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));

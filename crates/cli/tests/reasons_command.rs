@@ -1,4 +1,4 @@
-//! `kith errors`, and links that lead to where the operator keeps the documents.
+//! Runs `kith errors`, whose links lead to the place where the operator keeps the documents.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! How messages are put into the frames of gRPC.
+//! Puts messages into gRPC frames.
 
 use std::{fmt, marker::PhantomData};
 
@@ -9,16 +9,18 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// Bytes that the buffer of an answer begins with: enough for most, and little for those that peers leave unread.
+/// An answer buffer's initial size in bytes: enough for most answers, and little for answers that peers leave
+/// unread.
 const BUFFER: usize = 256;
-/// Messages of a stream are sent together until they have as many bytes.
+/// Stream messages are sent together until they have this many bytes.
 const TOGETHER: usize = 32 << 10;
 
-/// Encodes by prost, into no more memory than the message has bytes. A buffer that grows as it is written would have up to
-/// twice as many, which the node would hold, and not count, while a peer leaves an answer unread.
+/// Encodes by prost, into no more memory than the message has bytes. A buffer that grows while it is written
+/// would have up to twice as many bytes, which the node would hold, and not count, while a peer leaves an
+/// answer unread.
 pub struct ExactCodec<T, U>(PhantomData<(T, U)>);
 
-/// The encoder of [`ExactCodec`].
+/// The encoder that [`ExactCodec`] uses.
 pub struct ExactEncoder<T>(PhantomData<T>);
 
 impl<T, U> Default for ExactCodec<T, U> {
@@ -52,7 +54,7 @@ impl<T: Message> Encoder for ExactEncoder<T> {
 
     fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.reserve(message.encoded_len());
-        // There is room for it.
+        // The buffer has room for it.
         message.encode_raw(buffer);
         Ok(())
     }

@@ -1,26 +1,27 @@
-//! A message written field by field.
+//! Writes a message field by field.
 
 use prost::Message;
 
-/// What a key says of how a field is encoded: <https://protobuf.dev/programming-guides/encoding/>.
+/// The wire types in a field's key: <https://protobuf.dev/programming-guides/encoding/>.
 const NUMBER: u32 = 0;
 const BYTES: u32 = 2;
 
-/// The fields of a message, written one after the other. As encoding does, it leaves out what has no presence and is 0,
-/// false or empty.
+/// Writes a message's fields one after the other. A field without presence is left out if it is 0, false or
+/// empty, as in the usual encoding.
 ///
-/// To encode a message takes the length of each message in it beforehand, and with it those of all messages in that one.
-/// Here the length of a message is put before it once it is written: one byte is left for it, and most are short.
+/// The usual encoding computes the length of each nested message beforehand, and with it the lengths of all
+/// messages inside. Here a message's length is put before it once it is written: one byte is left for it, and
+/// most lengths fit.
 #[derive(Debug)]
 pub struct Fields<'a>(&'a mut Vec<u8>);
 
 impl<'a> Fields<'a> {
-    /// After what `buffer` has already.
+    /// Writes after the bytes that `buffer` already has.
     pub const fn after(buffer: &'a mut Vec<u8>) -> Self {
         Self(buffer)
     }
 
-    /// An integer of any kind but `sint` and `fixed`, which both encode otherwise.
+    /// Writes an integer of any kind except `sint` and `fixed`, which have another encoding.
     #[inline]
     pub fn number(&mut self, tag: u32, number: i64) {
         if number != 0 {
@@ -43,7 +44,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A message that is there, whose fields are written by this.
+    /// Writes a nested message, even an empty one. The closure writes its fields.
     #[inline]
     pub fn message(&mut self, tag: u32, fields: impl FnOnce(&mut Fields<'_>)) {
         self.key(tag, BYTES);
@@ -57,7 +58,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same of a message that is encoded.
+    /// Like [`Self::message`], but for a message that is encoded as usual.
     pub fn encoded(&mut self, tag: u32, message: &impl Message) {
         self.key(tag, BYTES);
         put_number(self.0, message.encoded_len() as u64);
@@ -70,7 +71,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Seven bits a byte, the lowest first; a byte that is not the last has its highest bit set.
+/// Writes seven bits a byte, the lowest first; every byte except the last has its highest bit set.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are meant")]
 fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
@@ -81,13 +82,13 @@ fn put_number(buffer: &mut Vec<u8>, mut number: u64) {
     buffer.push(number as u8);
 }
 
-/// The length of a message that begins after this place, where one byte was left for it.
+/// Puts in the length of a message that begins after this place, where one byte was left for it.
 #[cold]
 fn put_long(buffer: &mut Vec<u8>, at: usize, length: usize) {
     let end = buffer.len();
     put_number(buffer, length as u64);
     let bytes = buffer.len() - end;
-    // From behind the message to before the byte that was left for it, which goes.
+    // The length moves from behind the message to its front, where it replaces the byte that was left.
     buffer[at..].rotate_right(bytes);
     buffer.remove(at + bytes);
 }

@@ -1,4 +1,4 @@
-//! The message that answers `GetUser`, the call that is made most.
+//! The message that answers `GetUser`, the most frequent call.
 
 use prost::{
     DecodeError, Message,
@@ -8,28 +8,28 @@ use prost::{
 
 use crate::{Fields, user::v1::User};
 
-/// The field `user` of the contract, the only one.
+/// The tag of `user`, the only field in the contract.
 const TAG: u32 = 1;
 
-/// One user: `message { User user = 1; }`.
+/// A response with one user: `message { User user = 1; }`.
 ///
-/// A server may write the user, see [`Fields`], instead of making a message of it, which allocates each of its texts. A user
-/// that was written is on the wire, and not in `user`.
+/// A server may write the user, see [`Fields`], instead of making a message, which allocates each text. A
+/// written user is on the wire, and not in `user`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GetUserResponse {
-    /// The user that was asked for.
+    /// The user that was requested.
     pub user: Option<User>,
     written: Vec<u8>,
 }
 
 impl GetUserResponse {
-    /// An answer with this user.
+    /// Makes an answer with this user.
     #[must_use]
     pub const fn of(user: User) -> Self {
         Self { user: Some(user), written: Vec::new() }
     }
 
-    /// An answer with a user whose fields are written by this, with room for so many bytes.
+    /// Makes an answer with a user whose fields the closure writes, with room for `bytes` bytes.
     #[must_use]
     pub fn written(bytes: usize, fields: impl FnOnce(&mut Fields<'_>)) -> Self {
         let mut written = Vec::with_capacity(bytes);

@@ -1,16 +1,16 @@
-//! Requests with an id of their own.
+//! Requests that have their own id.
 
 use prost::Message;
 
-/// A request with a `request_id`: its effect is applied once, also if it is repeated.
+/// A request with a `request_id`: its effect is applied once, even if it is repeated.
 pub trait IdentifiedRequest: Message {
-    /// The method that takes it.
+    /// The path of the method that takes it.
     const METHOD: &'static str;
 
-    /// Takes its `request_id`. The rest of the message is the same in each repetition.
+    /// Takes its `request_id`. The rest of the message is equal in each repetition.
     fn take_request_id(&mut self) -> String;
 
-    /// Its `expected_version`; 0, any version, if it has no such field.
+    /// Returns its `expected_version`; 0, any version, if it has no such field.
     fn expected_version(&self) -> i64;
 }
 

@@ -1,8 +1,8 @@
-//! The public contract of Kith: messages, clients and servers generated from `proto/`.
+//! Kith's public contract: messages, clients and servers generated from `proto/`.
 //!
-//! The comments of the `.proto` files are the reference of the API. This crate holds no logic
-//! but that of [`Records`], whose decoding is bounded, of [`Results`] and [`user::v1::GetUserResponse`], whose encoding is cheap, and of
-//! [`ExactCodec`], whose buffers have the size of their messages.
+//! The comments in the `.proto` files are the API reference. This crate has no logic except in [`Records`],
+//! whose decoding is bounded, in [`Results`] and [`user::v1::GetUserResponse`], whose encoding is cheap, and
+//! in [`ExactCodec`], whose buffers have their messages' size.
 
 #![expect(missing_docs, reason = "generated from the commented .proto files")]
 #![expect(
@@ -34,14 +34,14 @@ pub mod options {
     }
 }
 
-/// Types that several domains share.
+/// Types that several services share.
 pub mod r#type {
     pub mod v1 {
         tonic::include_proto!("kith.r#type.v1");
     }
 }
 
-/// Users.
+/// The users and their profiles.
 pub mod user {
     pub mod v1 {
         tonic::include_proto!("kith.user.v1");
@@ -52,7 +52,7 @@ pub mod user {
     }
 }
 
-/// Groups.
+/// The groups of users.
 pub mod group {
     pub mod v1 {
         tonic::include_proto!("kith.group.v1");
@@ -71,28 +71,28 @@ pub mod relation {
     }
 }
 
-/// Who is in which group.
+/// Group memberships and roles.
 pub mod member {
     pub mod v1 {
         tonic::include_proto!("kith.member.v1");
     }
 }
 
-/// Who is online.
+/// Presence: users who are online.
 pub mod presence {
     pub mod v1 {
         tonic::include_proto!("kith.presence.v1");
     }
 }
 
-/// Who asks to be a friend, or to be in a group.
+/// Applications to be a friend, or to join a group.
 pub mod application {
     pub mod v1 {
         tonic::include_proto!("kith.application.v1");
     }
 }
 
-/// What users write to each other.
+/// Messages between users and in groups.
 pub mod message {
     pub mod v1 {
         tonic::include_proto!("kith.message.v1");
@@ -101,33 +101,33 @@ pub mod message {
     }
 }
 
-/// Who has read a message.
+/// Receipts: users who have read a message.
 pub mod receipt {
     pub mod v1 {
         tonic::include_proto!("kith.receipt.v1");
     }
 }
 
-/// Numbers for logs that are kept elsewhere.
+/// Sequence numbers for logs that are kept elsewhere.
 pub mod sequence {
     pub mod v1 {
         tonic::include_proto!("kith.sequence.v1");
     }
 }
 
-/// Notices to all readers of an audience, and who has read them.
+/// Notices to all readers in an audience, and their read state.
 pub mod notice {
     pub mod v1 {
         tonic::include_proto!("kith.notice.v1");
     }
 }
 
-/// Operation of nodes.
+/// Node operations for administrators.
 pub mod admin {
     pub mod v1 {
         tonic::include_proto!("kith.admin.v1");
     }
 }
 
-/// The descriptors of all files above, encoded: for reflection and for dynamic clients.
+/// The encoded descriptors for all files above: for reflection and for dynamic clients.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kith.bin"));

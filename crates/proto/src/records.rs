@@ -1,4 +1,4 @@
-//! The messages of imports.
+//! The messages that imports receive.
 
 use prost::{
     DecodeError, Message,
@@ -6,20 +6,20 @@ use prost::{
     encoding::{DecodeContext, WireType, message, skip_field},
 };
 
-/// Most records that a message can be allowed to have.
+/// The most records that a message can be allowed to have.
 pub const RECORDS_MAX: usize = 5_000;
 
-/// The field `records` of the contract, the only one.
+/// The tag of `records`, the only field in the contract.
 const TAG: u32 = 1;
 
-/// Records in one message of an import: `message { repeated R records = 1; }`.
+/// Records in an import message: `message { repeated R records = 1; }`.
 ///
 /// An empty record takes two bytes on the wire and hundreds in memory. So that a small message cannot cost
 /// much, no more than [`RECORDS_MAX`] and one are decoded: enough for the receiver to see that they are too
 /// many, and to refuse them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records<R> {
-    /// In the order of the wire.
+    /// The records in wire order.
     pub records: Vec<R>,
 }
 

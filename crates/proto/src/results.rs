@@ -8,28 +8,28 @@ use prost::{
 
 use crate::Fields;
 
-/// The field `results` of the contract, the only one.
+/// The tag of `results`, the only field in the contract.
 const TAG: u32 = 1;
 
 /// Answers in one message: `message { repeated R results = 1; }`.
 ///
-/// Whoever answers may write results, see [`Fields`], instead of making messages of them: those are on the wire, and not among
-/// `results`. What is decoded has none that were written, so that it is not equal to what it was encoded from.
+/// A server may write results, see [`Fields`], instead of making messages: those are on the wire, and not
+/// among `results`. A decoded value has no written results, so it is not equal to the value that was encoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results<R> {
-    /// In the order of the wire, after those that were written.
+    /// The results in wire order, after those that were written.
     pub results: Vec<R>,
     written: Vec<u8>,
 }
 
 impl<R> Results<R> {
-    /// None yet, with room for so many bytes.
+    /// Makes an empty message with room for this many bytes.
     #[must_use]
     pub fn with_room(bytes: usize) -> Self {
         Self { results: Vec::new(), written: Vec::with_capacity(bytes) }
     }
 
-    /// Adds a result, whose fields are written by this.
+    /// Adds a result whose fields the closure writes.
     pub fn write(&mut self, fields: impl FnOnce(&mut Fields<'_>)) {
         Fields::after(&mut self.written).message(TAG, fields);
     }

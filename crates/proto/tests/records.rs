@@ -1,4 +1,4 @@
-//! Messages of imports are decoded as the contract has them, and never into much more than they are.
+//! Import messages are decoded as the contract defines them, and never into much more than their size.
 
 use kith_proto::{
     RECORDS_MAX,
@@ -17,7 +17,7 @@ fn records_decode_in_order_past_unknown_fields() {
     let message = ImportUsersRequest { records: (1..=500).map(record).collect() };
     let mut bytes = message.encode_to_vec();
     assert_eq!(bytes.len(), message.encoded_len());
-    // Field 2, three bytes.
+    // This is field 2 with three bytes.
     bytes.extend([0x12, 3, 1, 2, 3]);
     assert_eq!(ImportUsersRequest::decode(&bytes[..]).unwrap(), message);
     let groups = ImportGroupsRequest {

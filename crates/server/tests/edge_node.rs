@@ -1,5 +1,5 @@
-//! A whole node over SQLite in this process: what it costs to start, what bad input may cost it, what it reports to
-//! operators, and the order in which it stops.
+//! A whole node over SQLite in this process: the cost of a start and of bad input, its reports to operators,
+//! and the order in which it stops.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -31,12 +31,12 @@ async fn start() -> (Node, tempfile::TempDir) {
     (Node::start(config).await.unwrap(), data)
 }
 
-/// What the operations port answers: its status line and its body.
+/// Returns the operations port's status line and body.
 async fn operations(node: SocketAddr, path: &str) -> (u16, String) {
     operations_of(node, "localhost", path).await
 }
 
-/// The same by another name of the machine.
+/// Like [`operations`], but names the machine by another host.
 async fn operations_of(node: SocketAddr, host: &str, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(node).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -134,7 +134,7 @@ async fn hundred_thousand_empty_messages_cost_little() {
     node.stop(std::future::ready(())).await;
 }
 
-/// Memory of this process now, and at its most so far, in KiB.
+/// Returns this process's memory now, and its peak so far, in KiB.
 fn resident() -> u64 {
     status("VmRSS:")
 }

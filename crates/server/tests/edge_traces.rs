@@ -1,4 +1,4 @@
-//! Spans of calls, sent where the configuration says, continuing the trace of the caller.
+//! Call spans go to the configured collector and continue the caller's trace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,10 +57,10 @@ use tonic::{
 const OF_USER: &str = "5cf92f3577b34da6a3ce929d0e0e4737";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const USER_SERVICE: &str = "kith.user.v1.UserService";
-/// Of no user.
+/// An id that no user has.
 const NOT_THERE: i64 = 4_242_424_242;
 
-/// Takes all that is sent to it.
+/// Accepts everything that is sent to it.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Bytes>>>);
 
@@ -97,13 +97,13 @@ impl Collector {
         self.0.lock().iter().map(decode).collect()
     }
 
-    /// What is said of the process.
+    /// Returns the attributes that describe the process.
     fn resource(&self) -> HashMap<String, Value> {
         let requests = self.requests();
         attributes(&requests[0].resource_spans[0].resource.as_ref().unwrap().attributes)
     }
 
-    /// The spans of this trace.
+    /// Returns the spans in this trace.
     fn trace(&self, id: &str) -> Vec<Span> {
         let id = u128::from_str_radix(id, 16).unwrap().to_be_bytes();
         let resources = self.requests().into_iter().flat_map(|request| request.resource_spans);
@@ -111,7 +111,7 @@ impl Collector {
         scopes.flat_map(|scope| scope.spans).filter(|span| span.trace_id == id).collect()
     }
 
-    /// The spans of this trace, once its call has ended and the steps that it waited for have arrived.
+    /// Returns the spans in this trace, once its call has ended and its steps have arrived.
     async fn ended(&self, id: &str, steps: &[&str]) -> Vec<Span> {
         let has = |spans: &[Span], name: &str| spans.iter().any(|span| span.name == name);
         node::until(async || {
@@ -123,7 +123,7 @@ impl Collector {
     }
 }
 
-/// The spans of this process, sent to a collector that outlives each test.
+/// Receives this process's spans in a collector that outlives each test.
 fn collector() -> &'static Collector {
     static COLLECTOR: OnceLock<Collector> = OnceLock::new();
     COLLECTOR.get_or_init(|| {
@@ -166,7 +166,7 @@ fn is_call(span: &Span) -> bool {
     span.kind == i32::from(SpanKind::Server)
 }
 
-/// What is said of a call, besides its name: kind, status and attributes.
+/// Checks a call's name, kind, status and attributes.
 fn assert_call(span: &Span, method: &str, code: Code, status: StatusCode) {
     assert_eq!(span.name, format!("{USER_SERVICE}/{method}"));
     let expected = [
@@ -182,14 +182,14 @@ fn assert_call(span: &Span, method: &str, code: Code, status: StatusCode) {
     assert_eq!(found, status, "{}", span.name);
 }
 
-/// The only span of this name.
+/// Returns the only span with this name.
 fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let found: Vec<&Span> = spans.iter().filter(|span| span.name == name).collect();
     let [span] = found.as_slice() else { panic!("{name}: {spans:#?}") };
     span
 }
 
-/// Checks that each of these is a part of the one before.
+/// Checks that each named span is a child of its predecessor.
 fn assert_nested(spans: &[Span], names: &[&str]) {
     for pair in names.windows(2) {
         let [outer, inner] = [pair[0], pair[1]].map(|name| named(spans, name));
@@ -197,7 +197,7 @@ fn assert_nested(spans: &[Span], names: &[&str]) {
     }
 }
 
-/// A request of this trace.
+/// Makes a request in this trace.
 fn traced<T>(trace: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
@@ -222,7 +222,7 @@ async fn a_call_is_a_span_of_its_callers_trace() {
     assert!(collector.trace(OF_USER).is_empty(), "users do not choose their traces");
 }
 
-/// A user names a trace, once with a token that is verified and once with one that is known.
+/// A user continues a trace, first with a token that is verified, then with a known token.
 async fn call_by_user(node: &edge::ServedEdge) {
     let signer = signing::Signer::new(1);
     let edge = node.edge.clone().with_credentials(Arc::new(Callers::new(Vec::new())), signer.tokens());
@@ -245,10 +245,10 @@ async fn failed_call_is_an_error_by_its_code() {
     assert_call(&spans[0], "GetUser", Code::Internal, StatusCode::Error);
 }
 
-/// The ids of the nodes of this process, in the order of their starts.
+/// The ids of this process's nodes, in the order in which they started.
 static NODE_IDS: tokio::sync::Mutex<Vec<String>> = tokio::sync::Mutex::const_new(Vec::new());
 
-/// Starts a node, after other tests have started theirs.
+/// Starts a node, after other tests have started their nodes.
 async fn start(change: impl FnOnce(&mut Config)) -> TestNode {
     let mut ids = NODE_IDS.lock().await;
     let node = TestNode::start_with(change).await;
@@ -258,7 +258,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> TestNode {
     node
 }
 
-/// Nothing of this is a person's: the ids and names of the calls are in no span.
+/// Checks that no span has personal data: the calls' ids and names are absent.
 fn assert_anonymous(spans: &[Span], words: &[&str]) {
     let all = format!("{spans:?}");
     assert!(words.iter().all(|word| !all.contains(word)), "{all}");
@@ -312,7 +312,7 @@ async fn loads_and_writes_are_parts_of_their_call() {
     node.stop().await;
 }
 
-/// Over MongoDB and Redis, with names of its own.
+/// Configures MongoDB and Redis, with its own names.
 fn of_a_cluster(config: &mut Config) {
     let name = format!("kith_traces_{}", std::process::id());
     config.store.backend = Backend::Cluster;

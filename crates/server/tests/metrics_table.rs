@@ -1,4 +1,4 @@
-//! The table of metrics against what a node exports and what the sources name.
+//! Compares the metrics table with the metrics that a node exports and the names in the sources.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -24,10 +24,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Names of labels by name of metric, out of the text of `/metrics`.
+/// Label names by metric name, from the text in `/metrics`.
 type Exported = BTreeMap<String, BTreeSet<String>>;
 
-/// What a node exports once it has written and read a user.
+/// Returns the metrics that a node exports once it has written and read a user.
 async fn exported() -> (String, tempfile::TempDir) {
     let data = tempfile::tempdir().unwrap();
     let mut config = edge::config();
@@ -62,7 +62,7 @@ async fn metrics(operations: SocketAddr) -> String {
     answer
 }
 
-/// The samples, those of a histogram under its own name.
+/// Returns the samples; a histogram's samples are under its own name.
 fn samples(text: &str) -> Exported {
     let mut found = Exported::new();
     for line in text.lines().filter(|line| line.starts_with("kith_") || line.starts_with("process_")) {
@@ -80,10 +80,10 @@ fn of_histogram(name: &str) -> &str {
     ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
 
-/// Exported by nodes that have callers, or certificates: the tests of these look at them.
+/// Nodes that have callers, or certificates, export these: other tests check them.
 const OF_OTHER_NODES: [&str; 2] = ["kith_caller_calls_total", "kith_tls_certificate_expire_seconds"];
 
-/// Those are looked at by the tests of clusters.
+/// Returns whether the cluster tests check this metric.
 fn is_of_clusters(name: &str) -> bool {
     ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_", "kith_feed_"]
         .iter()
@@ -114,7 +114,7 @@ async fn node_exports_exactly_the_table() {
     }
 }
 
-/// A name written where it is counted would be in no table.
+/// A name written where it is counted would be missing in the table.
 #[test]
 fn sources_name_metrics_by_the_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -131,7 +131,7 @@ fn sources_name_metrics_by_the_tables() {
     assert!(counted >= 15, "found only {counted}");
 }
 
-/// The sources of every crate, without those of tests.
+/// Returns every crate's sources, without test sources.
 fn sources(crates: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let folders = fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path().join("src"));

@@ -1,4 +1,4 @@
-//! Whether the tests of the cache would notice if one of its rules were missing.
+//! Checks that the cache tests would notice a missing rule.
 
 mod names;
 mod run;
@@ -14,18 +14,18 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, outlive_ctrl_c, root};
 
-/// Mutants under test at once.
+/// How many mutants are tested at the same time.
 const AT_ONCE: usize = 2;
 
-/// What one run of the tests showed.
+/// The result of a test run.
 #[derive(Clone, Debug)]
 struct Verdict {
     mutant: String,
-    /// The test that noticed; `None`: none did.
+    /// The test that noticed; `None`: no test did.
     noticed: Option<String>,
 }
 
-/// Builds the tests of the cache once, takes each rule away in turn, and fails unless a test notices each time.
+/// Builds the cache tests once, disables each rule in turn, and fails unless a test notices each time.
 pub(crate) fn run(only: &[String]) -> Result<()> {
     outlive_ctrl_c(|| {})?;
     let mutants = mutants(only)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// All rules, or those asked for.
+/// Returns all rules, or the requested rules.
 fn mutants(only: &[String]) -> Result<Vec<String>> {
     let source = root().join("crates/cache/src/testing/rules.rs");
     let source = std::fs::read_to_string(&source).context("could not read the rules of the cache")?;
@@ -54,7 +54,7 @@ fn mutants(only: &[String]) -> Result<Vec<String>> {
     Ok(names.into_iter().filter(wanted).collect())
 }
 
-/// The test programs of the cache, with rules that can be taken away.
+/// Builds the cache's test programs, with rules that can be disabled.
 fn build() -> Result<Vec<PathBuf>> {
     let mut command = cargo();
     command.args(["test", "--profile", "engine", "-p", "kith-cache", "--features", "mutants", "--no-run"]);

@@ -1,4 +1,4 @@
-/// The names of the rules in the source that lists them, in its order.
+/// Returns the rules' names in the source that lists them, in its order.
 pub(super) fn of(source: &str) -> Vec<String> {
     let list = source.lines().skip_while(|line| *line != "guards! {").skip(1).take_while(|line| *line != "}");
     let name = |line: &str| {

@@ -1,4 +1,4 @@
-//! Runs of test programs, each to its first failure.
+//! Runs test programs, each to its first failure.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,15 +13,15 @@ use anyhow::{Context as _, Result};
 
 use crate::process::root;
 
-/// Seeds that the engine runs with each rule; what only more of them show has a script of its own.
+/// How many seeds the engine runs with each rule; a rule that needs more has its own script.
 const SEEDS: &str = "100";
 /// A program that takes longer does not end: a rule was missing, and something waits for ever.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// The result of a program that did not end, or was interrupted.
+/// The result when a program did not end, or was interrupted.
 const NO_END: &str = "no end";
 
-/// The test program that cargo says it built, of a line of its messages.
+/// Returns the test program that a line in cargo's messages reports as built.
 pub(super) fn program(line: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = message.get("profile")?.get("test")?.as_bool()?;
@@ -29,12 +29,12 @@ pub(super) fn program(line: &str) -> Option<PathBuf> {
     is_test.then(|| PathBuf::from(program))
 }
 
-/// The first test that fails without the rule; with `None`, with all rules.
+/// Returns the first test that fails without the rule; `None`: runs with all rules.
 pub(super) fn first_failure(programs: &[PathBuf], mutant: Option<&str>) -> Result<Option<String>> {
     for program in programs {
         let mut passed_over = Vec::new();
         while let Some(test) = run(program, mutant, &arguments("--skip", &passed_over))? {
-            // What fails now and then proves nothing: it has to fail again.
+            // A test that fails now and then proves nothing: it has to fail again.
             if test == NO_END || run(program, mutant, &["--exact", &test])?.is_some() {
                 return Ok(Some(format!("{} in {}", test, name(program))));
             }
@@ -59,7 +59,7 @@ fn run(program: &Path, mutant: Option<&str>, arguments: &[&str]) -> Result<Optio
     TestProcess(child).first_failure()
 }
 
-/// A program, which ends with this.
+/// A program that ends with this value.
 struct TestProcess(Child);
 
 impl TestProcess {
@@ -67,7 +67,7 @@ impl TestProcess {
     fn first_failure(&mut self) -> Result<Option<String>> {
         let output = self.0.stdout.take().context("the output is a pipe")?;
         let (sender, lines) = mpsc::channel();
-        // Ends with the program, whose output ends then.
+        // The thread ends with the program, because its output ends then.
         thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
@@ -90,19 +90,19 @@ impl TestProcess {
 
 impl Drop for TestProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// The test that a line of the output says to have failed.
+/// Returns the test that an output line reports as failed.
 fn failed(line: &str) -> Option<String> {
     let (test, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     result.starts_with("FAILED").then(|| test.to_owned())
 }
 
-/// The program without the number that cargo gives it.
+/// Returns the program's name without cargo's number.
 fn name(program: &Path) -> String {
     let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     stem.rsplit_once('-').map_or_else(|| stem.clone(), |(name, _)| name.to_owned())

@@ -1,4 +1,4 @@
-//! Lines that an import has to refuse, each for a reason of its own, in turn.
+//! Makes lines that an import has to refuse, each for its own reason, in turn.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use super::record::{Group, User};
 const USER_ID: i64 = 900_001;
 const GROUP_ID: i64 = 950_001;
 
-/// Bad lines among `users`.
+/// Makes bad lines that fit `users`.
 pub(crate) fn users(count: usize, users: &[User]) -> Vec<Vec<u8>> {
     (USER_ID..).take(count).enumerate().map(|(at, id)| user(at, id, users)).collect()
 }
 
-/// Bad lines among `groups`.
+/// Makes bad lines that fit `groups`.
 pub(crate) fn groups(count: usize, groups: &[Group]) -> Vec<Vec<u8>> {
     (GROUP_ID..).take(count).enumerate().map(|(at, id)| group(at, id, groups)).collect()
 }
@@ -24,7 +24,7 @@ fn user(at: usize, id: i64, users: &[User]) -> Vec<u8> {
         0 => return format!(r#"{{"userId":{id},"userName":"{name}","#).into_bytes(),
         1 => return json!({ "userId": id, "nickName": "Nameless" }).to_string().into_bytes(),
         2 => ("email", json!("nobody at example.org")),
-        // The name of an earlier user in full-width or capital letters.
+        // The name equals an earlier user's name, in full-width or capital letters.
         3 => ("userName", json!(users.first().map_or_else(String::new, |user| disguised(&user.user_name)))),
         4 => ("shoeSize", json!(44)),
         5 => ("age", json!(1000)),
@@ -34,7 +34,7 @@ fn user(at: usize, id: i64, users: &[User]) -> Vec<u8> {
         9 => ("params", json!({ "$where": "1" })),
         10 => ("gender", json!("GENDER_SECRET")),
         11 => return b"{\"userName\":\"\xff\xfe\"}".to_vec(),
-        // The id of an earlier user.
+        // The id belongs to an earlier user.
         12 => ("userId", json!(users.first().map_or(0, |user| user.user_id))),
         13 => ("nickName", json!("n".repeat(129))),
         _ => return json!([whole]).to_string().into_bytes(),
@@ -63,7 +63,7 @@ fn with(mut whole: Value, key: &str, value: Value) -> Vec<u8> {
     whole.to_string().into_bytes()
 }
 
-/// Another form of the same name: full-width letters for ASCII ones, capital ones for the rest.
+/// Returns another form of the same name: full-width letters for ASCII letters, capital letters for the rest.
 fn disguised(name: &str) -> String {
     let wide = |c: char| match c {
         '!'..='~' => char::from_u32(u32::from(c) + 0xFEE0).unwrap_or(c),

@@ -1,4 +1,4 @@
-//! Good records.
+//! Makes good records.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,14 +12,14 @@ const FIRST_USER_ID: i64 = 100_001;
 const FIRST_GROUP_ID: i64 = 500_001;
 const MAIL_DOMAINS: &[&str] = &["example.org", "example.com", "example.net", "mail.example.org"];
 
-/// Users with ids from 100001 on, whose names differ in their normalised form: they are NFC, hold no letter
-/// with a compatibility form, and differ in lower case.
+/// Makes users with ids from 100001 on, whose names differ in their normalised form: they are NFC, have no
+/// letter with a compatibility form, and differ in lower case.
 pub(crate) fn users(count: usize, random: &mut Random) -> Vec<User> {
     let mut taken = HashSet::new();
     (FIRST_USER_ID..).take(count).map(|id| user(id, random, &mut taken)).collect()
 }
 
-/// Groups with ids from 500001 on, made by some of `users`.
+/// Makes groups with ids from 500001 on, created by some of `users`.
 pub(crate) fn groups(count: usize, users: &[User], random: &mut Random) -> Vec<Group> {
     (FIRST_GROUP_ID..).take(count).map(|id| group(id, users, random)).collect()
 }
@@ -66,7 +66,7 @@ fn locale(random: &mut Random) -> &'static Locale {
     &LOCALES[0]
 }
 
-/// `name`, with a number of growing length while it is taken.
+/// Returns `name`, with a number that grows in length while the name is taken.
 fn free_name(name: &str, random: &mut Random, taken: &mut HashSet<String>) -> String {
     let (mut free, mut numbers) = (name.to_owned(), 100);
     while !taken.insert(free.to_lowercase()) {
@@ -76,7 +76,7 @@ fn free_name(name: &str, random: &mut Random, taken: &mut HashSet<String>) -> St
     free
 }
 
-/// Ten or more digits behind the plus sign, at most 15.
+/// Makes a number with ten to 15 digits behind the plus sign.
 fn phone(prefix: &str, random: &mut Random) -> String {
     let digits = 12_usize.saturating_sub(prefix.len());
     let number: String =

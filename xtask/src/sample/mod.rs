@@ -1,5 +1,5 @@
-//! Believable users and groups: names in several scripts, emails, phones, tags. The same options give the
-//! same bytes.
+//! Makes believable users and groups: names in several scripts, emails, phones, tags. The same options give
+//! the same bytes.
 
 mod bad;
 mod make;
@@ -44,8 +44,8 @@ fn lines<T: Serialize>(records: &[T]) -> Result<Vec<Vec<u8>>> {
     records.iter().map(|record| Ok(serde_json::to_vec(record)?)).collect()
 }
 
-/// Spreads the bad lines over the second half: one that repeats the name or id of a good line has to come
-/// long after it, since the lines of an import may take effect in any order within a few thousand.
+/// Spreads the bad lines over the second half. A line that repeats a good line's name or id has to come long
+/// after it, since lines in an import may take effect in any order within a few thousand.
 fn mixed(good: Vec<Vec<u8>>, bad: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let half = good.len() / 2;
     let every = half / (bad.len() + 1);

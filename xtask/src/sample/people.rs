@@ -1,23 +1,23 @@
-//! Names, places and words of several languages. Native form first, its Latin letters second.
+//! Names, places and words in several languages. The native form is first, its Latin letters second.
 
-/// What people of one language are called, where they live, what they say.
+/// The names, places and phrases for people with one language.
 #[derive(Debug)]
 pub(crate) struct Locale {
-    /// Tag of the language.
+    /// The language tag.
     pub(crate) lang: &'static str,
-    /// How many of a hundred users speak it.
+    /// How many users out of a hundred speak it.
     pub(crate) share: usize,
-    /// Between the parts of a full name.
+    /// Separates the parts of a full name.
     pub(crate) gap: &'static str,
     /// Whether the family name comes first.
     pub(crate) family_first: bool,
-    /// Family names.
+    /// The family names.
     pub(crate) families: &'static [(&'static str, &'static str)],
-    /// Given names.
+    /// The given names.
     pub(crate) givens: &'static [(&'static str, &'static str)],
-    /// Regions with the prefix of their phone numbers.
+    /// The regions with their phone number prefix.
     pub(crate) regions: &'static [(&'static str, &'static str)],
-    /// Occupations.
+    /// The occupations.
     pub(crate) titles: &'static [&'static str],
 }
 
@@ -268,7 +268,7 @@ pub(crate) const LOCALES: &[Locale] = &[
     },
 ];
 
-/// What groups are about: words for the name, then tags.
+/// Group topics: words for the name, then tags.
 pub(crate) const TOPICS: &[(&str, &[&str])] = &[
     ("Morning runners", &["running", "health", "outdoors"]),
     ("Board games", &["games", "evenings"]),

@@ -1,32 +1,32 @@
-//! Numbers that look random and follow from a seed alone.
+//! Makes numbers that look random and follow only from a seed.
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+/// Implements `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator; the same seed gives the same numbers.
+    /// Makes a generator; the same seed gives the same numbers.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below `bound`, which is above 0. Its bias is below `bound / 2^64`.
+    /// Returns a number below `bound`, which is above 0. Its bias is below `bound / 2^64`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u128::try_from(bound).unwrap_or(1);
         usize::try_from((u128::from(self.next()) * bound) >> 64).unwrap_or(0)
     }
 
-    /// A number in `low..=high`.
+    /// Returns a number in `low..=high`.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    /// One of `choices`, which are not empty.
+    /// Returns a random element from `choices`, which is not empty.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 
-    /// True in this many of a hundred cases.
+    /// Returns true in this percentage of cases.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

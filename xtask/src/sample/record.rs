@@ -1,4 +1,4 @@
-//! The records as they are written: proto3 JSON, empty fields left out.
+//! The records as they are written: proto3 JSON without empty fields.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where servers and tests keep their files.
+//! Chooses the folder for the files of servers and tests.
 
 use std::{
     env, fs,
@@ -6,13 +6,13 @@ use std::{
     process::Command,
 };
 
-/// A file system in memory, on Linux.
+/// A file system in memory on Linux.
 const IN_MEMORY: &str = "/dev/shm";
-/// The least free space, and the least free memory, that files of all tests need there.
+/// The least free space and free memory that all tests' files need there.
 const NEEDED: u64 = 8 << 30;
 
-/// The folder for files of tests: in memory where there is enough of it, else the system's temporary folder. No test depends on
-/// what outlives a machine, and on a disk most of a test's time is spent on waiting for writes.
+/// Returns the folder for test files: in memory if there is enough, else the system's temporary folder. No
+/// test depends on data that survives a reboot, and on a disk most test time is spent on waiting for writes.
 pub(crate) fn for_tests() -> PathBuf {
     let in_memory = Path::new(IN_MEMORY);
     let enough =
@@ -20,7 +20,7 @@ pub(crate) fn for_tests() -> PathBuf {
     if enough { in_memory.to_owned() } else { env::temp_dir() }
 }
 
-/// Bytes that may still be written there; `None` where it cannot be found out.
+/// Returns how many bytes may still be written there; `None` if that is unknown.
 fn free_space(folder: &Path) -> Option<u64> {
     let mut free = Command::new("df");
     let output = free.args(["--output=avail", "--block-size=1"]).arg(folder).output().ok()?;
@@ -28,7 +28,7 @@ fn free_space(folder: &Path) -> Option<u64> {
     text.lines().nth(1)?.trim().parse().ok()
 }
 
-/// Bytes of memory that programs may still take.
+/// Returns how many bytes programs may still allocate.
 fn free_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

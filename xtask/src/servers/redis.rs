@@ -1,5 +1,5 @@
-//! Redis, without persistence: one server for the tests that share it, and the program for those that kill
-//! servers and so start their own.
+//! Starts Redis without persistence: one shared server, and the program for tests that kill servers and so
+//! start their own.
 
 use std::{
     env,
@@ -24,11 +24,11 @@ const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
 const PACKAGE: &str = "redis-server";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Yields a Redis that answers: the one that `KITH_TEST_REDIS` names; else one in Docker, where an engine
-/// answers; else one by [`program`].
+/// Yields a Redis that answers: the server that `KITH_TEST_REDIS` names; else a container, if Docker answers;
+/// else a server by [`program`].
 ///
 /// # Errors
-/// When none of these can be had, or it is not ready within half a minute.
+/// Fails if none of these is available, or it is not ready within half a minute.
 pub(super) fn start() -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
@@ -52,12 +52,12 @@ pub(super) fn start() -> Result<TestServer> {
     running.once_ready("Redis", READY_WITHIN, || Ok(ping(port)? == *b"+PONG"))
 }
 
-/// The program with which tests start servers of their own, whatever the shared one runs in: the one that
-/// `KITH_TEST_REDIS_SERVER` names, else the one on the path, installed from Debian's packages where there is
-/// none. Tests find it under the same name.
+/// Returns the program with which tests start their own servers, whatever the shared server runs in: the
+/// program that `KITH_TEST_REDIS_SERVER` names, else the program on the path, installed from Debian's
+/// packages if there is none. Tests find it under the same name.
 ///
 /// # Errors
-/// When there is none and it cannot be installed.
+/// Fails if there is none and it cannot be installed.
 pub(crate) fn program() -> Result<PathBuf> {
     named_program(PROGRAM).or_else(|| on_path(PACKAGE)).map_or_else(install, Ok).with_context(|| {
         format!(
@@ -70,7 +70,7 @@ fn install() -> Result<PathBuf> {
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "-y", "-qq", "--no-install-recommends", PACKAGE]).stdout(Stdio::null());
-    // Its own server would be started by the package; these tests start theirs.
+    // The package would start its own server; these tests start theirs.
     succeed(install.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))?;
     on_path(PACKAGE).context("the package holds no redis-server")
 }

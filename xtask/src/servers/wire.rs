@@ -1,5 +1,5 @@
-//! As much of MongoDB's protocol as it takes to make a replica set and to see its primary: one OP_MSG with
-//! one BSON document each way. A driver would double the time that `cargo xtask` takes to build.
+//! Implements enough of MongoDB's protocol to make a replica set and to see its primary: one OP_MSG with one
+//! BSON document each way. A driver would double the time that `cargo xtask` takes to build.
 
 use std::{
     io::{Read as _, Write as _},
@@ -62,12 +62,12 @@ impl Command {
     }
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug)]
 pub(super) struct Answer(Vec<u8>);
 
 impl Answer {
-    /// Whether it holds a boolean field of this name that is true, at whatever depth.
+    /// Returns whether it has a boolean field with this name that is true, at any depth.
     pub(super) fn says(&self, name: &str) -> bool {
         let mut field = vec![0x08];
         field.extend_from_slice(name.as_bytes());
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// Sends one command on a connection of its own and waits for the answer.
+/// Sends a command on its own connection and waits for the answer.
 pub(super) fn ask(server: SocketAddrV4, command: &Command) -> Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&server.into(), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -92,7 +92,7 @@ pub(super) fn ask(server: SocketAddrV4, command: &Command) -> Result<Answer> {
     Ok(Answer(body))
 }
 
-/// Header (length, request, response to, kind), flags, and one section of kind 0.
+/// Encodes a header (length, request, response to, kind), flags, and one section with kind 0.
 fn message(command: &Command) -> Vec<u8> {
     let body = command.bytes();
     let mut message = length(HEADER_BYTES + 5 + body.len()).to_vec();

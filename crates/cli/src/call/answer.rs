@@ -1,4 +1,4 @@
-//! The output of answers and failures of a call.
+//! Prints a call's answers and its failure.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tonic::{
 use super::failure::Failure;
 use crate::output::{OutputForm, note, write};
 
-/// Metadata of every answer, which is not printed.
+/// Metadata that every answer has, and that is not printed.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
 
-/// Standard output for messages, standard error for all else.
+/// Writes messages to standard output, and everything else to standard error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerSink {
     form: OutputForm,
@@ -24,12 +24,12 @@ pub(super) struct AnswerSink {
 }
 
 impl AnswerSink {
-    /// In this form; `verbose`: with metadata.
+    /// Makes a sink for this form; `verbose`: with metadata.
     pub(super) const fn new(form: OutputForm, verbose: bool) -> Self {
         Self { form, verbose }
     }
 
-    /// Writes the one answer. Fails if standard output cannot be written.
+    /// Writes the only answer. Fails if standard output cannot be written.
     pub(super) fn write_answer(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
             OutputForm::Plain => self.write_line(message),
@@ -42,7 +42,7 @@ impl AnswerSink {
         }
     }
 
-    /// Writes one answer of many, in one line. Fails if standard output cannot be written.
+    /// Writes an answer of a stream as one line. Fails if standard output cannot be written.
     pub(super) fn write_line(self, message: &DynamicMessage) -> Result<()> {
         let mut text = Vec::new();
         message.serialize(&mut serde_json::Serializer::new(&mut text))?;
@@ -75,8 +75,8 @@ impl AnswerSink {
     }
 }
 
-/// Writes answers as they come, each in a line and within this time after the one before, then the trailers. Fails if standard
-/// output cannot be written.
+/// Writes answers as they come, each in a line and within this time after its predecessor, then the trailers.
+/// Fails if standard output cannot be written.
 pub(super) async fn print_all(
     mut answers: Streaming<DynamicMessage>,
     limit: Duration,
@@ -96,7 +96,7 @@ pub(super) async fn print_all(
     Ok(Ok(()))
 }
 
-/// No message came in time.
+/// Describes that no message came in time.
 pub(super) fn timed_out(limit: Duration) -> Status {
     let limit = humantime::format_duration(limit);
     Status::deadline_exceeded(format!("no message within {limit}; --timeout waits longer"))

@@ -1,4 +1,4 @@
-//! Requests from JSON.
+//! Reads requests from JSON.
 
 use std::{
     fs::File,
@@ -13,12 +13,13 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use kith_server::json;
 
-/// Largest text of one request; the limit of a node is far lower.
+/// The largest request text. A node's limit is far lower.
 const BYTES_MAX: u64 = 16 << 20;
-/// Messages of a stream that are read ahead.
+/// How many stream messages are read ahead.
 const AHEAD: usize = 16;
 
-/// The one message of `given`: JSON, `-` or `@FILE`. Fails if it cannot be read, or is not JSON of this message.
+/// Reads the single message in `given`: JSON, `-` or `@FILE`. Fails if it cannot be read, or is not JSON for
+/// this message.
 pub(super) fn read_one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
     let Some((mut source, name)) = open_source(given)? else {
         return parse(message, given.as_bytes()).map_err(|why| anyhow!(why));
@@ -32,8 +33,8 @@ pub(super) fn read_one(message: &MessageDescriptor, given: &str) -> Result<Dynam
     parse(message, &text).map_err(|why| anyhow!("{name}: {why}"))
 }
 
-/// The messages of `given`, one in each line, read while they are sent; and why they broke off, which does not return unless they do.
-/// Fails when it cannot be opened.
+/// Reads the messages in `given`, one in each line, while they are sent. The second value is the reason why
+/// reading broke off; it does not return unless reading breaks off. Fails when `given` cannot be opened.
 pub(super) fn read_lines(
     message: MessageDescriptor,
     given: &str,
@@ -44,13 +45,13 @@ pub(super) fn read_lines(
     };
     let (messages, receiver) = mpsc::channel(AHEAD);
     let (fail, failed) = oneshot::channel();
-    // A thread of its own: standard input cannot be read without blocking.
+    // Standard input needs its own thread: it cannot be read without blocking.
     std::thread::spawn(move || {
         if let Err(why) = send_messages(source, &message, &messages) {
             // The call may have ended.
             fail.send(why.context(name)).ok();
         }
-        // Only now: the end of the messages must not be seen before the failure.
+        // This drop comes last: the messages must not seem complete before the failure is seen.
         drop(messages);
     });
     let failed = async {
@@ -64,7 +65,7 @@ pub(super) fn read_lines(
 
 type BodySource = Box<dyn BufRead + Send>;
 
-/// `None`: the text itself is the body.
+/// Opens a body's source. `None`: the text itself is the body.
 fn open_source(given: &str) -> Result<Option<(BodySource, String)>> {
     Ok(match given.strip_prefix('@') {
         Some(file) => {
@@ -101,7 +102,7 @@ fn send_messages(
     }
 }
 
-/// The message that a text is, all of it: read as a node reads JSON over HTTP.
+/// Decodes a whole text as a message, as a node reads JSON over HTTP.
 fn parse(message: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, String> {
     json::message(message, text).map_err(|status| status.message().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Messages whose type is known only at run time.
+//! Encodes messages whose type is known only at run time.
 
 use bytes::Buf as _;
 use http::uri::PathAndQuery;
@@ -9,20 +9,20 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// Writes requests and reads answers of one method.
+/// Writes requests and reads answers for one method.
 #[derive(Debug)]
 pub(super) struct DynamicCodec {
     answer: MessageDescriptor,
 }
 
 impl DynamicCodec {
-    /// For a method.
+    /// Makes the codec for a method.
     pub(super) fn of(method: &MethodDescriptor) -> Self {
         Self { answer: method.output() }
     }
 }
 
-/// The path of a method. Fails if its name is not a valid path; such a name can come from a node.
+/// Returns a method's path. Fails if its name is not a valid path; such a name can come from a node.
 pub(super) fn path(method: &MethodDescriptor) -> Result<PathAndQuery, Status> {
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     path.parse().map_err(|_| Status::invalid_argument("the name of the method makes no path"))
@@ -43,7 +43,7 @@ impl Codec for DynamicCodec {
     }
 }
 
-/// Of requests.
+/// Encodes requests.
 #[derive(Debug)]
 pub(super) struct DynamicEncoder;
 
@@ -56,7 +56,7 @@ impl Encoder for DynamicEncoder {
     }
 }
 
-/// Of answers.
+/// Decodes answers.
 #[derive(Debug)]
 pub(super) struct DynamicDecoder(MessageDescriptor);
 

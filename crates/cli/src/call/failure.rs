@@ -1,4 +1,4 @@
-//! The failure of a call, from its status.
+//! Prints a call's failure from its status.
 
 use std::fmt;
 

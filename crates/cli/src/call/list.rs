@@ -1,4 +1,4 @@
-//! `kith call --list`.
+//! `kith call --list`: lists the methods.
 
 use prost_reflect::MethodDescriptor;
 use serde::Serialize;
@@ -10,13 +10,13 @@ use crate::output::Report;
 #[derive(Serialize)]
 pub(super) struct MethodLine {
     method: String,
-    /// What goes there and comes back, one or many.
+    /// Says which side streams: one or many messages there, one or many back.
     kind: &'static str,
     request: String,
     answer: String,
 }
 
-/// All of them.
+/// Lists all methods.
 pub(super) fn lines(methods: &Methods) -> Vec<MethodLine> {
     methods.all().iter().map(line).collect()
 }

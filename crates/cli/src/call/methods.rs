@@ -1,36 +1,37 @@
-//! Methods by their names, whole or shortened.
+//! Finds methods by their names, whole or shortened.
 
 use anyhow::{Context as _, Result, bail};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 
 use kith_server::descriptors;
 
-/// Least similarity of a proposed name.
+/// A proposed name is at least this similar.
 const LIKENESS: f64 = 0.8;
-/// Names that are printed if several match.
+/// How many names are printed if several match.
 const NAMES_PRINTED: usize = 5;
 
-/// Methods that are known.
+/// The known methods.
 #[derive(Debug)]
 pub(super) struct Methods {
     pool: DescriptorPool,
 }
 
 impl Methods {
-    /// The methods of this version of Kith, and of the health service. Fails if the descriptors in the program cannot be
-    /// decoded.
+    /// Returns the methods in this Kith version, and the health service. Fails if the descriptors in the
+    /// program cannot be decoded.
     pub(super) fn built_in() -> Result<Self> {
         let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
         Ok(Self { pool })
     }
 
-    /// All of them, service by service.
+    /// Returns all methods, service by service.
     pub(super) fn all(&self) -> Vec<MethodDescriptor> {
         self.pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
     }
 
-    /// The method of a name: `GetUser`, `UserService/GetUser`, with any part of the package before it, with `.` or `/`, in
-    /// any case. Fails if no method has this name, with the one that may be meant, or several have it.
+    /// Finds the method with a name: `GetUser`, `UserService/GetUser`, with any part of the package before
+    /// it, with `.` or `/`, in any case. Fails if no method has this name, with the name that may be meant,
+    /// or if several have it.
     pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor> {
         let all = self.all();
         let mut found: Vec<_> =
@@ -50,13 +51,13 @@ impl Methods {
     }
 }
 
-/// Its full name: `kith.user.v1.UserService/GetUser`.
+/// Returns its full name: `kith.user.v1.UserService/GetUser`.
 pub(super) fn full_name(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }
 
-/// Whether every part of `name` is in `full` in this order, the last one at its end, and the one before it as the
-/// service.
+/// Returns whether every part of `name` is in `full` in this order, with the last part at the end and its
+/// predecessor as the service.
 fn matches_name(name: &str, full: &str) -> bool {
     let mut parts = name.trim_start_matches('/').rsplit(['/', '.']);
     let mut known = full.rsplit('.');

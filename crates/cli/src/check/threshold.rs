@@ -1,4 +1,4 @@
-//! The thresholds of checks: warning and critical.
+//! The warning and critical thresholds for checks.
 
 use super::Level;
 
@@ -9,7 +9,8 @@ pub(super) struct ThresholdOverride {
     value: Option<f64>,
 }
 
-/// The thresholds that were given, which hold in place of the defaults. The last one of a name counts.
+/// The thresholds that were given, which replace the defaults. If a name is given twice, the last value
+/// counts.
 #[derive(Debug)]
 pub(super) struct Overrides<'a> {
     pub(super) warn: &'a [ThresholdOverride],
@@ -19,11 +20,10 @@ pub(super) struct Overrides<'a> {
 /// A value with its thresholds.
 #[derive(Clone, Debug)]
 pub(super) struct Threshold {
-    /// The name of the value.
     pub(super) name: &'static str,
-    /// The threshold of a warning; `None`: never.
+    /// The value from which the check warns; `None`: never.
     pub(super) warn: Option<f64>,
-    /// The threshold of critical; `None`: never.
+    /// The value from which the check is critical; `None`: never.
     pub(super) critical: Option<f64>,
     /// Whether lower values are worse.
     below: bool,
@@ -46,7 +46,7 @@ const DEFAULTS: [Threshold; 13] = [
         ..NEVER.named("store_free_bytes")
     },
     Threshold { critical: Some(1.0), ..NEVER.named("damaged_reads") },
-    // By default memory is trusted for 1.5 s by one proof; 3 s are promised.
+    // By default one proof lets memory be trusted for 1.5 s; 3 s are promised.
     Threshold { warn: Some(1.0), critical: Some(3.0), ..CLUSTER.named("proof_seconds") },
     Threshold { warn: Some(1.0), critical: Some(1_000.0), ..CLUSTER.named("changes_waiting") },
     Threshold { warn: Some(1_000.0), critical: Some(10_000.0), ..CLUSTER.named("entries_behind") },
@@ -74,7 +74,7 @@ impl ThresholdOverride {
     }
 }
 
-/// All thresholds, with given values in place of the defaults.
+/// Returns all thresholds, with given values instead of the defaults.
 pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
     let given = |limits: &[ThresholdOverride], name: &str| {
         limits.iter().rev().find(|limit| limit.name == name).map(|limit| limit.value)
@@ -88,12 +88,12 @@ pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
 }
 
 impl Threshold {
-    /// The same of another value.
+    /// Returns this threshold for another value.
     const fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// The level of a value.
+    /// Returns a value's level.
     pub(super) fn level(&self, value: f64) -> Level {
         let past = |limit: Option<f64>| {
             limit.is_some_and(|limit| if self.below { value <= limit } else { value >= limit })
@@ -106,7 +106,7 @@ impl Threshold {
     }
 }
 
-/// At most four decimal places.
+/// Formats a value with at most four decimal places.
 pub(super) fn shown(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

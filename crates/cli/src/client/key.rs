@@ -1,4 +1,4 @@
-//! The key that calls carry.
+//! Reads the key that calls carry.
 
 use std::{env, path::PathBuf};
 
@@ -15,7 +15,8 @@ use zeroize::Zeroizing;
 
 use super::starting::is_loopback;
 
-/// In place of a file. There is no flag that takes the key: other users of the machine see command lines.
+/// The variable that replaces a key file. No flag takes the key: other users can see this machine's command
+/// lines.
 const VARIABLE: &str = "KITH_API_KEY";
 
 /// Where the key is, and whether it may be sent in plaintext.
@@ -29,13 +30,13 @@ pub(crate) struct KeyOptions {
     pub(crate) insecure: bool,
 }
 
-/// The credential of each call: a key, or nothing.
+/// What authenticates each call: a key, or nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credential(Option<MetadataValue<Ascii>>);
 
 impl KeyOptions {
-    /// The key for a node at this address, if one is given. Fails if the key cannot be read or sent, or would be sent in
-    /// plaintext to another machine.
+    /// Returns the key for a node at this address, if one is given. Fails if the key cannot be read or sent,
+    /// or would be sent in plaintext to another machine.
     pub(super) fn credential(&self, endpoint: &Endpoint) -> Result<Credential> {
         let Some((origin, key)) = self.key(env::var_os(VARIABLE).map(|key| key.into_encoded_bytes()))? else {
             return Ok(Credential::default());
@@ -49,7 +50,7 @@ impl KeyOptions {
         Credential::of(&key).with_context(|| format!("{origin} is no key that can be sent; copy it again"))
     }
 
-    /// The key and where it was found. A file wins over the variable.
+    /// Returns the key and where it was found. A file wins over the variable.
     fn key(&self, variable: Option<Vec<u8>>) -> Result<Option<(String, Zeroizing<Vec<u8>>)>> {
         let variable = variable.map(Zeroizing::new);
         let Some(path) = &self.api_key_file else {

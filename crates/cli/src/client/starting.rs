@@ -1,4 +1,4 @@
-//! Waiting for a node that is starting.
+//! Waits for a node that is starting.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -10,21 +10,21 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{super::output::note, Channel, Credential, Target};
 
-/// How long to wait for a node of this machine that does not listen yet, or has no store yet.
+/// How long to wait for a node on this machine that does not listen yet, or has no store yet.
 const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The time after which a command reports that it waits.
 const ANNOUNCED: Duration = Duration::from_secs(1);
-/// Time limit for a node to report whether it is starting.
+/// The time limit for a node to report whether it is starting.
 const STATE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The default time to wait: nodes on other machines were started long before.
+/// Returns the default time to wait: nodes on other machines were started long before.
 pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
     if is_loopback(endpoint) { STARTING } else { Duration::ZERO }
 }
 
-/// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node that still
-/// starts then answers calls with the reason. Fails if no node listens.
+/// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node
+/// that still starts then answers calls with the reason. Fails if no node listens.
 pub(super) async fn wait_for(
     target: &Target,
     endpoint: &Endpoint,
@@ -49,8 +49,8 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Whether a node listens that has no store yet. Asks for its health, which every caller may: a call that the caller has no right
-/// to would be an event of security.
+/// Returns whether a node listens that has no store yet. Asks for its health, which every caller may do: a
+/// call without the right to make it would be a security event.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
     let mut client = HealthClient::new(channel.clone());
     let check = client.check(target.request(HealthCheckRequest::default()));
@@ -59,7 +59,7 @@ async fn is_starting(target: &Target, channel: &Channel) -> bool {
     [State::Starting, State::MigrationPending].iter().any(|starting| state == Some(starting.name()))
 }
 
-/// Whether nothing listens at the address, as before a node has started.
+/// Returns whether nothing listens at the address, as before a node has started.
 fn is_refused(error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,6 +1,6 @@
-//! What the people and groups of the demo are called.
+//! Names the demo's people and groups.
 
-/// The people have the ids 1 to this.
+/// The people's ids are 1 to this number.
 pub(super) const PEOPLE: i64 = 200;
 
 const GIVEN: [(&str, &str); 20] = [
@@ -52,24 +52,24 @@ pub(super) const GROUPS: [&str; 12] = [
     "Everyone",
 ];
 
-/// Every fourth has a Chinese name.
+/// Returns whether a person has a Chinese name; every fourth does.
 pub(super) const fn is_chinese(id: i64) -> bool {
     id % 4 == 0
 }
 
-/// Different for each id.
+/// Returns a name that is different for each id.
 pub(super) fn name(id: i64) -> String {
     let at = usize::try_from(id).unwrap_or_default();
     if is_chinese(id) {
         let (at, lists) = (at / 4, CHINESE.len());
         return format!("{}{}", CHINESE[at % lists].0, CHINESE[(at % lists + at / lists) % lists].1);
     }
-    // Those of each given name have different family names.
+    // People who share a given name have different family names.
     let (at, lists) = (at - at / 4, GIVEN.len());
     format!("{} {}", GIVEN[at % lists].0, GIVEN[(at % lists + at / lists) % lists].1)
 }
 
-/// The people with whom this one is friends: near and far ones.
+/// Returns this person's friends, near and far.
 pub(super) fn friends(id: i64) -> impl Iterator<Item = i64> {
     [1, 2, 5, 23, 60]
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn friends(id: i64) -> impl Iterator<Item = i64> {
         .map(|id| (id - 1).rem_euclid(PEOPLE) + 1)
 }
 
-/// The members of a group, the owner first. The last group has everyone.
+/// Returns a group's members, the owner first. The last group has everyone.
 pub(super) fn members(group: i64) -> impl Iterator<Item = i64> {
     let all = group == i64::try_from(GROUPS.len()).unwrap_or_default();
     let (count, step) = if all { (PEOPLE, 1) } else { (24, 7) };

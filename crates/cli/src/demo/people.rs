@@ -1,4 +1,5 @@
-//! What the people of the demo do by themselves: they come and go, write now and then, and answer those who use the page.
+//! Lets the demo's people act by themselves: they come and go, write now and then, and answer the users on
+//! the page.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -24,20 +25,20 @@ use super::{
     phrases::{phrase, reply},
 };
 
-/// How often something happens.
+/// How often the people act.
 const STEP: Duration = Duration::from_secs(2);
-/// How long the writing of a message takes.
+/// How long a person takes to write a message.
 const WRITING: Duration = Duration::from_millis(1_200);
-/// A demo that is forgotten becomes silent.
+/// After this many messages the people are silent: a forgotten demo must not write for ever.
 const MESSAGES: u32 = 20_000;
 /// How many people are online at a time.
 const ONLINE: usize = 70;
-/// Where they are connected. Users of the page are connected through a socket of the node.
+/// The gateway at which the people are connected. Users on the page are connected through a node's socket.
 const GATEWAY: &str = "demo-people";
 const SOCKETS: &str = "ws-";
 const DEVICE: &str = "demo";
 
-/// The people go on until this is dropped. `silent`: they are online, and write nothing.
+/// Lets the people go on until this is dropped. `silent`: they are online, and write nothing.
 pub(super) async fn run(channel: Channel, silent: bool) {
     let mut people = DemoPeople {
         messages: MessageServiceClient::new(channel.clone()),
@@ -51,7 +52,7 @@ pub(super) async fn run(channel: Channel, silent: bool) {
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         steps.tick().await;
-        // A step that fails is one less; the node says itself what is wrong with it.
+        // A step that fails is left out; the node logs the reason itself.
         drop(people.come_and_go().await);
         if people.messages_left > 0 {
             drop(people.send_messages().await);
@@ -65,7 +66,7 @@ struct DemoPeople {
     token: String,
     /// The people who are online.
     online: BTreeSet<i64>,
-    /// The users of the page: the demo does not act for them.
+    /// The users on the page: the demo does not act for them.
     users: HashSet<i64>,
     messages_left: u32,
 }
@@ -138,7 +139,7 @@ impl DemoPeople {
         self.write(by, to, text).await
     }
 
-    /// Chooses who writes next, and to whom: a group, a user of the page, or a friend.
+    /// Chooses the next writer and the recipient: a group, a user on the page, or a friend.
     fn choose_message(&self) -> (i64, To) {
         let mut random = rand::rng();
         let anybody = random.random_range(1..=PEOPLE);
@@ -152,7 +153,7 @@ impl DemoPeople {
         }
     }
 
-    /// Answers what a user of the page wrote last to people of the demo.
+    /// Answers the last messages that a user on the page wrote to the demo's people.
     async fn answer(&mut self, user: i64) -> Result<(), Status> {
         let request = ListConversationsRequest { user_id: user, page_size: 10, ..Default::default() };
         let listed = self.messages.list_conversations(request).await?.into_inner().conversations;
@@ -171,7 +172,7 @@ impl DemoPeople {
         Ok(())
     }
 
-    /// Writes for a moment, as one sees, and sends.
+    /// Shows for a moment that a person writes, then sends.
     async fn write(&mut self, by: i64, to: To, text: &str) -> Result<(), Status> {
         let Some(left) = self.messages_left.checked_sub(1) else { return Ok(()) };
         let conversation_id = match &to {
@@ -180,7 +181,7 @@ impl DemoPeople {
             To::GroupId(group) => format!("g{group}"),
         };
         let signal = SendSignalRequest { conversation_id, user_id: by, kind: SignalKind::Typing.into() };
-        // Large groups take none.
+        // Large groups accept no signals.
         drop(self.messages.send_signal(signal).await);
         sleep(WRITING).await;
         let message = SendMessageRequest {
@@ -196,7 +197,7 @@ impl DemoPeople {
     }
 }
 
-/// The other user of a direct conversation.
+/// Returns the other user in a direct conversation.
 fn peer(conversation: &str, user: i64) -> Option<i64> {
     let (one, other) = conversation.strip_prefix('d')?.split_once('-')?;
     let (one, other): (i64, i64) = (one.parse().ok()?, other.parse().ok()?);

@@ -1,4 +1,4 @@
-//! What the people of the demo write.
+//! The texts that the demo's people write.
 
 use super::names::is_chinese;
 
@@ -71,12 +71,12 @@ const ANSWERS: [&str; 12] = [
 const CHINESE_ANSWERS: [&str; 6] =
     ["哈哈，说得对。", "好的，没问题。", "真的吗？说说看。", "我想想再告诉你。", "可以啊！", "回头再聊！"];
 
-/// What a person writes by itself; `at` chooses.
+/// Returns a text that a person writes unasked; `at` chooses.
 pub(super) fn phrase(by: i64, at: usize) -> &'static str {
     if is_chinese(by) { CHINESE[at % CHINESE.len()] } else { ENGLISH[at % ENGLISH.len()] }
 }
 
-/// What a person answers; `at` chooses.
+/// Returns a person's reply; `at` chooses.
 pub(super) fn reply(by: i64, at: usize) -> &'static str {
     if is_chinese(by) { CHINESE_ANSWERS[at % CHINESE_ANSWERS.len()] } else { ANSWERS[at % ANSWERS.len()] }
 }

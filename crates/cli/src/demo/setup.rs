@@ -1,4 +1,4 @@
-//! Makes the people of the demo, their friends, groups, first messages and notices.
+//! Makes the demo's people, with their friends, groups, first messages and notices.
 
 use kith_proto::{
     group::v1::{
@@ -25,12 +25,12 @@ use super::{
     phrases::phrase,
 };
 
-/// Records in one message of an import, and messages or members in one call.
+/// How many records a message in an import has, and how many messages or members a call has.
 const RECORDS: usize = 500;
 const BATCH: usize = 100;
-/// The audience that the page of the demo asks for.
+/// The audience that the demo page asks for.
 const AUDIENCE: i32 = 1;
-/// Id, title, body, and whether it is to be confirmed.
+/// Each notice has an id, a title, a body, and whether it asks for a confirmation.
 const NOTICES: [(i64, &str, &str, bool); 2] = [
     (
         1,
@@ -46,9 +46,9 @@ const NOTICES: [(i64, &str, &str, bool); 2] = [
     ),
 ];
 
-/// Makes everything, unless it is there. What a start that was interrupted has made is passed over.
+/// Makes everything that is not there yet. After an interrupted start, the next start makes the rest.
 pub(super) async fn create(channel: &Channel) -> Result<(), Status> {
-    // An earlier version of the demo has made none.
+    // Earlier demo versions made no notices.
     notices(channel).await?;
     if is_created(channel).await? {
         return Ok(());
@@ -58,7 +58,7 @@ pub(super) async fn create(channel: &Channel) -> Result<(), Status> {
     let last = GROUPS.len();
     for (at, name) in GROUPS.iter().enumerate() {
         if at + 1 == last {
-            // The last group is the mark that all else is there.
+            // The last group marks that everything else exists.
             history(channel).await?;
         }
         group(channel, i64::try_from(at + 1).unwrap_or_default(), name).await?;
@@ -96,7 +96,8 @@ async fn people(channel: &Channel) -> Result<(), Status> {
     Ok(())
 }
 
-/// What all people see behind the bell of the page. Published again, they are those of before.
+/// Publishes the notices that all people see behind the bell on the page. Publishing them again changes
+/// nothing.
 async fn notices(channel: &Channel) -> Result<(), Status> {
     let mut service = NoticeServiceClient::new(channel.clone());
     let audience = Audience {
@@ -145,7 +146,7 @@ async fn friendships(channel: &Channel) -> Result<(), Status> {
     Ok(())
 }
 
-/// A record that was there before is fine.
+/// Checks an import's results. A record that was there before is fine.
 fn check_results(results: Vec<ImportResult>) -> Result<(), Status> {
     let refused = |result| match result {
         Some(import_result::Result::Error(error)) => Some(error),
@@ -186,7 +187,8 @@ async fn group(channel: &Channel, id: i64, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Some messages in each group but the last, and between each person and the next. Sent again, they are those of before.
+/// Sends some messages in each group except the last, and between each person and the next. Sending them
+/// again changes nothing.
 async fn history(channel: &Channel) -> Result<(), Status> {
     let groups = (1..i64::try_from(GROUPS.len()).unwrap_or_default()).flat_map(|group| {
         let talk = move |(at, by): (usize, i64)| message(To::GroupId(group), by, "g", group, at);

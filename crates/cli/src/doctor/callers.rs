@@ -1,4 +1,4 @@
-//! Callers: keys that are readable by too many users, expire soon, or are not accepted.
+//! Checks callers: keys that are readable by too many users, expire soon, or are not accepted.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +13,14 @@ use super::Finding;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long before its end a key is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// What to run about keys of an issuer.
+/// The command for a finding about an issuer's keys.
 const JWKS: &str = "kith config | grep jwks_  # the public keys of the issuer have to be there";
-/// How the error of an address of an issuer begins.
+/// The prefix of an error about an issuer's address.
 const ADDRESS: &str = "auth.issuers: jwks_url";
 /// How old a key may be.
 const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// No findings if no caller is configured and only this machine reaches the port.
+/// Finds nothing if no caller is configured and only this machine reaches the port.
 pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     if config.insecure_callers {
         let finding = "everybody who reaches the port may do everything (insecure_callers)";
@@ -52,7 +52,7 @@ pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Users alone can call: no service creates one, and no operator asks for anything.
+/// Reports that only users can call: no service creates users, and no operator can ask for anything.
 fn no_service(config: &Config) -> Option<Finding> {
     (!config.has_keys()).then(|| {
         let finding = "only users with tokens can call (auth.issuers): no caller with a key is configured";
@@ -60,7 +60,7 @@ fn no_service(config: &Config) -> Option<Finding> {
     })
 }
 
-/// A token cannot be revoked by itself: it is taken until it ends.
+/// Reports a token's long lifetime: a token cannot be revoked by itself, and is accepted until it ends.
 fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
     (issuer.lifetime_max > DAY).then(|| {
         let finding = format!(
@@ -72,7 +72,7 @@ fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
     })
 }
 
-/// Its signing key is in a folder of trials.
+/// Reports an issuer whose signing key is in a folder for trials.
 fn for_trials(issuer: &IssuerConfig) -> Option<Finding> {
     (issuer.issuer == TRIAL_ISSUER).then(|| {
         let finding = "tokens of kith token make are taken, which are for trials: who has their signing key can be every user";

@@ -1,4 +1,4 @@
-//! Whether the configuration is valid, with the errors of the loader.
+//! Checks that the configuration is valid, with the loader's errors.
 
 use std::{fs, path::Path};
 
@@ -6,10 +6,10 @@ use kith_server::start_error::StartError;
 
 use super::{Finding, environment};
 
-/// The default, in the working folder.
+/// The default file in the working folder.
 const FILE: &str = "kith.toml";
 
-/// A valid configuration whose file is readable by too many users.
+/// Reports a valid configuration whose file is readable by too many users.
 pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     let file = file.unwrap_or(Path::new(FILE));
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
@@ -22,7 +22,7 @@ pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     vec![Finding::new(finding, format!("chmod o= {path}"))]
 }
 
-/// The error of the loader.
+/// Turns the loader's error into a finding.
 pub(super) fn error_finding(error: &StartError, file: Option<&Path>) -> Finding {
     let message = error.to_string();
     let path = file.unwrap_or(Path::new(FILE)).display().to_string();

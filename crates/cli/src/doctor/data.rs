@@ -1,4 +1,4 @@
-//! The data folder of an embedded node.
+//! Checks an embedded node's data folder.
 
 use std::{
     fs::{self, Metadata, OpenOptions},
@@ -18,7 +18,7 @@ use super::{Finding, mount};
 /// Below this, a node with some users soon has no space left.
 const FREE_LEAST: u64 = 256 << 20;
 
-/// Checks folder and file. A missing folder is created by the node, so its parent is checked.
+/// Checks folder and file. The node creates a missing folder, so its parent is checked.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     if config.store.backend != Backend::Sqlite {
         return Vec::new();
@@ -42,13 +42,13 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// The nearest existing parent folder.
+/// Returns the nearest existing parent folder.
 fn nearest_existing(folder: &Path) -> PathBuf {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     above.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// SQLite keeps its index of the log in memory that is mapped from a file.
+/// Reports a remote file system: SQLite keeps its log index in memory that is mapped from a file.
 fn remote(folder: &Path) -> Option<Finding> {
     let kind = mount::remote(folder)?;
     let finding = format!(
@@ -63,7 +63,7 @@ fn denied(path: &Path, error: &io::Error) -> Finding {
     Finding::new(format!("{} cannot be looked at: {error}", path.display()), run)
 }
 
-/// Files of another user would later prevent the node from using its data.
+/// Reports files that belong to another user, which would later prevent the node from using its data.
 fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     let me = fs::metadata("/proc/self").ok()?.uid();
     (data.uid() != me).then(|| {
@@ -73,7 +73,7 @@ fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     })
 }
 
-/// Writes a probe: rights are not the only obstacle (a disk mounted read-only, a quota).
+/// Writes a probe: permissions are not the only obstacle (a disk mounted read-only, a quota).
 fn unwritable(folder: &Path) -> Option<Finding> {
     let probe = folder.join(format!(".kith-doctor-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);

@@ -1,29 +1,30 @@
-//! Environment variables with effects that are hard to see.
+//! Checks environment variables with effects that are hard to see.
 
 use super::Finding;
 
-/// Programs take them in either case.
+/// The variables that name a proxy; programs read them in either case.
 const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 
-/// Checks name and value of each variable. Values are not repeated: they may be secrets.
+/// Checks each variable's name and value. Values are not repeated: they may be secrets.
 pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
     let ours = environment.iter().filter(|(name, _)| name.starts_with("KITH_"));
     let blanks = ours.filter_map(|(name, value)| surrounding_blanks(name, value));
     blanks.chain(proxy(environment)).collect()
 }
 
-/// Blanks around a value, which a file of variables keeps. (Quotes are refused when the configuration is read.)
+/// Reports blanks around a value, which a file with variables keeps. (Quotes are refused when the
+/// configuration is read.)
 fn surrounding_blanks(name: &str, value: &str) -> Option<Finding> {
     let finding = || format!("the value of {name} begins or ends with a blank, which is part of it");
     (value.trim() != value).then(|| Finding::new(finding(), export_line(name)))
 }
 
-/// The line that sets a variable, without quotes.
+/// Returns the line that sets a variable, without quotes.
 pub(super) fn export_line(name: &str) -> String {
     format!("export {name}=VALUE  # as it is, also where a file sets it (.env, compose)")
 }
 
-/// curl sends even 127.0.0.1 through a proxy unless it is configured not to.
+/// Reports a proxy: curl sends even 127.0.0.1 through a proxy unless it is configured not to.
 fn proxy(environment: &[(String, String)]) -> Option<Finding> {
     let of = |wanted: &str| {
         environment.iter().find(|(name, value)| name.eq_ignore_ascii_case(wanted) && !value.is_empty())

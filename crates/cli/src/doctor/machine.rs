@@ -1,13 +1,13 @@
-//! The limits of a process.
+//! Checks the process limits.
 
 use kith_server::config::Config;
 
 use super::{Finding, memory};
 
-/// Files of a node besides its connections: data, logs, threads' pipes.
+/// The files that a node needs besides its connections: data, logs, threads' pipes.
 const BESIDE: usize = 256;
 
-/// Checks the limits of this process, which a node started from here would have.
+/// Checks this process's limits, which a node started from here would have.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let descriptors = descriptors(&text, config.limits.connections);

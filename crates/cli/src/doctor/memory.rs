@@ -1,4 +1,4 @@
-//! Whether the process may use the memory of its configuration.
+//! Checks that the process may use its configured memory.
 
 use std::{fs, path::Path};
 
@@ -7,14 +7,14 @@ use kith_server::config::{Backend, Config};
 use super::Finding;
 
 const MIB: u64 = 1 << 20;
-/// Memory of a node besides its caches: code, buffers of connections, calls in flight.
+/// The memory that a node needs besides its caches: code, connection buffers, calls in flight.
 const ITSELF: u64 = 64 * MIB;
-/// The cache of SQLite for each connection, readers and the writer.
+/// The SQLite cache for each connection, readers and the writer.
 const SQLITE: u64 = 16 * MIB;
-/// Smallest useful limit of memory.
+/// The smallest useful memory limit.
 const CACHE_LEAST: u64 = 8 * MIB;
 
-/// Checks the limits of the control group, which are those of a container, and the memory of the machine.
+/// Checks the control group's limits, which are also a container's limits, and the machine's memory.
 pub(super) fn findings(config: &Config) -> Option<Finding> {
     finding(config, memory_limit(Path::new("/"))?)
 }
@@ -50,15 +50,16 @@ fn finding(config: &Config, granted: u64) -> Option<Finding> {
     Some(Finding::new(finding, run))
 }
 
-/// The smallest limit of all groups of this process; `None` if the system reports none.
+/// Returns the smallest limit among this process's groups; `None` if the system reports none.
 fn memory_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let machine = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     groups.lines().filter_map(|line| of_group(root, line)).chain(of_machine(&machine)).min()
 }
 
-/// Of a line of `/proc/self/cgroup`, `0::/path` in version 2 and `9:memory:/path` in version 1: the least limit of the group
-/// and of those that it is in. In a container the path may be one of the host: only the root is found then.
+/// Reads a line in `/proc/self/cgroup`, `0::/path` in version 2 and `9:memory:/path` in version 1, and
+/// returns the smallest limit among the group and its ancestors. In a container the path may be the host's:
+/// then only the root is found.
 fn of_group(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -85,7 +86,7 @@ fn of_machine(meminfo: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A system with these files.
+    /// Makes a system with these files.
     fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

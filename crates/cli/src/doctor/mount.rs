@@ -1,8 +1,8 @@
-//! The type of the file system of a folder.
+//! Finds the type of a folder's file system.
 
 use std::{fs, path::Path};
 
-/// Remote file systems, on which locks and shared memory of files are not local.
+/// Remote file systems, on which file locks and shared memory are not local.
 const REMOTE: [&str; 16] = [
     "nfs",
     "nfs4",
@@ -21,18 +21,18 @@ const REMOTE: [&str; 16] = [
     "ncpfs",
     "coda",
 ];
-/// FUSE file systems, which are mostly remote, and the ones that are not.
+/// The prefix of FUSE file systems, which are mostly remote. The second list has those that are not.
 const OF_PROGRAMS: &str = "fuse.";
 const LOCAL: [&str; 3] = ["fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.bindfs"];
 
-/// The type of the file system of this folder, if it is remote and known.
+/// Returns the type of this folder's file system, if it is remote and known.
 pub(super) fn remote(folder: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let kind = kind(&mounts, &fs::canonicalize(folder).ok()?)?;
     is_remote(kind).then(|| kind.to_owned())
 }
 
-/// The type at the nearest mount point; of several, the last one, which hides the others.
+/// Returns the type at the nearest mount point. If there are several, the last mount hides the others.
 fn kind<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -42,7 +42,7 @@ fn kind<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
-/// A name without the escapes of `/proc`: blanks, tabs, newlines and backslashes in octal.
+/// Decodes the escapes that `/proc` uses in a name: blanks, tabs, newlines and backslashes in octal.
 fn plain(point: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(point.to_owned(), |point, (escape, plain)| point.replace(escape, plain))

@@ -1,4 +1,4 @@
-//! The node on this machine.
+//! Checks the node on this machine.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use kith_server::{build_info, config::Config, transport::callable};
 use super::Finding;
 use crate::{client::Target, facts::Facts};
 
-/// Largest acceptable difference of clocks, so that times of records and logs can be compared.
+/// The largest acceptable clock difference, so that times in records and logs can be compared.
 const CLOCK_SECONDS: f64 = 1.0;
 
-/// Asks the node at the address of the configuration.
+/// Asks the node at the configured address.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     let addr = format!("http://{}", callable(config.listen));
-    // A valid caller of the node: that of its own key file.
+    // The node's own key file names a valid caller.
     let target = Target::at(addr.clone(), limit).with_key_file(config.api_key_file.clone());
     match Facts::of(&target).await {
         Ok(facts) => check_facts(&facts, &addr),

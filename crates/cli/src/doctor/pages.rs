@@ -1,4 +1,4 @@
-//! Damaged pages of the data file.
+//! Finds damaged pages in the data file.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kith_server::config::Config;
 
 use super::Finding;
 
-/// Checks the pages of the data file within the time, also while a node runs.
+/// Checks the data file's pages within the time, also while a node runs.
 #[cfg(feature = "embedded")]
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     use kith_server::{config::Backend, node::store::data_file};
@@ -27,7 +27,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
             ));
             Vec::new()
         }
-        // The store group opens it, and says why it cannot be.
+        // The store group opens it, and reports why it cannot be opened.
         Err(_) => Vec::new(),
     }
 }
@@ -37,7 +37,7 @@ pub(super) async fn findings(_config: &Config, _limit: Duration) -> Vec<Finding>
     Vec::new()
 }
 
-/// The faults of SQLite name pages and tables, and nothing of what is stored.
+/// SQLite's faults name pages and tables, but no stored data.
 #[cfg(feature = "embedded")]
 fn damaged(file: &str, fault: &str) -> Finding {
     let fault = crate::output::one_line(fault);

@@ -1,4 +1,4 @@
-//! Whether the ports of the configuration are free, or which program answers there.
+//! Checks that the configured ports are free, or finds the program that answers there.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -12,10 +12,10 @@ use tokio::{
 use super::Finding;
 use crate::{client::Target, facts};
 
-/// The start of an answer of an operations port.
+/// How much is read from an operations port's answer.
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// What was found at the ports.
+/// The findings at the ports.
 #[derive(Debug)]
 pub(super) struct PortCheck {
     pub(super) findings: Vec<Finding>,
@@ -59,7 +59,7 @@ async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
     answer.is_some_and(|answer| answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"))
 }
 
-/// The answer of the operations port, with its head; `None`: none within the limit.
+/// Returns the operations port's answer, with its head; `None` if it does not answer within the limit.
 pub(super) async fn operations(address: SocketAddr, path: &str, limit: Duration) -> Option<String> {
     let asked = async {
         let address = callable(address);

@@ -1,5 +1,5 @@
-//! Problems of Redis: unavailable, refused, too old, with an eviction policy that drops the log, silent, or used by
-//! nodes of another database.
+//! Finds problems with Redis: unavailable, refused, too old, silent, with an eviction policy that drops the
+//! log, or used by nodes with another database.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Finding;
 
-/// The address is not repeated: it may contain a password.
+/// The command does not repeat the address: it may contain a password.
 const LOOK: &str = "redis-cli -u \"$KITH_REDIS__URL\" info server";
 
 /// Queries the configured Redis, if there is one.
@@ -25,7 +25,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(line.to_string(), "kith config | grep redis")],
     };
-    // It has its own time limits.
+    // The check has its own time limits.
     if let Some(refused) = server.refusal().await {
         return vec![Finding::new(refused.line, LOOK)];
     }
@@ -44,7 +44,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     }
 }
 
-/// The prefix is used by nodes of another database.
+/// Reports a prefix that is used by nodes with another database.
 async fn of_others(config: &Config, server: &SharedServer, keys: Option<&NodeKeys>) -> Option<Finding> {
     let Ok(true) = server.prefix_of_others(keys?).await else { return None };
     let prefix = &config.redis.prefix;
@@ -54,7 +54,7 @@ async fn of_others(config: &Config, server: &SharedServer, keys: Option<&NodeKey
     Some(Finding::new(line, run))
 }
 
-/// The keys of the database; `None`: it does not answer, or is not migrated.
+/// Returns the database's keys; `None`: it does not answer, or is not migrated.
 async fn keys(config: &Config, limit: Duration) -> Option<NodeKeys> {
     let store = OpenStore::open(config).await.ok()?;
     let stores = store.stores();

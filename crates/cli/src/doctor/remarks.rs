@@ -1,5 +1,5 @@
-//! The remarks in `/readyz` of the node on this machine about connections and about its data file. Other groups check the other
-//! remarks.
+//! Reports the remarks in `/readyz` on this machine's node about connections and its data file. Other groups
+//! check the other remarks.
 
 use std::time::Duration;
 

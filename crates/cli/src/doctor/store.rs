@@ -1,4 +1,4 @@
-//! Problems of the store: of a newer version, unavailable, without transactions, not migrated.
+//! Finds problems with the store: a newer version, unavailable, without transactions, not migrated.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use super::Finding;
 
-/// Period of pings of a store during its connection.
+/// How often a store is pinged while it is being connected.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
-/// Opens the store, unless that would make or take anything: a data file that is not there or belongs to
-/// another user, or one that a node has.
+/// Opens the store, unless that would create or lock anything: a data file that does not exist, belongs to
+/// another user, or is in use by a node.
 pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) -> Vec<Finding> {
     let cluster = config.store.backend == Backend::Cluster;
     if !cluster && (node_runs || !is_ours(&data_file(config))) {
@@ -28,7 +28,7 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
         if cluster { mongodb_problem(config, &store, limit).await } else { None }.into_iter().collect();
     if found.is_empty() {
         found.extend(relations_problem(config, &store, limit).await);
-        // While the store of relations is unavailable, migrations cannot be read.
+        // Migrations cannot be read while the relation store is unavailable.
         if found.is_empty() || config.store.cql.contact_points.is_empty() {
             found.extend(pending(config, &store, limit).await);
         }
@@ -50,7 +50,7 @@ fn is_ours(file: &Path) -> bool {
     owner(file).is_some_and(|owned| owner(Path::new("/proc/self")) == Some(owned))
 }
 
-/// Problems of MongoDB; the connection string is not repeated, because it may contain a password.
+/// Finds problems with MongoDB. The connection string is not repeated, because it may contain a password.
 async fn mongodb_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let limit = limit.max(config.store.mongodb.server_selection);
     let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
@@ -62,7 +62,7 @@ async fn mongodb_problem(config: &Config, store: &OpenStore, limit: Duration) ->
     Some(Finding::new(info.failure(&error).await.line().to_string(), look))
 }
 
-/// Problems of the store of relations.
+/// Finds problems with the relation store.
 async fn relations_problem(config: &Config, store: &OpenStore, limit: Duration) -> Option<Finding> {
     let cql = &config.store.cql;
     let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));

@@ -1,4 +1,4 @@
-//! The files of TLS: their rights and their validity.
+//! Checks the permissions and validity of TLS files.
 
 use std::{path::Path, time::SystemTime};
 
@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::Finding;
 
-/// No findings without TLS.
+/// Finds nothing without TLS.
 pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
     let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Vec::new() };
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
     found
 }
 
-/// Files of the right form that cannot be served together.
+/// Reports files that are well-formed but cannot be served together.
 fn pair(config: &TlsConfig, cert: &Path, key: &Path) -> Option<Finding> {
     let (cert, key) = (cert.display(), key.display());
     let run = format!("openssl x509 -in {cert} -noout -text; openssl pkey -in {key} -noout -text_pub");
@@ -63,7 +63,7 @@ fn unfit_file(key: &str, unfit: &UnfitFile) -> Finding {
     Finding::new(format!("{key}: {}, so that no node starts", unfit.finding()), unfit.run())
 }
 
-/// Whether a certificate of the chain is not valid yet, expired, or expires soon.
+/// Reports a certificate in the chain that is not valid yet, expired, or expires soon.
 fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
     let file = file.display();
     let run = format!("openssl x509 -in {file} -noout -subject -dates");
@@ -89,7 +89,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// A certificate and its key that end in 2030.
+    /// Makes a certificate and its key that end in 2030.
     fn certified(dir: &Path) -> TlsConfig {
         let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

@@ -1,4 +1,4 @@
-//! The input of an import: a file, which a later run can resume, or a pipe, which is read once.
+//! An import's input: a file, which a later run can resume, or a pipe, which is read once.
 
 use std::{
     fs::{self, File},
@@ -10,16 +10,16 @@ use anyhow::{Context as _, Result, bail};
 
 use kith_server::jsonl::file_form::FileForm;
 
-/// Bytes of the beginning that are examined.
+/// How many bytes at the beginning are examined.
 const BEGINNING: usize = 64 * 1024;
-/// Lines with records after which a pipe is not waited for: a header, and one more.
+/// How many lines with records are awaited from a pipe: a header, and one more.
 const LINES: usize = 2;
 
 /// An opened input.
 pub(super) struct Input {
     /// The name in errors.
     pub(super) name: String,
-    /// Its first bytes, at most 64 KiB, with at least two lines of records where it has them there.
+    /// Its first bytes, at most 64 KiB, with at least two lines that have records, if it has them there.
     pub(super) beginning: Vec<u8>,
     source: Source,
 }
@@ -30,9 +30,9 @@ enum Source {
 }
 
 impl Input {
-    /// Opens a file, a pipe or, by the name `-`, standard input. Waits for the first two lines of a pipe. Fails when it
-    /// cannot be read, or is of another form than lines of records: the error names the form and a command that makes lines
-    /// of it for `kith import KIND`.
+    /// Opens a file, a pipe or, by the name `-`, standard input. Waits for a pipe's first two lines. Fails
+    /// when it cannot be read, or does not have records as lines: the error names the form and a command that
+    /// makes lines from it for `kith import KIND`.
     pub(super) fn open(kind: &str, path: &Path) -> Result<Self> {
         let is_standard = path == Path::new("-");
         let name = if is_standard { "standard input".to_owned() } else { path.display().to_string() };
@@ -53,12 +53,12 @@ impl Input {
         Ok(Self { name, beginning, source })
     }
 
-    /// Whether a later run can resume it.
+    /// Returns whether a later run can resume it.
     pub(super) const fn is_file(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
 
-    /// Its lines: for a file from this offset on, for a pipe all. Fails if the file cannot be read.
+    /// Returns its lines: for a file from this offset on, for a pipe all. Fails if the file cannot be read.
     pub(super) fn lines(self, offset: u64) -> Result<Box<dyn BufRead>> {
         Ok(match self.source {
             Source::Pipe(rest) => Box::new(Cursor::new(self.beginning).chain(BufReader::new(rest))),
@@ -71,8 +71,8 @@ impl Input {
     }
 }
 
-/// Whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process, but for those in shared
-/// memory.
+/// Returns whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process,
+/// except files in shared memory.
 fn is_kept(path: &Path) -> bool {
     let passing = path.starts_with("/dev") || path.starts_with("/proc");
     let passing = passing && !path.starts_with("/dev/shm");
@@ -93,13 +93,13 @@ fn beginning(source: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whole lines that are neither empty nor a comment.
+/// Counts whole lines that are neither empty nor a comment.
 fn records(bytes: &[u8]) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     lines.filter(|line| !matches!(line.trim_ascii(), [] | [b'#' | b'%', ..])).count()
 }
 
-/// A name as a word of a shell.
+/// Quotes a name for a shell.
 fn quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "._/-+=,@%".contains(c);
     if name.chars().all(is_plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', "'\\''")) }

@@ -1,4 +1,4 @@
-//! The progress of an import, stored next to its file, so that a killed run can be resumed.
+//! An import's progress, stored next to its file, so that a killed run can be resumed.
 
 use std::{
     fs::{self, File},
@@ -12,39 +12,39 @@ use sha2::{Digest as _, Sha256};
 
 use super::reader::{BadLine, Position};
 
-/// Bad lines that are kept to be shown again; further ones are counted.
+/// How many bad lines are kept to be shown again; further bad lines are counted.
 const BAD_KEPT: usize = 1_000;
 
-/// The progress of an import.
+/// An import's progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Progress {
-    /// The job.
+    /// The import that this progress belongs to.
     pub(super) job: Job,
-    /// Random; part of every request id.
+    /// A random text in every request id.
     pub(super) run: String,
     /// Everything before it has been acknowledged.
     pub(super) at: Position,
-    /// The results of the lines before it.
+    /// The results up to this position.
     pub(super) tally: ImportCounts,
     bad: Vec<BadLine>,
 }
 
-/// The identity of an import; a run resumes only the same one.
+/// An import's identity. A run resumes only the same import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
-    /// `users`, `groups` or `follows`.
+    /// The kind: `users`, `groups` or `follows`.
     pub(super) kind: String,
-    /// The node, as given.
+    /// The node's address, as given.
     pub(super) addr: String,
-    /// Size of the file.
+    /// The file's size.
     pub(super) bytes: u64,
-    /// SHA-256 of the file.
+    /// The file's SHA-256.
     pub(super) digest: String,
 }
 
-/// The results of lines.
+/// The number of lines by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ImportCounts {
@@ -57,27 +57,27 @@ pub(super) struct ImportCounts {
 }
 
 impl Job {
-    /// Reads the whole file once.
+    /// Makes a job for a file, which is read once.
     pub(super) fn of(kind: &str, addr: &str, file: &Path) -> Result<Self> {
         let (bytes, digest) = digest(file).with_context(|| format!("could not read {}", file.display()))?;
         Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })
     }
 
-    /// For a pipe, whose content is unknown before it is read.
+    /// Makes a job for a pipe, whose content is unknown before it is read.
     pub(super) fn of_pipe(kind: &str, addr: &str) -> Self {
         Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes: 0, digest: String::new() }
     }
 }
 
 impl Progress {
-    /// At the beginning.
+    /// Begins a new run.
     pub(super) fn new(job: Job) -> Self {
         let run = uuid::Uuid::new_v4().to_string();
         Self { job, run, at: Position::default(), tally: ImportCounts::default(), bad: Vec::new() }
     }
 
-    /// The progress that an earlier run of `job` left in `file`, if any. Fails if it belongs to another job, or cannot be
-    /// read.
+    /// Loads the progress that an earlier run of `job` left in `file`, if any. Fails if it belongs to another
+    /// job, or cannot be read.
     pub(super) fn load(file: &Path, job: &Job) -> Result<Option<Self>> {
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
@@ -114,7 +114,7 @@ impl Progress {
         })
     }
 
-    /// Adds the results of the lines up to `end`.
+    /// Adds the results up to `end`.
     pub(super) fn record(&mut self, end: Position, tally: ImportCounts, bad: &[BadLine]) {
         self.at = end;
         self.tally.imported += tally.imported;
@@ -124,18 +124,18 @@ impl Progress {
         self.bad.extend(bad.iter().take(room).cloned());
     }
 
-    /// The bad lines before [`Self::at`], the first thousand of them.
+    /// Returns the bad lines before [`Self::at`], the first thousand at most.
     pub(super) fn bad_lines(&self) -> &[BadLine] {
         &self.bad
     }
 }
 
-/// The file that keeps the progress of an import of `file`.
+/// Returns the file that keeps the progress when `file` is imported.
 pub(super) fn default_file(file: &Path) -> PathBuf {
     file.with_added_extension("kith-progress")
 }
 
-/// Size and SHA-256 of a file.
+/// Returns a file's size and SHA-256.
 fn digest(file: &Path) -> io::Result<(u64, String)> {
     let mut digest = Sha256::new();
     let bytes = io::copy(&mut File::open(file)?, &mut digest)?;

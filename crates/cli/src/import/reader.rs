@@ -1,4 +1,5 @@
-//! A file as chunks of records, read once from the position of an earlier run. Memory is bounded by a chunk and a line.
+//! Reads a file as chunks of records, once, from an earlier run's position. Memory is bounded by a chunk and
+//! a line.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -9,14 +10,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::kind::{Entry, Import};
 
-/// The limits of a chunk.
+/// The limits for a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkBounds {
-    /// Lines of a chunk.
+    /// The most lines in a chunk.
     pub(super) lines: usize,
-    /// Bytes of the records of a chunk.
+    /// The most bytes that a chunk's records have.
     pub(super) bytes: usize,
-    /// Bytes of a line; a longer one is bad.
+    /// The most bytes in a line; a longer line is bad.
     pub(super) line_bytes: usize,
 }
 
@@ -26,7 +27,7 @@ impl Default for ChunkBounds {
     }
 }
 
-/// A position between two lines of a file.
+/// A position between two lines in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Position {
@@ -36,13 +37,13 @@ pub(super) struct Position {
     pub(super) line: u64,
 }
 
-/// A line that did not become a record, and why.
+/// A line that did not become a record, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BadLine {
-    /// From 1.
+    /// The line number. Starts at 1.
     pub(super) line: u64,
-    /// A text that follows the number of the line.
+    /// The reason. Follows the line number in a sentence.
     pub(super) why: String,
 }
 
@@ -51,30 +52,28 @@ pub(super) struct BadLine {
 pub(super) struct Chunk<R> {
     /// The records among them.
     pub(super) entries: Vec<Entry<R>>,
-    /// The others.
+    /// The lines that have no record.
     pub(super) bad: Vec<BadLine>,
-    /// Behind the last line.
+    /// The position behind the last line.
     pub(super) end: Position,
 }
 
-/// Reads chunks.
 #[derive(Debug)]
 pub(super) struct ChunkReader<B> {
     source: B,
     at: Position,
-    /// Makes the request ids of this import different from those of others.
+    /// Makes this import's request ids different from those of others.
     run: String,
     bounds: ChunkBounds,
 }
 
 impl<B: BufRead> ChunkReader<B> {
-    /// A reader of `source`, which is at the position `at`.
+    /// Reads `source`, which is at the position `at`.
     pub(super) const fn new(source: B, at: Position, run: String, bounds: ChunkBounds) -> Self {
         Self { source, at, run, bounds }
     }
 
-    /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
-    /// passed over.
+    /// Returns the next lines; `None` at the end. Empty lines, and lines without a record, are skipped.
     pub(super) fn chunk<K: Import>(&mut self, kind: &K) -> io::Result<Option<Chunk<K::Record>>> {
         let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
         while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
@@ -102,7 +101,7 @@ impl<B: BufRead> ChunkReader<B> {
         kind.read_line(line)
     }
 
-    /// The next line, without its end: complete, or one byte longer than the limit.
+    /// Returns the next line, without its end: complete, or one byte longer than the limit.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let most = u64::try_from(self.bounds.line_bytes + 1).unwrap_or(u64::MAX);
         let mut line = Vec::new();
@@ -113,7 +112,7 @@ impl<B: BufRead> ChunkReader<B> {
         if line.ends_with(b"\n") {
             line.pop();
         } else {
-            // It is longer than the limit, or the last one.
+            // The line is longer than the limit, or the last line.
             bytes += self.source.skip_until(b'\n')?;
         }
         self.at.offset += u64::try_from(bytes).unwrap_or(u64::MAX);

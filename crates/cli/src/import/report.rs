@@ -1,4 +1,4 @@
-//! The progress of an import: a bar on a terminal, else a line every few seconds; bad lines at once.
+//! Shows an import's progress: a bar on a terminal, else a line every few seconds; bad lines at once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{output, progress_lines::ProgressLines};
 
-/// The result of a file.
+/// A file's result.
 #[derive(Debug, Serialize)]
 pub(super) struct ImportSummary {
     pub(super) kind: &'static str,
@@ -22,7 +22,7 @@ impl output::Report for ImportSummary {
     const COLUMNS: &'static [&'static str] = &["kind", "imported", "already_there", "bad"];
 }
 
-/// Writes to the standard error.
+/// Writes progress to standard error.
 #[derive(Debug)]
 pub(super) struct ImportReport {
     name: String,
@@ -30,9 +30,9 @@ pub(super) struct ImportReport {
 }
 
 impl ImportReport {
-    /// For an import with this name, which is at `progress`.
+    /// Shows an import with this name, which is at `progress`.
     pub(super) fn new(name: &str, progress: &Progress) -> Self {
-        // The size of a pipe is unknown.
+        // A pipe's size is unknown.
         let bytes = Some(progress.job.bytes).filter(|bytes| *bytes > 0);
         let report = Self { name: name.to_owned(), lines: ProgressLines::new(bytes) };
         if progress.at != Position::default() {

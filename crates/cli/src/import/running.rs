@@ -1,5 +1,5 @@
-//! Chunks in flight: a bounded number of unanswered ones, recorded in the order of the file, and retried if the node
-//! could not take them. A retry is safe: every record has a request id.
+//! Sends chunks: a bounded number without an answer, recorded in file order, and retried if the node could
+//! not accept them. A retry is safe: every record has a request id.
 
 use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
 
@@ -22,16 +22,16 @@ use super::{
 };
 use crate::kind::{Entry, Import, MessageStream};
 
-/// Limits of unanswered chunks, and of retries.
+/// The limits for unanswered chunks, and for retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunLimits {
-    /// Chunks sent and not answered.
+    /// How many chunks may be sent and not answered.
     pub(super) window: usize,
-    /// Time limit of one answer.
+    /// The time limit for an answer.
     pub(super) answer: Duration,
-    /// Most consecutive attempts without progress.
+    /// The most consecutive attempts without progress.
     pub(super) tries: u32,
-    /// Pause before the second attempt; doubles with each further one.
+    /// The pause before the second attempt; doubles with each further attempt.
     pub(super) first_wait: Duration,
     /// The longest pause.
     pub(super) longest_wait: Duration,
@@ -49,7 +49,7 @@ impl Default for RunLimits {
     }
 }
 
-/// A chunk with the results of its records so far. `chunk.entries`: the remaining records.
+/// A chunk with its results so far. `chunk.entries`: the remaining records.
 struct PendingChunk<R> {
     chunk: Chunk<R>,
     tally: ImportCounts,
@@ -61,7 +61,7 @@ pub(super) struct RunningImport<K: Import, B> {
     pub(super) kind: K,
     pub(super) reader: ChunkReader<B>,
     pub(super) progress: Progress,
-    /// The file of the progress; `None` for a pipe.
+    /// The progress file; `None` for a pipe.
     pub(super) progress_file: Option<PathBuf>,
     pub(super) report: ImportReport,
     pub(super) limits: RunLimits,
@@ -73,12 +73,12 @@ pub(super) struct RunningImport<K: Import, B> {
 struct ChunkStream<R> {
     chunks: mpsc::Sender<Vec<Entry<R>>>,
     answers: MessageStream<Vec<ImportResult>>,
-    /// Number of pending chunks that were sent on it.
+    /// How many pending chunks were sent on it.
     sent: usize,
 }
 
 impl<K: Import, B: BufRead> RunningImport<K, B> {
-    /// An import that begins at the position of `progress` and `reader`.
+    /// Makes an import that begins at the position of `progress` and `reader`.
     pub(super) fn new(
         channel: Channel,
         kind: K,
@@ -91,8 +91,8 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
         Self { channel, kind, reader, progress, progress_file, report, limits, pending, failures: 0 }
     }
 
-    /// Runs to the end of the file and returns the results of its lines. Fails if the node refuses the import as a whole,
-    /// or does not answer again. Acknowledged chunks are recorded.
+    /// Sends the rest of the file and returns the results by line. Fails if the node refuses the import as a
+    /// whole, or stops answering. Acknowledged chunks are recorded.
     pub(super) async fn run(&mut self) -> Result<ImportCounts> {
         loop {
             match self.run_stream().await? {
@@ -102,7 +102,7 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
         }
     }
 
-    /// Sends until the end of the file (`Ok`) or until the stream or a record of it fails (`Err`).
+    /// Sends the rest of the file (`Ok`), or stops when the stream or a record in it fails (`Err`).
     async fn run_stream(&mut self) -> Result<Result<(), Status>> {
         let mut stream = match self.open().await {
             Ok(stream) => stream,
@@ -157,7 +157,7 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
         }
     }
 
-    /// Applies the results of the first pending chunk. `Err` if some of its records must be sent again.
+    /// Applies the first pending chunk's results. `Err` if some records must be sent again.
     async fn apply_results(&mut self, results: Vec<ImportResult>) -> Result<Result<(), Status>> {
         let Some(pending) = self.pending.front_mut() else { return Ok(Ok(())) };
         let answers = answers(&pending.chunk.entries, results)?;
@@ -248,7 +248,7 @@ async fn compare<K: Import>(
     Ok(())
 }
 
-/// The errors of the entries, in their order.
+/// Returns the entries' errors, in their order.
 fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Option<ResultError>>> {
     let fits = |(entry, result): (&Entry<R>, &ImportResult)| u64::try_from(result.record) == Ok(entry.line);
     if entries.len() != results.len() || !entries.iter().zip(&results).all(fits) {
@@ -262,7 +262,7 @@ fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Op
     errors.collect()
 }
 
-/// Whether a retry of the same record may succeed.
+/// Returns whether a retry of the same record may succeed.
 const fn is_retryable(code: Code) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Imports into a node made of a map, which can be set to fail.
+//! Imports into a fake node, a map that can be set to fail.
 
 use std::{
     cell::RefCell,
@@ -26,17 +26,17 @@ use crate::{
     users,
 };
 
-/// What goes wrong with the next chunk.
+/// The fault that the next chunk meets.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
     /// The connection is lost before anything happened.
     LostBefore,
-    /// The connection is lost after all of it happened.
+    /// The connection is lost after the whole chunk was stored.
     LostAfter,
-    /// The node takes every other record.
+    /// The node takes only every other record.
     Overload,
-    /// The node will never take it.
+    /// The node refuses the chunk for ever.
     Refused,
 }
 
@@ -49,7 +49,7 @@ struct Node {
 }
 
 thread_local! {
-    // Each test has a thread of its own, and so a node of its own.
+    // Each test has its own thread, and so its own node.
     static NODE: RefCell<Node> = RefCell::default();
 }
 
@@ -82,7 +82,7 @@ impl Import for Fake {
     }
 }
 
-/// Each answer has room for one record.
+/// Reads with answers that have room for one record.
 async fn read(ids: Vec<i64>) -> Result<StoredRecords<User>, Status> {
     let mut stored = StoredRecords::default();
     let found: Vec<User> =
@@ -140,7 +140,7 @@ fn error(code: Code, reason: &str, message: &str) -> Outcome {
     Outcome::Error(ResultError { code: code as i32, reason, message, ..ResultError::default() })
 }
 
-/// Good users with these ids, and a bad line behind every tenth.
+/// Makes a file with good users with these ids, and a bad line behind every tenth.
 fn file(ids: std::ops::Range<i64>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users.jsonl");
@@ -152,7 +152,7 @@ fn file(ids: std::ops::Range<i64>) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-/// One run over `file`, in chunks of ten lines, that gives up at the third failure.
+/// Runs once over `file`, in chunks with ten lines, and gives up at the third failure.
 async fn run(file: &Path) -> Result<ImportCounts> {
     let job = Job::of("users", "http://here", file)?;
     let kept = default_file(file);
@@ -199,7 +199,7 @@ async fn resumed_run_counts_both_parts_in_its_totals() {
     assert!(before < 100);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
     assert_eq!(count_stored(), 100);
-    // 110 lines are 11 chunks; two of them were noted by the first run.
+    // 110 lines are 11 chunks; the first run recorded two.
     assert_eq!(NODE.with_borrow(|node| node.chunks) - chunks, 9);
 }
 

@@ -1,4 +1,4 @@
-//! The stored log of a conversation.
+//! A conversation's stored log.
 
 use kith_proto::admin::v1::{
     InspectConversationRequest, InspectConversationResponse, admin_service_client::AdminServiceClient,
@@ -11,7 +11,7 @@ use crate::{
     output::{FIELD_AND_VALUE, Report},
 };
 
-/// The stored messages of a conversation, without contents.
+/// A conversation's stored messages, without contents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ConversationLog {
     /// Whether the group exists, or both users do.
@@ -24,7 +24,7 @@ pub(super) struct ConversationLog {
     trim: bool,
 }
 
-/// The answer of the first of these nodes that answers; all read the same store.
+/// Returns the first answer from these nodes; all read the same store.
 pub(super) async fn first(
     targets: impl Iterator<Item = Target>,
     conversation_id: &str,

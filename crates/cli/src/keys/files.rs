@@ -1,4 +1,4 @@
-//! Atomic writes of keys and of files of callers.
+//! Writes keys and caller files atomically.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -12,13 +12,13 @@ use kith_server::auth::{
     secret_file::{self, Content},
 };
 
-/// Only its owner may read a key.
+/// The permissions of a key file: only its owner may read it.
 const OF_KEY: u32 = 0o600;
-/// Digests may be seen.
+/// The permissions of a caller file: digests may be seen.
 const OF_CALLERS: u32 = 0o644;
 
-/// Writes a key to a new file; false if there is one of this name, which stays as it is. A process that is killed leaves no
-/// part of a key under the name. Fails when the file cannot be written.
+/// Writes a key to a new file. Returns false, and changes nothing, if the file exists. A killed process
+/// leaves no partial key under the name. Fails when the file cannot be written.
 pub(in super::super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
     let sibling = sibling(path);
@@ -37,11 +37,11 @@ pub(in super::super) fn create(path: &Path, key: &str) -> Result<bool> {
     }
 }
 
-/// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new
-/// one. Of two commands at one time one may fail. Fails when it cannot be read or written, `change` refuses it, or it was
-/// changed meanwhile.
+/// Changes a caller file; an absent file is an empty text. A node that reads it meanwhile sees the old file
+/// or the new file. If two commands run at the same time, one may fail. Fails when the file cannot be read or
+/// written, `change` refuses it, or it was changed meanwhile.
 pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, EditError>) -> Result<()> {
-    // The target of a link is replaced, not the link.
+    // A link's target is replaced, not the link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = text(path)?;
     let after = change(before.as_deref().unwrap_or_default())
@@ -70,19 +70,19 @@ fn write_sibling(sibling: &Path, path: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("{} cannot be written", sibling.display()))
 }
 
-/// `None` where there is no file.
+/// Reads a file; `None` if there is no file.
 fn text(path: &Path) -> Result<Option<String>> {
     path.exists().then(|| read(path)).transpose()
 }
 
-/// The text of a file of callers.
+/// Reads a caller file.
 pub(super) fn read(path: &Path) -> Result<String> {
     let bytes = secret_file::read(path, Content::Public)?.bytes;
     let text = std::str::from_utf8(&bytes).ok().with_context(|| format!("{} is no text", path.display()))?;
     Ok(text.to_owned())
 }
 
-/// In the same folder, so that it can take the place of the other.
+/// Names a file in the same folder, so that it can replace the other atomically.
 fn sibling(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}", std::process::id()))
@@ -92,7 +92,7 @@ fn sibling(path: &Path) -> PathBuf {
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    // Whatever the umask takes away or leaves.
+    // The mode must hold, whatever the umask is.
     file.set_permissions(Permissions::from_mode(mode))?;
     Ok(file)
 }

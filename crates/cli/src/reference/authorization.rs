@@ -1,4 +1,4 @@
-//! `docs/authorization.md`.
+//! Writes `docs/authorization.md`.
 
 use kith_proto::r#type::v1::Users;
 use kith_server::{

@@ -1,4 +1,4 @@
-//! `docs/command-line.md`.
+//! Writes `docs/command-line.md`.
 
 use clap::{Arg, Command};
 
@@ -31,7 +31,7 @@ fn codes() -> String {
     format!("## Exit codes\n\n{}{others}", table(["code", "meaning"], &rows))
 }
 
-/// A command with its own flags, and then those below it.
+/// Describes a command with its own flags, then the commands below it.
 fn describe(command: &Command) -> String {
     if command.is_hide_set() || command.get_name() == "help" {
         return String::new();

@@ -1,4 +1,4 @@
-//! `docs/errors.md`.
+//! Writes `docs/errors.md`.
 
 use kith_server::edge::code_name;
 use kith_service::error::{Reason, ReasonEntry};

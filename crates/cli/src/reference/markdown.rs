@@ -1,11 +1,11 @@
-//! Pieces of Markdown.
+//! Formats Markdown.
 
-/// The head of every document that is generated from code.
+/// Begins a document that is generated from code.
 pub(super) fn begin(title: &str, out_of: &str) -> String {
     format!("<!-- Written by `cargo xtask docs` out of {out_of}. Change it there. -->\n\n# {title}\n\n")
 }
 
-/// A table; empty without rows. Each row has as many cells as there are columns.
+/// Makes a table; empty without rows. Each row has as many cells as there are columns.
 pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -19,23 +19,23 @@ pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) ->
     text + "\n"
 }
 
-/// As code; empty if the text is empty.
+/// Formats a text as code; empty if the text is empty.
 pub(super) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
-/// The lines of a comment as paragraphs.
+/// Formats a comment's lines as paragraphs.
 pub(super) fn paragraphs(text: &str) -> String {
     let parts: Vec<_> = text.split("\n\n").map(one_line).filter(|part| !part.is_empty()).collect();
     parts.iter().fold(String::new(), |text, part| text + part + "\n\n")
 }
 
-/// Words with one space between them.
+/// Joins words with one space between them.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without the empty lines at its end, but for the end of the last line.
+/// Removes empty lines at the end, but keeps the last newline.
 pub(super) fn ended(text: &str) -> String {
     text.trim_end().to_owned() + "\n"
 }

@@ -1,4 +1,4 @@
-//! `docs/metrics.md`.
+//! Writes `docs/metrics.md`.
 
 use kith_server::metrics_table;
 use kith_service::metric::{Metric, MetricKind};

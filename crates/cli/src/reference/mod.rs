@@ -1,7 +1,7 @@
-//! The reference documents under `docs/`, generated from the code that they describe.
+//! Writes the reference documents under `docs/` from the code that they describe.
 //!
-//! `cargo xtask docs` writes the output of the command for each; `cargo xtask docs --check` fails if one differs from
-//! the code.
+//! `cargo xtask docs` writes the command's output for each; `cargo xtask docs --check` fails if one differs
+//! from the code.
 
 mod api;
 mod authorization;
@@ -38,10 +38,11 @@ pub enum Document {
 }
 
 impl Document {
-    /// Writes it in its form, Markdown or JSON. `command` is the whole command line, for the document about it.
+    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the
+    /// document about it.
     ///
     /// # Errors
-    /// If the descriptors that are built into the program cannot be read.
+    /// Fails if the descriptors that are built into the program cannot be read.
     pub fn text(self, command: clap::Command) -> Result<String, StartError> {
         Ok(match self {
             Self::Api => api::write(),

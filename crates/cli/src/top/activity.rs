@@ -1,4 +1,4 @@
-//! What a node did in its last samples, as sparklines.
+//! Draws a node's last samples as sparklines.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use ratatui::{
 
 use super::{feed::WatchedNode, history::SAMPLES, list, shown};
 
-/// Lines of a title and its bars.
+/// The lines that a title and its bars take.
 pub(super) const HEIGHT: u16 = 4;
 
-/// Draws calls and lag of a node side by side, the newest sample to the right.
+/// Draws a node's calls and lag side by side, the newest sample to the right.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, node: &WatchedNode) {
     let area = Rect { height: area.height.min(HEIGHT), ..area };
     let most = u16::try_from(SAMPLES).unwrap_or(u16::MAX);
@@ -38,7 +38,7 @@ fn line(frame: &mut Frame<'_>, area: Rect, title: &str, values: &VecDeque<Option
     frame.render_widget(Sparkline::default().data(heights).max(FULL).absent_value_symbol("·"), bars);
 }
 
-/// The height of the highest bar: enough steps for every number of lines.
+/// The highest bar's height: enough steps for any number of lines.
 const FULL: u64 = 1_000;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the highest bar")]

@@ -1,4 +1,4 @@
-//! The page of one node: how it is, its last samples, its methods, its namespaces.
+//! Draws the page for one node: its state, its last samples, its methods, its namespaces.
 
 use ratatui::{
     Frame,
@@ -17,12 +17,12 @@ use super::{
     view::View,
 };
 
-/// Lines of how it is.
+/// The lines that the state takes.
 const FACTS: u16 = 5;
-/// Height of the page from which on the last samples are drawn.
+/// The page height from which the last samples are drawn.
 const TALL: u16 = 30;
 
-/// Draws what is known of a node.
+/// Draws everything that is known about a node.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &WatchedNode) {
     let sample = match &node.now {
         NodeState::Reporting(sample) => sample,
@@ -35,7 +35,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &Watche
     };
     let samples = if area.height >= TALL { activity::HEIGHT + 1 } else { 0 };
     let lists = area.height.saturating_sub(FACTS + samples);
-    // The methods have at least half of the room.
+    // The methods get at least half the room.
     let namespaces = rows(sample.namespaces.len()).min(lists / 2);
     let [top, of_samples, of_methods, _gap, of_namespaces] = Layout::vertical([
         Constraint::Length(FACTS),
@@ -53,19 +53,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &Watche
     scrolled(frame, of_namespaces, view, &NAMESPACES, &sample.namespaces);
 }
 
-/// The height of so many rows and their header.
+/// Returns the height that `count` rows and their header take.
 fn rows(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX).saturating_add(1)
 }
 
-/// Draws the rows from the first one that is shown, as many as there is room for.
+/// Draws the rows from the first visible row, as many as there is room for.
 fn scrolled<T>(frame: &mut Frame<'_>, area: Rect, view: &View, columns: &[Column<T>], rows: &[T]) {
     let room = usize::from(area.height.saturating_sub(1));
     let first = view.scrolled.min(rows.len().saturating_sub(room));
     frame.render_widget(table(columns, &rows[first..], area.width, view), area);
 }
 
-/// Pairs of a name and a value, in lines.
+/// Pairs with a name and a value, in lines.
 struct FactLines<'a> {
     view: &'a View,
     lines: Vec<Line<'static>>,

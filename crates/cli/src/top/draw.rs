@@ -1,4 +1,4 @@
-//! What every page has around it, and the help.
+//! Draws the frame around every page, and the help.
 
 use ratatui::{
     Frame,

@@ -1,4 +1,4 @@
-//! What nodes send while they are watched.
+//! Receives the messages that nodes send while they are watched.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,19 +16,19 @@ use super::{
     sample::Sample,
 };
 
-/// Pause before a node that went away is tried again, at first and at most.
+/// The pause before a node that went away is tried again: the first and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// How often it is asked which nodes there are.
+/// How often a node is asked for the list of nodes.
 const LIST_EVERY: Duration = Duration::from_secs(5);
-/// Events that have not been received.
+/// The most events that wait to be received.
 const EVENTS_MAX: usize = 256;
-/// Nodes that are watched at one time; more are left out.
+/// The most nodes that are watched at the same time; further nodes are left out.
 const NODES_MAX: usize = 128;
 
 /// A node that is watched.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedNode {
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub(super) addr: String,
     /// Its last message.
     pub(super) now: NodeState,
@@ -39,12 +39,12 @@ pub(super) struct WatchedNode {
 }
 
 impl WatchedNode {
-    /// A node that has been asked and has not answered.
+    /// Makes a node that has been asked and has not answered.
     pub(super) fn new(addr: String) -> Self {
         Self { addr, now: NodeState::Connecting, history: History::default(), fresh: false }
     }
 
-    /// Rows of its longest list.
+    /// Returns how many rows its longest list has.
     pub(super) fn rows(&self) -> usize {
         match &self.now {
             NodeState::Reporting(sample) => sample.methods.len().max(sample.namespaces.len()),
@@ -62,39 +62,40 @@ impl WatchedNode {
     }
 }
 
-/// What is known of a node.
+/// The last known state of a node.
 #[derive(Clone, Debug)]
 pub(super) enum NodeState {
-    /// It has been asked.
+    /// The node has been asked.
     Connecting,
-    /// It does not answer, or not what it was asked; says why.
+    /// The node does not answer, or not as asked, for this reason.
     Unreachable(String),
     /// Its last sample.
     Reporting(Box<Sample>),
 }
 
 enum FeedEvent {
-    /// The state of the node at this address.
+    /// The state changed at the node with this address.
     Node(String, NodeState),
-    /// There are nodes at these.
+    /// The nodes at these addresses exist.
     Listed(Vec<String>),
 }
 
 /// The nodes that are watched.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// In the order in which they were given or found.
+    /// The nodes, in the order in which they were given or found.
     pub(super) nodes: Vec<WatchedNode>,
     interval: Duration,
     template: Target,
     receiver: mpsc::Receiver<FeedEvent>,
     sender: mpsc::Sender<FeedEvent>,
-    /// They end with this.
+    /// The tasks that watch; they end with this value.
     tasks: JoinSet<()>,
 }
 
 impl Feed {
-    /// Begins to watch the nodes; if it is one, also those that it knows. Fails when it is one, and it does not answer.
+    /// Begins to watch the nodes. If a single node is given, also watches the nodes that it knows; fails if
+    /// it does not answer.
     pub(super) async fn begin(targets: &Targets, interval: Duration) -> Result<Self> {
         let all: Vec<_> = targets.each().collect();
         let template = all.first().cloned().context("--addr names no node")?;
@@ -114,7 +115,7 @@ impl Feed {
 
     /// Waits for an event and applies it.
     pub(super) async fn changed(&mut self) {
-        // One sender is in this value.
+        // This value keeps a sender, so the channel stays open.
         let Some(event) = self.receiver.recv().await else { return };
         match event {
             FeedEvent::Node(addr, now) => {
@@ -130,18 +131,18 @@ impl Feed {
         }
     }
 
-    /// Whether every node has sent something since [`Self::mark_read`].
+    /// Returns whether every node has sent something since [`Self::mark_read`].
     pub(super) fn complete(&self) -> bool {
         self.nodes.iter().all(|node| node.fresh)
     }
 
-    /// All states have been read.
+    /// Marks all states as read.
     pub(super) fn mark_read(&mut self) {
-        // Of a node that is away nothing new is to come soon.
+        // A node that is away is not expected to send anything soon.
         self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, NodeState::Unreachable(_)));
     }
 
-    /// How often nodes send a message.
+    /// Returns how often nodes send a message.
     pub(super) const fn interval(&self) -> Duration {
         self.interval
     }
@@ -173,7 +174,7 @@ async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<FeedEve
     }
 }
 
-/// Whether the node sent anything, and why it ended.
+/// Watches a node. Returns whether it sent anything, and why the stream ended.
 async fn watch(
     target: &Target,
     interval: Duration,
@@ -206,10 +207,10 @@ async fn listen(
     }
 }
 
-/// Asks a node periodically which others there are, until the receiver is gone.
+/// Asks a node periodically for the other nodes, until the receiver is gone.
 async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
     loop {
-        // While it does not answer, those that are known are watched.
+        // While it does not answer, the known nodes are watched.
         if let Ok(others) = others(&target).await
             && sender.send(FeedEvent::Listed(others)).await.is_err()
         {
@@ -222,7 +223,7 @@ async fn list(target: Target, sender: mpsc::Sender<FeedEvent>) {
 async fn others(target: &Target) -> Result<Vec<String>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.response(client.list_nodes(target.request(ListNodesRequest {}))).await?;
-    // The node that answers is the first one.
+    // The node that answers is the first in its list.
     let others = listed.nodes.into_iter().skip(1).map(|node| node.address);
     Ok(others.filter(|address| !address.is_empty()).collect())
 }

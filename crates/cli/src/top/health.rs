@@ -1,4 +1,4 @@
-//! How a node is, in one word and a color.
+//! Describes a node's health with one word and a color.
 
 use super::{
     feed::{NodeState, WatchedNode},
@@ -6,7 +6,7 @@ use super::{
     table::CellStyle,
 };
 
-/// The state of a node as its row shows it: a word, and whether it is good.
+/// Returns a node's state as its row shows it: a word, and whether it is good.
 pub(super) fn state(node: &WatchedNode) -> (String, CellStyle) {
     let (word, look) = match &node.now {
         NodeState::Connecting => ("connecting", CellStyle::Plain),
@@ -20,7 +20,7 @@ pub(super) fn state(node: &WatchedNode) -> (String, CellStyle) {
     (word.to_owned(), look)
 }
 
-/// Why a node that serves is degraded; empty: it is healthy.
+/// Returns why a node that serves is degraded; empty: it is healthy.
 pub(super) fn problems(sample: &Sample) -> Vec<String> {
     let problem = |is: bool, text: &str| is.then(|| text.to_owned());
     let redis = sample.redis.as_ref().filter(|redis| *redis != "follows");

@@ -1,13 +1,14 @@
-//! The last samples of a node, for its sparklines.
+//! Keeps a node's last samples for its sparklines.
 
 use std::collections::VecDeque;
 
 use super::sample::Sample;
 
-/// Samples that are kept.
+/// How many samples are kept.
 pub(super) const SAMPLES: usize = 60;
 
-/// The last [`SAMPLES`] values of what is drawn over time, the oldest first. `None`: the node did not answer, or has no such value.
+/// The last [`SAMPLES`] values that are drawn over time, the oldest first. `None`: the node did not answer,
+/// or has no such value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     calls: VecDeque<Option<f64>>,
@@ -15,19 +16,19 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Adds what a node has sent, or `None` if it does not answer. The oldest sample goes.
+    /// Adds a node's message, or `None` if it does not answer. The oldest sample is dropped.
     #[expect(clippy::cast_precision_loss, reason = "drawn a few cells high")]
     pub(super) fn add(&mut self, sample: Option<&Sample>) {
         push(&mut self.calls, sample.map(|sample| sample.calls.calls_per_second));
         push(&mut self.lag, sample.and_then(|sample| sample.entries_behind).map(|lag| lag as f64));
     }
 
-    /// Calls in a second.
+    /// Returns the calls in a second.
     pub(super) const fn calls(&self) -> &VecDeque<Option<f64>> {
         &self.calls
     }
 
-    /// Changes of other nodes that were known and not applied.
+    /// How many of other nodes' changes were known and not applied.
     pub(super) const fn lag(&self) -> &VecDeque<Option<f64>> {
         &self.lag
     }

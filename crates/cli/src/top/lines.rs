@@ -1,4 +1,4 @@
-//! A row for each node every interval, for programs and for what is no terminal.
+//! Prints a row for each node every interval, for programs and for outputs that are no terminal.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,11 +16,11 @@ use super::{
     shown,
 };
 
-/// How much longer than an interval a node may take for its next message, at least.
+/// A node may take at least this much longer than an interval for its next message.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away in
-/// the last one. Fails if standard output cannot be written.
+/// Prints `count` samples, one every interval, or until the output is closed. The code says whether a node
+/// was away in the last sample. Fails if standard output cannot be written.
 pub(super) async fn run(mut feed: Feed, form: OutputForm, count: Option<u64>) -> Result<u8> {
     let mut printed = 0;
     loop {
@@ -50,7 +50,7 @@ async fn gather(feed: &mut Feed) {
 
 #[derive(Serialize)]
 struct PrintedSamples<'a> {
-    /// In UTC.
+    /// The time in UTC.
     time: String,
     nodes: Vec<SampleRow<'a>>,
 }
@@ -58,7 +58,7 @@ struct PrintedSamples<'a> {
 #[derive(Serialize)]
 struct SampleRow<'a> {
     node: &'a str,
-    /// Of a node that says nothing.
+    /// The state, if the node sends nothing.
     #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     silent: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ impl Report for PrintedSamples<'_> {
         self.nodes.iter().map(|row| cells(&self.time, row)).collect()
     }
 
-    /// Why a node is away is long, and a table is looked at when it comes.
+    /// The reason why a node is away is long, and the table is read as it comes.
     fn left_out(&self) -> Vec<&'static str> {
         vec!["time", "error"]
     }
@@ -116,7 +116,7 @@ fn cells(time: &str, row: &SampleRow<'_>) -> Vec<String> {
     cells
 }
 
-/// In the order of the header, from the state on.
+/// Returns the figures in header order, from the state on.
 fn figures(sample: &Sample) -> Vec<String> {
     let empty = |text: String| if text == "-" { String::new() } else { text };
     vec![

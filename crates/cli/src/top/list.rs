@@ -1,4 +1,4 @@
-//! The page of all nodes: a row for each, and the last samples of the selected one.
+//! Draws the page for all nodes: a row for each, and the selected node's last samples.
 
 use ratatui::{
     Frame,
@@ -17,7 +17,7 @@ use super::{
     view::View,
 };
 
-/// Longest address that is shown whole; of a longer one the middle is left out.
+/// The longest address that is shown whole; a longer address loses its middle.
 const ADDRESS_MAX: usize = 32;
 
 const COLUMNS: [Column<WatchedNode>; 15] = [
@@ -62,7 +62,7 @@ const COLUMNS: [Column<WatchedNode>; 15] = [
     }),
 ];
 
-/// Draws the rows of the nodes. Below them, where there is room, what the selected one did.
+/// Draws the nodes' rows and, if there is room below them, the selected node's activity.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, nodes: &[WatchedNode]) {
     let rows = u16::try_from(nodes.len()).unwrap_or(u16::MAX).saturating_add(1);
     let below = activity::HEIGHT + 1;
@@ -79,7 +79,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, nodes: &[Watc
     }
 }
 
-/// Of a node that has sent a sample.
+/// Returns a cell for a node that has sent a sample.
 fn of(node: &WatchedNode, cell: fn(&Sample) -> StyledText) -> StyledText {
     match &node.now {
         NodeState::Reporting(sample) => cell(sample),
@@ -87,8 +87,8 @@ fn of(node: &WatchedNode, cell: fn(&Sample) -> StyledText) -> StyledText {
     }
 }
 
-/// An address without its scheme. Of a long one both ends remain: nodes of one cluster have the same domain and port, or the same
-/// network.
+/// Returns an address without its scheme. A long address keeps both ends: nodes in one cluster have the same
+/// domain and port, or the same network.
 pub(super) fn address(addr: &str) -> String {
     let addr = addr.split_once("://").map_or(addr, |(_, rest)| rest).trim_end_matches('/');
     let letters: Vec<char> = addr.chars().collect();

@@ -1,4 +1,4 @@
-//! One message of a node, as rates.
+//! Converts a node's message into rates.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::super::facts::{share, uptime};
 
-/// The state of a node and what it did in an interval. Fields that do not apply to the node, or were not requested, are
-/// absent.
+/// A node's state and its activity in an interval. Fields that do not apply to the node, or were not
+/// requested, are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Sample {
     pub(super) state: String,
@@ -26,10 +26,10 @@ pub(super) struct Sample {
     pub(super) nodes: Option<i64>,
     pub(super) changes_waiting: Option<i64>,
     pub(super) entries_behind: Option<i64>,
-    /// Absent before the first.
+    /// The time since the last proof; absent before the first proof.
     pub(super) since_proof_seconds: Option<f64>,
     pub(super) redis_hit_rate: Option<f64>,
-    /// Of the time between two samples; so is all that follows.
+    /// The time between two samples. The fields below refer to this time.
     pub(super) interval_seconds: f64,
     #[serde(flatten)]
     pub(super) calls: Rates,
@@ -43,19 +43,19 @@ pub(super) struct Sample {
     pub(super) namespaces: Vec<Namespace>,
 }
 
-/// Calls that ended in an interval.
+/// The calls that ended in an interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Rates {
     pub(super) calls_per_second: f64,
     pub(super) errors_per_second: f64,
-    /// Of the errors, those that the node did not bring to an end.
+    /// The errors that are faults: the node did not finish the call.
     pub(super) faults_per_second: f64,
-    /// Absent where there were no calls.
+    /// The median; absent if there were no calls.
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
 }
 
-/// Those of one method.
+/// One method's figures.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Method {
     pub(super) service: String,
@@ -64,7 +64,7 @@ pub(super) struct Method {
     pub(super) calls: Rates,
 }
 
-/// What one namespace holds, and did in an interval.
+/// One namespace's content, and its activity in an interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Namespace {
     pub(super) namespace: String,
@@ -80,7 +80,7 @@ pub(super) struct Namespace {
 }
 
 impl Sample {
-    /// From a message of the node.
+    /// Converts a node's message.
     pub(super) fn of(message: &WatchNodeResponse) -> Self {
         let node = message.node.clone().unwrap_or_default();
         let interval =

@@ -1,4 +1,4 @@
-//! The terminal while it is a screen.
+//! Uses the terminal as a screen.
 
 use std::{io, thread, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
 
 /// How often the thread that reads keys checks whether the screen has ended.
 const KEY_POLL: Duration = Duration::from_millis(100);
-/// Keys that have not been taken.
+/// The most keys that wait to be handled.
 const KEYS_MAX: usize = 64;
 
-/// Restores the terminal when it is dropped; on a panic the hook of ratatui does it.
+/// Restores the terminal when it is dropped; on a panic ratatui's hook does it.
 struct RestoreTerminal;
 
 impl Drop for RestoreTerminal {
@@ -30,11 +30,11 @@ impl Drop for RestoreTerminal {
     }
 }
 
-/// What comes from the terminal.
+/// An event from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TerminalInput {
     Act(Action),
-    /// It has another size.
+    /// The terminal has another size.
     Resized,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     let mut ended = signal(SignalKind::terminate()).context("signals cannot be listened for")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("signals cannot be listened for")?;
     let mut hung_up = signal(SignalKind::hangup()).context("signals cannot be listened for")?;
-    // Also where only a part of it could be done.
+    // The terminal is restored even if it could be prepared only in part.
     let _restore = RestoreTerminal;
     let mut terminal = ratatui::try_init().context("the terminal cannot be made a screen; try -o plain")?;
     let mut view = View::new(color(std::env::var_os("NO_COLOR").as_deref()));
@@ -64,12 +64,12 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     }
 }
 
-/// Whether colors are wanted (`NO_COLOR`, <https://no-color.org>).
+/// Returns whether colors are wanted (`NO_COLOR`, <https://no-color.org>).
 fn color(no_color: Option<&std::ffi::OsStr>) -> bool {
     no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
-/// Input from the terminal, until the receiver is gone. Reading blocks: it has a thread of its own.
+/// Returns input from the terminal, until the receiver is gone. Reading blocks, so it has its own thread.
 fn inputs() -> mpsc::Receiver<TerminalInput> {
     let (sender, inputs) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
@@ -96,7 +96,7 @@ fn next() -> io::Result<Option<TerminalInput>> {
     })
 }
 
-/// In raw mode Ctrl-C is a key.
+/// Returns a key's action. In raw mode Ctrl-C is a key.
 fn action_of(key: KeyEvent) -> Action {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Action::Quit,

@@ -1,4 +1,4 @@
-//! What the screen looks like, as text.
+//! Compares the screen with text.
 
 use ratatui::{
     Terminal,
@@ -14,14 +14,14 @@ use super::{
     view::{Action, View},
 };
 
-/// What is on a screen of this size.
+/// Draws a screen with this size.
 fn drawn(size: (u16, u16), view: &View, nodes: &[WatchedNode]) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     terminal.draw(|frame| draw::draw(frame, view, nodes)).unwrap();
     terminal.backend().buffer().clone()
 }
 
-/// Its lines that are not empty, without the space at their ends.
+/// Returns its lines that are not empty, without trailing space.
 fn text(buffer: &Buffer) -> String {
     let lines = buffer.content().chunks(usize::from(buffer.area.width));
     let line =
@@ -29,7 +29,7 @@ fn text(buffer: &Buffer) -> String {
     lines.map(line).filter(|line| line != "\n").collect()
 }
 
-/// The words of the cells of which this is true, in their order.
+/// Returns the words in the cells for which `is` is true, in their order.
 fn words(buffer: &Buffer, is: fn(&Cell) -> bool) -> Vec<String> {
     let marked = buffer.content().iter().map(|cell| if is(cell) { cell.symbol() } else { " " });
     marked.collect::<String>().split_whitespace().map(str::to_owned).collect()
@@ -47,7 +47,7 @@ fn red(cell: &Cell) -> bool {
     cell.fg == Color::Red
 }
 
-/// A healthy node of three.
+/// Makes a sample from a healthy node in a cluster with three.
 fn well() -> Sample {
     let calls = |rate, p99| Rates {
         calls_per_second: rate,
@@ -100,7 +100,7 @@ fn well() -> Sample {
     }
 }
 
-/// It serves without Redis.
+/// Makes a sample from a node that serves without Redis.
 fn untrusted() -> Sample {
     Sample {
         trusted: false,
@@ -172,7 +172,7 @@ fn headers_and_values_are_whole_at_120_columns() {
     }
 }
 
-/// As wide as each value of a row can be.
+/// Makes a sample with the widest value in each column.
 fn widest() -> Sample {
     Sample {
         state: "starting".to_owned(),

@@ -1,6 +1,6 @@
-//! Numbers in a few characters.
+//! Formats numbers in a few characters.
 
-/// A rate or a count: 0, 1.5, 999, 12.3k, 4.5M.
+/// Formats a rate or a count: 0, 1.5, 999, 12.3k, 4.5M.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value >= 9_950_000.0 => format!("{:.0}M", value / 1e6),
@@ -12,13 +12,13 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Things that are counted: 7, 9999, 12.3k.
+/// Formats a count: 7, 9999, 12.3k.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 pub(crate) fn count(value: i64) -> String {
     if value < 10_000 { value.to_string() } else { number(value as f64) }
 }
 
-/// Bytes: 512B, 1.5KiB, 64MiB.
+/// Formats bytes: 512B, 1.5KiB, 64MiB.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 pub(crate) fn bytes(value: i64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -32,7 +32,7 @@ pub(crate) fn bytes(value: i64) -> String {
     format!("{value:.digits$}{}", units[unit])
 }
 
-/// A time in milliseconds: 45us, 1.25ms, 12.3ms, 2.50s.
+/// Formats a time in milliseconds: 45us, 1.25ms, 12.3ms, 2.50s.
 pub(crate) fn time(ms: Option<f64>) -> String {
     match ms {
         None => "-".to_owned(),
@@ -44,17 +44,17 @@ pub(crate) fn time(ms: Option<f64>) -> String {
     }
 }
 
-/// A part of one, in percent without the sign.
+/// Formats a share out of 1, in percent without the sign.
 pub(crate) fn percent(share: Option<f64>) -> String {
     match share.map(|share| share * 100.0) {
         None => "-".to_owned(),
-        // Nearly all is not all.
+        // A share below 100 % must not be shown as 100 %.
         Some(percent) if percent < 100.0 => format!("{:.1}", (percent * 10.0).floor() / 10.0),
         Some(_) => "100".to_owned(),
     }
 }
 
-/// A time in seconds, by its two largest units: 3d4h, 5m6s.
+/// Formats a time in seconds, by its two largest units: 3d4h, 5m6s.
 pub(crate) fn long(seconds: u64) -> String {
     let units =
         [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
@@ -64,7 +64,7 @@ pub(crate) fn long(seconds: u64) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// A count that may be absent.
+/// Formats a count that may be absent.
 pub(crate) fn some(value: Option<i64>) -> String {
     value.map_or_else(|| "-".to_owned(), count)
 }

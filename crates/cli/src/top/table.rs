@@ -1,4 +1,4 @@
-//! Tables of which no cell is cut: where there is no room for all columns, the less important ones are left out.
+//! Tables that cut no cell: where there is no room for all columns, the less important columns are left out.
 
 use ratatui::{
     layout::Constraint,
@@ -9,15 +9,14 @@ use ratatui::{
 
 use super::view::View;
 
-/// How a cell is to look.
+/// The look of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStyle {
     Plain,
-    /// As it should be.
     Good,
-    /// It should not be so.
+    /// The value is not as it should be.
     Warning,
-    /// It does not work at all.
+    /// The part does not work at all.
     Failure,
 }
 
@@ -26,7 +25,7 @@ impl CellStyle {
         if wrong { Self::Warning } else { Self::Plain }
     }
 
-    /// Without colors, what is wrong is bold.
+    /// Without colors, bad values are bold.
     pub(super) fn style(self, view: &View) -> Style {
         match (self, view.color) {
             (Self::Plain, _) | (Self::Good, false) => Style::new(),
@@ -46,10 +45,11 @@ pub(super) fn plain(text: String) -> StyledText {
     (text, CellStyle::Plain)
 }
 
-/// A column: its name, and how its cells come about.
+/// A column: its name, and the way to make its cells.
 pub(super) struct Column<T> {
     pub(super) name: &'static str,
-    /// It is this wide, or as wide as its widest cell: so that it does not change with every value.
+    /// The smallest width. The column is as wide as its widest cell if that is wider, so that its width does
+    /// not change with every value.
     pub(super) width: usize,
     /// The column with the highest rank is left out first.
     pub(super) rank: u8,
@@ -59,18 +59,18 @@ pub(super) struct Column<T> {
 }
 
 impl<T> Column<T> {
-    /// A column of numbers.
+    /// Makes a column with numbers.
     pub(super) const fn numbers(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: false, cell }
     }
 
-    /// A column of words.
+    /// Makes a column with words.
     pub(super) const fn words(name: &'static str, width: usize, rank: u8, cell: ToCell<T>) -> Self {
         Self { name, width, rank, words: true, cell }
     }
 }
 
-/// A column with its texts.
+/// A column with its cell texts.
 struct FilledColumn {
     name: &'static str,
     rank: u8,
@@ -88,7 +88,7 @@ impl FilledColumn {
     }
 }
 
-/// A table that is at most this wide.
+/// Makes a table that is at most this wide.
 pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &View) -> Table<'static> {
     let filled =
         fitting(columns.iter().map(|column| FilledColumn::of(column, rows)).collect(), usize::from(width));
@@ -109,7 +109,7 @@ pub(super) fn table<T>(columns: &[Column<T>], rows: &[T], width: u16, view: &Vie
     Table::new((0..rows.len()).map(row), widths).header(Row::new(header).style(bold))
 }
 
-/// The most important columns that fit, at least one.
+/// Returns the most important columns that fit, at least one column.
 fn fitting(mut columns: Vec<FilledColumn>, width: usize) -> Vec<FilledColumn> {
     let needed = |columns: &[FilledColumn]| columns.iter().map(|column| column.width + 1).sum::<usize>() - 1;
     while columns.len() > 1 && needed(&columns) > width {

@@ -1,54 +1,53 @@
-//! What is shown, and what keys do to it.
+//! The screen's state, and what keys do to it.
 
 use super::feed::WatchedNode;
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Up,
     Down,
-    /// Shows the details of the selected node.
+    /// Shows the selected node's details.
     Details,
-    /// Goes back; quits on the list of nodes.
+    /// Goes back; quits on the node list.
     Back,
     Quit,
     Pause,
     Help,
-    /// Nothing, except that it closes the help.
+    /// Has no effect, except that it closes the help.
     Other,
 }
 
-/// Which page is shown.
+/// The page that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
-    /// All nodes.
     Nodes,
-    /// The selected one.
+    /// The selected node's details.
     Details,
 }
 
-/// What is shown.
+/// The screen's state.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) page: Page,
-    /// Which node is selected, by its place.
+    /// The position of the selected node.
     pub(super) selected: usize,
-    /// The first method, and the first namespace, of a node that is shown.
+    /// The first visible method and namespace of the node.
     pub(super) scrolled: usize,
     pub(super) help: bool,
-    /// The nodes as they were when it was paused.
+    /// The nodes at the time when it was paused.
     pub(super) paused: Option<Vec<WatchedNode>>,
-    /// Whether states have colors; else what is wrong is bold.
+    /// Whether states have colors; else bad states are bold.
     pub(super) color: bool,
 }
 
 impl View {
-    /// Of all nodes.
+    /// Shows all nodes.
     pub(super) const fn new(color: bool) -> Self {
         Self { page: Page::Nodes, selected: 0, scrolled: 0, help: false, paused: None, color }
     }
 
-    /// The nodes to show.
+    /// Returns the nodes to show.
     pub(super) fn nodes<'a>(&'a self, now: &'a [WatchedNode]) -> &'a [WatchedNode] {
         self.paused.as_deref().unwrap_or(now)
     }

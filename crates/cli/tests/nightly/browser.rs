@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol.
+//! Drives a headless Chromium over its DevTools protocol.
 
 use std::{
     fs,
@@ -23,11 +23,11 @@ use tokio_tungstenite::{
 use super::PATIENCE;
 use crate::spawned::KilledOnDrop;
 
-/// Names the program, where it is not in the path.
+/// The variable that names the program, if it is not in the path.
 const PROGRAM: &str = "KITH_TEST_CHROMIUM";
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Killed when dropped.
+/// A browser that is killed when dropped.
 pub(crate) struct Browser {
     _process: KilledOnDrop,
     socket: WebSocketStream<TcpStream>,
@@ -36,7 +36,7 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// One window; the protocol calls it a session.
+/// A window; the protocol calls it a session.
 pub(crate) struct Window(String);
 
 impl Browser {
@@ -44,7 +44,7 @@ impl Browser {
         Self::start_with(&[]).await
     }
 
-    /// With more flags.
+    /// Starts with more flags.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let process = Command::new(program())
@@ -74,7 +74,7 @@ impl Browser {
         Self { _process: process, socket, next: 0, problems: Vec::new(), _profile: profile }
     }
 
-    /// Opens a page in a window of its own, of the size of a small screen.
+    /// Opens a page in its own window, with a small screen's size.
     pub(crate) async fn open(&mut self, url: &str) -> Window {
         let target =
             self.command(None, "Target.createTarget", json!({"url": "about:blank", "newWindow": true})).await;
@@ -127,13 +127,14 @@ impl Browser {
         }
     }
 
-    /// The window as PNG.
+    /// Returns the window as PNG.
     pub(crate) async fn image(&mut self, window: &Window) -> Vec<u8> {
         let image = self.command(Some(window), "Page.captureScreenshot", json!({"format": "png"})).await;
         STANDARD.decode(image["data"].as_str().unwrap()).unwrap()
     }
 
-    /// What pages threw, and what the browser refused them: not that a node was away.
+    /// Returns the errors that pages threw, and the browser's refusals, but not those for a node that was
+    /// away.
     pub(crate) fn problems(&self) -> Vec<Value> {
         self.problems.clone()
     }
@@ -164,7 +165,7 @@ impl Browser {
             && entry["level"] == "error"
             && entry["source"] != "network";
         if message["method"] == "Runtime.exceptionThrown" || refused {
-            // That a connection ends is what the test does.
+            // The test itself ends the connections.
             if !message.to_string().contains("WebSocket connection to") {
                 self.problems.push(message);
             }
@@ -176,7 +177,7 @@ fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from("chromium"), PathBuf::from)
 }
 
-/// Port and path of the protocol, once the browser says so.
+/// Waits for the browser to report the protocol's port and path.
 async fn listens(file: &PathBuf) -> (u16, String) {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The demo as a process, over data that outlive it.
+//! Runs the demo as a process, over data that outlive it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::spawned::KilledOnDrop;
 
-/// Killed when dropped.
+/// A demo that is killed when dropped.
 pub(crate) struct Demo {
     pub(crate) url: String,
     port: u16,
@@ -27,7 +27,7 @@ impl Demo {
         demo
     }
 
-    /// Starts it, and waits until it says where its page is.
+    /// Starts it, and waits until it prints its page's address.
     pub(crate) fn start_again(&mut self) {
         let mut process = Command::new(env!("CARGO_BIN_EXE_kith"))
             .args(["demo", "--no-browser", "--silent", "--output", "json", "--data-dir", "kept"])
@@ -43,7 +43,7 @@ impl Demo {
         self.process = Some(KilledOnDrop(process));
     }
 
-    /// Ends it without a warning.
+    /// Kills it without a warning.
     pub(crate) fn kill(&mut self) {
         drop(self.process.take());
     }

@@ -1,5 +1,5 @@
-//! Long tests, run by `cargo xtask nightly`: two windows of a browser, which need Chromium and say so where there is none; notices
-//! with 100,000 readers; and keys that are swapped for a minute.
+//! Long tests, run by `cargo xtask nightly`: two browser windows, which need Chromium and report if there is
+//! none; notices with 100,000 readers; and keys that are swapped for a minute.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -29,9 +29,9 @@ use demo::Demo;
 use rotation::{Pace, keys_are_swapped_under_load};
 use serde_json::{Value, json};
 
-/// One of these at a time: a test that keeps the processors busy would make another late.
+/// Lets these tests run one at a time: a test that keeps the processors busy would make another late.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-/// Where the images of the documents are, for those who make them again.
+/// The variable with the folder to which the documents' images are written.
 const IMAGES: &str = "KITH_TEST_IMAGES";
 const DIRECT: &str = "d1-2";
 
@@ -124,7 +124,7 @@ async fn only_what_was_on_the_screen_is_read() {
     assert_eq!(browser.problems(), Vec::<Value>::new());
 }
 
-/// A group of the demo of which the users 1 and 2 are members.
+/// A demo group in which users 1 and 2 are members.
 const GROUP: &str = "g12";
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn receipt_is_shown_2_s_after_message_is_seen() {
 }
 
 const BELL: &str = "document.getElementById('bell')";
-/// What a screen reader says of it.
+/// Returns a screen reader's text for the bell.
 const LABEL: &str = "document.getElementById('bell').getAttribute('aria-label')";
 const FOCUSED: &str = "document.activeElement";
 
@@ -170,7 +170,8 @@ async fn bell_changes_when_another_window_reads() {
     for window in [&phone, &tablet, &other] {
         browser.until(window, &format!("!{BELL}.hidden && {LABEL} === 'Notices, 2 unread'")).await;
     }
-    // By keys alone: open, the button of all, then that of the first notice, which is the newest.
+    // Uses keys alone: opens the bell, passes the button for all, then presses the first notice's button. The
+    // first notice is the newest.
     browser.run(&phone, &format!("{BELL}.focus()")).await;
     browser.press(&phone, "Enter").await;
     browser.until(&phone, "document.querySelectorAll('#notice-list .unread').length === 2").await;
@@ -192,7 +193,7 @@ async fn bell_changes_when_another_window_reads() {
     browser.until(&phone, "document.querySelectorAll('#notice-list .unread').length === 1").await;
     let within = format!("document.getElementById('notices').contains({FOCUSED})");
     assert_eq!(browser.run(&phone, &within).await, true, "the focus stays in the list");
-    // The one that is to be confirmed is confirmed in the other window.
+    // The notice that needs a confirmation is confirmed in the other window.
     browser.run(&tablet, &format!("{BELL}.click()")).await;
     let confirm =
         "[...document.querySelectorAll('#notice-list button')].find((one) => one.textContent === 'Confirm')";
@@ -218,7 +219,7 @@ async fn bell_changes_when_another_window_reads() {
     assert_eq!(browser.problems(), Vec::<Value>::new());
 }
 
-/// As a node is configured by default: it looks every 10 s.
+/// The node keeps its default: it looks for new keys every 10 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_swapped_for_a_minute_hold_under_load() {
     let _alone = ALONE.lock().await;
@@ -251,7 +252,7 @@ async fn see(browser: &mut Browser, window: &Window, text: &str) {
     browser.until(window, &script).await;
 }
 
-/// All that is shown, from the top.
+/// Returns all texts that are shown, from the top.
 async fn texts(browser: &mut Browser, window: &Window) -> Vec<String> {
     let script = "[...document.querySelectorAll('#messages p')].map((one) => one.textContent)";
     let texts = browser.run(window, script).await;
@@ -264,7 +265,7 @@ async fn shot(browser: &mut Browser, url: &str, name: &str) {
     image(browser, &window, name).await;
 }
 
-/// Written where [`IMAGES`] says; the picture itself is looked at by people.
+/// Writes a picture to the folder in [`IMAGES`]; people look at it.
 async fn image(browser: &mut Browser, window: &Window, name: &str) {
     let image = browser.image(window).await;
     assert!(image.starts_with(b"\x89PNG"), "{name}");
@@ -273,5 +274,5 @@ async fn image(browser: &mut Browser, window: &Window, name: &str) {
     }
 }
 
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A page whose name was made to resolve to this machine.
+//! A page whose name resolves to this machine.
 
 use kith_server::{Node, config::Config};
 
@@ -6,7 +6,7 @@ use crate::browser::{Browser, Window};
 
 const NAME: &str = "rebound.example";
 
-/// A node with everything that a page could use.
+/// Starts a node with everything that a page could use.
 async fn start() -> (Node, tempfile::TempDir) {
     let data = tempfile::tempdir().unwrap();
     let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
@@ -17,7 +17,7 @@ async fn start() -> (Node, tempfile::TempDir) {
     (Box::pin(Node::start(config)).await.unwrap(), data)
 }
 
-/// What the node answers to a call of the page in a form.
+/// Returns the node's answer to the call that a form on the page makes.
 async fn called(browser: &mut Browser, page: &Window, form: &str) -> String {
     let script = format!(
         "fetch('/kith.user.v1.UserService/CreateUser', {{method: 'POST', headers: {{'content-type': '{form}'}}, \

@@ -1,4 +1,5 @@
-//! Keys of callers with the program: made by `kith keys`, taken by a node, sent by commands, and shown nowhere.
+//! Callers' keys in the program: `kith keys` makes them, a node accepts them, commands send them, and no
+//! output shows them.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -27,7 +28,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHOSEN: &str = "correct-horse-battery-staple-one-key";
-/// What other machines reach, on any free ports.
+/// Addresses that other machines can reach, on any free ports.
 const REACHED: [&str; 5] =
     ["--listen", "0.0.0.0:0", "--insecure-listen", "--set", "operations.listen=127.0.0.1:0"];
 
@@ -41,7 +42,7 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"))
 }
 
-/// The one line with which a node is refused.
+/// Returns the single line with which a node is refused.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str]) -> String {
     let line = spawned::refused(kith(dir, arguments));
@@ -49,7 +50,7 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
     line
 }
 
-/// A command waits for a node that starts, without asking it for what its caller may not know.
+/// A command waits for a node that starts, without asking for data that its caller may not see.
 #[test]
 fn call_without_admin_scope_is_no_security_event() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,7 +163,7 @@ fn callers_change_and_a_wrong_file_is_visible() {
     };
     let first = create("chat")["id"].as_str().unwrap().to_owned();
     let settings = ["--set", "auth.callers_file=callers.toml", "--set", "auth.read_again_every=50ms"];
-    // Security events are in the log even so.
+    // Security events are logged even with `--log off`.
     let node = Started::new(dir.path(), &[&settings[..], &["--log", "off"]].concat());
     let second = create("jobs")["id"].as_str().unwrap().to_owned();
     let event = |id: &str, event: &str| {
@@ -225,7 +226,7 @@ async fn keys_change_under_load_without_a_refused_call() {
     comes_to(CHOSEN, Code::Unauthenticated).await;
 }
 
-/// Of a node that looks at its files more often than it does by default.
+/// The node looks at its files more often than by default.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_swapped_under_load_are_right_each_time() {
     let bound = Duration::from_secs(5);
@@ -255,7 +256,7 @@ fn sighup_reads_callers_and_reports_the_result() {
     until_logged(&node, "refused: api_key_file: kith.key is empty");
 }
 
-/// A87.
+/// Covers threat A87.
 #[test]
 fn no_output_of_a_node_or_a_command_has_a_key() {
     let dir = tempfile::tempdir().unwrap();
@@ -271,7 +272,7 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
         let addr = node.url();
         let command_line = fs::read(format!("/proc/{}/cmdline", node.id())).unwrap();
         let mut seen = vec![node.banner.to_string(), String::from_utf8(command_line).unwrap()];
-        // Cut, so that it is refused: the error and the log have no part of it.
+        // The key is cut, so that it is refused: the error and the log must not contain any part.
         let cut = format!("authorization: Bearer {}", &key[..key.len() - 1]);
         for header in [&format!("authorization: Bearer {key}"), &cut, &cut] {
             let url = format!("{addr}/kith.user.v1.UserService/GetUser");

@@ -1,4 +1,5 @@
-//! The banner: every address in it answers, what it says of the data is so, and nothing else is on standard output.
+//! The banner: every address in it answers, its line about the data is true, and standard output has nothing
+//! else.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,7 +11,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// Host, port and path of a URL of the banner.
+/// Returns the host, port and path in a banner URL.
 fn parts(url: &Value) -> (String, String) {
     let rest = url.as_str().unwrap().strip_prefix("http://").unwrap();
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -74,7 +75,7 @@ fn lines_to_try_are_calls_that_succeed() {
     }
 }
 
-/// They are in one stream where an orchestrator joins standard output and standard error.
+/// Some orchestrators join standard output and standard error: then both are in one stream.
 #[test]
 fn banner_begins_as_lines_of_the_log_do() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A certificate that has ended is reported by the node that serves it.
+//! A node reports an expired certificate that it serves.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! What a node takes on while it runs: another certificate, and what SIGHUP asks it to read again.
+//! Changes that a running node applies: another certificate, and the files that it rereads on SIGHUP.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,8 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Replaces certificate and key for `localhost`, one after the other; returns what a client is to trust then.
+/// Replaces certificate and key for `localhost`, one after the other. Returns the certificate that a client
+/// must trust then.
 fn certify(dir: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let put = |name: &str, text: String| {
@@ -36,13 +37,13 @@ fn certify(dir: &Path) -> String {
     made.cert.pem()
 }
 
-/// A node that serves with certificate and key, and looks at them again all the time.
+/// Starts a node that serves with certificate and key, and rereads them all the time.
 fn with_tls(dir: &Path) -> Started {
     let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
     Started::new(dir, &tls.map(|setting| ["--set", setting]).concat())
 }
 
-/// A new connection, by a client that trusts this alone.
+/// Opens a new connection by a client that trusts only this certificate.
 async fn connect(node: &Started, trusted: &str) -> Option<Channel> {
     let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(trusted)).domain_name("localhost");
     let endpoint = Endpoint::from_shared(format!("https://{}", node.grpc())).unwrap();

@@ -1,4 +1,5 @@
-//! Three nodes that take calls with a key alone: they still call each other, and are restarted one after the other under load.
+//! Three nodes that require a key: they still call each other, and are restarted one after the other under
+//! load.
 
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -36,12 +37,12 @@ use crate::{
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 4;
 const BETWEEN_CALLS: Duration = Duration::from_millis(5);
 
-/// Puts the key into every call.
+/// Adds the key to every call.
 #[derive(Clone)]
 struct KeyInterceptor(AsciiMetadataValue);
 
@@ -54,7 +55,7 @@ impl tonic::service::Interceptor for KeyInterceptor {
 
 type Calls = InterceptedService<Channel, KeyInterceptor>;
 
-/// A node at addresses that it keeps when it starts again.
+/// A node whose addresses stay the same when it starts again.
 struct NodeSlot {
     grpc: String,
     operations: String,
@@ -71,7 +72,7 @@ impl NodeSlot {
     fn start(&self) -> Started {
         let operations = format!("operations.listen={}", self.operations);
         let mut arguments = vec!["--listen", &self.grpc, "--set", &operations];
-        // A turn lasts 5 thirds of the bound at least, and each node waits for turns of its own.
+        // A turn lasts at least five thirds of the bound, and each node waits for its own turns.
         for observer in ["observer.canary_every=500ms", "observer.bound=1s"] {
             arguments.extend(["--set", observer]);
         }
@@ -88,7 +89,7 @@ impl NodeSlot {
         InterceptedService::new(channel, KeyInterceptor(format!("Bearer {KEY}").parse().unwrap()))
     }
 
-    /// How many canaries of its own other nodes have shown it.
+    /// Counts this node's canaries that it has seen on other nodes.
     fn lags(&self) -> u64 {
         figure(&self.operations, "kith_observer_lag_seconds_count")
     }
@@ -100,8 +101,8 @@ async fn create(users: &mut UserServiceClient<Calls>) -> i64 {
     users.create_user(request).await.unwrap().into_inner().user.unwrap().user_id
 }
 
-/// Inspects a record and empties memories through each node, and looks that every other one answers; then that canaries of each
-/// node are seen.
+/// Inspects a record and empties memories through each node, and checks that every other node answers; then
+/// that each node's canaries are seen.
 async fn assert_nodes_call_each_other(places: &[Arc<NodeSlot>], user_id: i64) {
     for place in places {
         let mut admin = AdminServiceClient::new(place.calls());
@@ -124,7 +125,7 @@ async fn assert_nodes_call_each_other(places: &[Arc<NodeSlot>], user_id: i64) {
     }
 }
 
-/// Clients that go to another node when one is away.
+/// Clients that switch to another node when a node is away.
 struct ClientLoad {
     nodes: Vec<Calls>,
     user_id: i64,
@@ -148,7 +149,7 @@ impl ClientLoad {
         }
     }
 
-    /// One call of the first node that is there.
+    /// Calls the first node that is there.
     async fn call(&self, first: usize, id: &str) -> Result<(), Status> {
         let mut away = None;
         for at in first..first + self.nodes.len() {
@@ -168,7 +169,7 @@ impl ClientLoad {
     }
 }
 
-/// The same when it is sent again.
+/// Makes the request, which is the same when it is sent again.
 fn renaming(user_id: i64, id: &str) -> UpdateUserRequest {
     let user = User { user_id, nick_name: id.to_owned(), ..User::default() };
     let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
@@ -180,7 +181,7 @@ fn renaming(user_id: i64, id: &str) -> UpdateUserRequest {
     }
 }
 
-/// UNKNOWN and CANCELLED are what a client makes of a connection that ends in the middle of a call.
+/// A client reports UNKNOWN or CANCELLED for a connection that ends during a call.
 fn is_away(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled)
 }

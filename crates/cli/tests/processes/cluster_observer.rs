@@ -1,5 +1,5 @@
-//! Nodes that look whether what one of them wrote is seen by the others: processes of their own, since each has
-//! figures of its own.
+//! Nodes observe whether the others see each node's writes. They run in their own processes, since each has
+//! its own figures.
 
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longer than a node trusts what it knows, and than it serves it after that.
+/// Longer than a node trusts its memory, and than it serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
 
 /// A node, and its folder.
@@ -29,7 +29,7 @@ struct ObserverNode {
 }
 
 impl ObserverNode {
-    /// Of this cluster; looks often, and for every write.
+    /// Makes a node in this cluster that observes often, and every write.
     fn new(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = site.command(folder.path(), &FREE);
@@ -45,7 +45,7 @@ impl ObserverNode {
         self.node.figure(&format!("kith_observer_checked_total{{after=\"{after}\"}}"))
     }
 
-    /// Waits until it has timed more canaries than by now.
+    /// Waits until it has timed another canary.
     fn until_it_times_another(&self) {
         let before = self.lags();
         block_until(PATIENCE, || self.lags() > before, || self.node.logged());
@@ -72,7 +72,7 @@ fn assert_both_are_right(nodes: [ObserverNode; 2], writing: &JoinHandle<()>) {
     nodes.into_iter().for_each(|looking| looking.node.stop());
 }
 
-/// Two nodes of this cluster, each of which has timed a canary.
+/// Starts two nodes in this cluster and waits until each has timed a canary.
 fn pair(site: &Site) -> (ObserverNode, ObserverNode) {
     let (one, other) = (ObserverNode::new(site), ObserverNode::new(site));
     one.until_it_times_another();
@@ -86,8 +86,8 @@ async fn create(users: &mut UserServiceClient<Channel>, name: &str) -> i64 {
     users.create_user(request).await.unwrap().into_inner().user.unwrap().user_id
 }
 
-/// Writes the user again and again, and reads it on the other node, so that there is a copy that may get old. Ends
-/// with its task.
+/// Writes the user again and again, and reads it on the other node, so that there is a copy that may get old.
+/// Ends with its task.
 async fn write(mut writer: UserServiceClient<Channel>, mut reader: UserServiceClient<Channel>, user_id: i64) {
     for round in 0_u64.. {
         let user = User { user_id, nick_name: round.to_string(), ..User::default() };

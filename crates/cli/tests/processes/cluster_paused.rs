@@ -1,4 +1,4 @@
-//! A node that is stopped for a while and continued, under writes elsewhere.
+//! A node is paused for a while and continued, while others write.
 
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -35,7 +35,7 @@ async fn create(channel: &Channel, number: usize) -> i64 {
     created.into_inner().user.unwrap().user_id
 }
 
-/// Writes to all of them in turn, for ever; what is acknowledged is noted.
+/// Writes to all users in turn, for ever; acknowledged values are recorded.
 async fn write(channel: Channel, ids: Vec<i64>, acknowledged: Arc<Mutex<HashMap<i64, i64>>>) {
     let mut users = UserServiceClient::new(channel);
     for round in 0_u64.. {

@@ -1,4 +1,4 @@
-//! The `kith` command as a process: codes it ends with, and its one line about why.
+//! Runs the `kith` command as a process: its exit codes, and its single line with the reason.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

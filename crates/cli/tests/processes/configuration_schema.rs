@@ -1,4 +1,4 @@
-//! The JSON schema of `kith.toml` takes and refuses what a node does.
+//! The JSON schema for `kith.toml` accepts and refuses the same files as a node.
 
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -41,7 +41,7 @@ impl Schema {
     }
 }
 
-/// Whether a node reads it. What it says together is not checked.
+/// Returns whether a node reads it. Rules across keys are not checked.
 fn is_read(toml: &str) -> bool {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), toml).unwrap();

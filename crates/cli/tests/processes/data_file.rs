@@ -1,5 +1,5 @@
-//! What becomes of the data file under a running node: removed, replaced, damaged, at the limit on file size. The node says so, and
-//! acknowledges nothing that would be lost.
+//! The data file under a running node is removed, replaced, damaged, or reaches the file size limit. The node
+//! reports it, and acknowledges nothing that would be lost.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -41,12 +41,12 @@ fn reason_of(status: &Status) -> String {
     status.get_details_error_info().unwrap().reason
 }
 
-/// The reasons in an answer of `/readyz`.
+/// Returns the reasons in an answer from `/readyz`.
 fn reasons(body: &Value) -> Vec<&str> {
     body["reasons"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap()).collect()
 }
 
-/// The level of a row of `kith check`, which every node answers.
+/// Returns the level of a row in `kith check`, which every node answers.
 fn checked(dir: &Path, node: &Started, row: &str) -> String {
     let (_, out, errors) = output_of(kith(dir, &["check", "--addr", &node.url(), "-o", "json"]));
     let answer: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out} {errors}"));
@@ -54,7 +54,7 @@ fn checked(dir: &Path, node: &Started, row: &str) -> String {
     rows.iter().find(|found| found["check"] == row).unwrap()["level"].as_str().unwrap().to_owned()
 }
 
-/// A name, and what is done to the folder of the data.
+/// A name, and a change to the data folder.
 type Replacement = (&'static str, fn(&Path));
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn damaged_pages_are_named_everywhere() {
     let path = dir.path().join("data/kith.db");
     let pages = fs::metadata(&path).unwrap().len() / PAGE;
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    // Users are what was written last, and most of it.
+    // Users were written last, and are most of the data.
     for page in pages - 30..pages {
         file.write_all_at(&[0xa5; 4096], page * PAGE).unwrap();
     }
@@ -122,7 +122,7 @@ async fn damaged_pages_are_named_everywhere() {
     assert!(node.figure("kith_store_damaged_total") > 0);
     assert!(node.logged().contains("stored data cannot be read"), "{}", node.logged());
     assert_eq!(checked(dir.path(), &node, "damaged_reads"), "critical");
-    // Of the file of a running node, and then of one that was stopped.
+    // The running node's file is checked first, then the stopped node's.
     assert_doctor_finds_damage(dir.path());
     node.stop();
     assert_doctor_finds_damage(dir.path());
@@ -137,7 +137,7 @@ fn assert_doctor_finds_damage(dir: &Path) {
 async fn limit_on_file_size_is_a_full_store() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
-    // 2 MiB, or 4 MiB where a block of the shell has 1024 bytes.
+    // The limit is 2 MiB, or 4 MiB where a shell block has 1024 bytes.
     command.args(["-c", "ulimit -f 4096 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kith")]).args(FREE);
     command.current_dir(dir.path());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KITH_")) {

@@ -1,4 +1,4 @@
-//! `kith demo`: what it prints, what is there then, and that it is there once.
+//! Runs `kith demo`: its output, its data, and that the data are made once.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::spawned::KilledOnDrop;
 
-/// A demo that has printed the address of its page; killed when dropped.
+/// A demo that has printed its page's address; killed when dropped.
 struct Demo {
     ready: Value,
     process: KilledOnDrop,
@@ -47,7 +47,7 @@ impl Demo {
         serde_json::from_str(&text(&curl)).unwrap()
     }
 
-    /// The last number of the first group.
+    /// Returns the first group's last number.
     fn end(&self) -> Value {
         let ends = json!({"conversationIds": ["g1", "d1-2"]});
         self.call("/kith.message.v1.MessageService/GetMaxSeqs", &ends)

@@ -1,5 +1,5 @@
-//! A disk that fills up under an embedded node: writes are refused in so many words, reads go on, and nothing has to
-//! be started again when there is room.
+//! A disk fills up under an embedded node: writes are refused with the reason, reads go on, and no restart is
+//! necessary when there is room.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -20,10 +20,10 @@ use kith_proto::{
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-/// Writes on a full disk: one may find room that was left.
+/// How many writes are made on a full disk: the first may still find room.
 const WRITES: i64 = 100;
 
-/// A node whose data folder is a file system of its own with so much room.
+/// Starts a node whose data folder is its own file system with this size.
 fn start(dir: &Path, room: &str) -> Option<Started> {
     let mut command = Command::new("unshare");
     if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
@@ -38,7 +38,7 @@ fn start(dir: &Path, room: &str) -> Option<Started> {
     Some(Started::of(command))
 }
 
-/// A command in the mount namespace of the node: it has the same disk.
+/// Runs a command in the node's mount namespace: it has the same disk.
 fn in_mounts_of(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["-t", &node.banner["pid"].to_string(), "-U", "-m", "--preserve-credentials"]);
@@ -47,14 +47,14 @@ fn in_mounts_of(dir: &Path, node: &Started, arguments: &[&str]) -> Command {
     command
 }
 
-/// Its data folder, as others see it.
+/// Returns its data folder, as others see it.
 fn data(dir: &Path, node: &Started) -> PathBuf {
     let dir = dir.canonicalize().unwrap();
     let root = PathBuf::from(format!("/proc/{}/root", node.banner["pid"]));
     root.join(dir.strip_prefix("/").unwrap()).join("data")
 }
 
-/// Takes all room that is left.
+/// Fills the remaining room.
 fn fill(ballast: &Path) {
     let mut file = File::create(ballast).unwrap();
     let full = (0..1 << 20).find_map(|_| file.write_all(&[0; 1_024]).err());
@@ -116,7 +116,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         assert_read(&mut users, *user_id, true).await;
     }
     node.until_ready(|_, body| body["reasons"][0]["reason"] == "store_nearly_full");
-    // Which checks what it has copied, as `PRAGMA integrity_check` does.
+    // The backup checks its copy, as `PRAGMA integrity_check` does.
     let (code, _, errors) = output_of(in_mounts_of(dir.path(), &node, &["backup", "--to", "copy.db"]));
     assert_eq!(code, Some(0), "{errors}");
 }

@@ -1,4 +1,5 @@
-//! An import of twenty thousand follows as a list of edges, killed midway and run again; and of follows in JSON.
+//! Twenty thousand follows are imported as an edge list, killed midway and run again; and follows are
+//! imported as JSON.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -17,14 +18,14 @@ use crate::{
 use serde_json::{Value, json};
 
 const USERS: usize = 200;
-/// Whom each of them follows: as many of those that come after it.
+/// Each user follows the next 100 users.
 const EACH: usize = 100;
 
 fn import(node: &Node, file: &Path) -> CommandOutput {
     at(node, &["import", "follows", file.to_str().unwrap(), "-o", "json"])
 }
 
-/// As graphs are published, with two lines that are none.
+/// Writes a graph in its published form, with two lines that are no edges.
 fn graph(folder: &Path) -> PathBuf {
     let mut text = "# Directed graph\n# FromNodeId\tToNodeId\n".to_owned();
     for user in 0..USERS {
@@ -94,7 +95,7 @@ fn follows_in_json_keep_their_time() {
     assert_eq!(relation["relation"]["follow"]["followTime"], "2020-02-02T02:02:02Z");
 }
 
-/// The columns of an export of Mastodon, `following_accounts.csv`, with ids of users before them.
+/// The columns are those in a Mastodon export, `following_accounts.csv`, with user ids before them.
 #[test]
 fn table_with_header_and_quotes_is_read() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! An import of ten thousand users and five hundred groups, with bad lines among them, killed midway and run
+//! Ten thousand users and five hundred groups are imported, with bad lines among them, killed midway and run
 //! again.
 
 #![cfg(feature = "embedded")]
@@ -22,7 +22,7 @@ const USERS: usize = 10_000;
 const GROUPS: usize = 500;
 const BAD: usize = 20;
 
-/// Writes the sample as `cargo xtask sample` does.
+/// Writes the sample like `cargo xtask sample`.
 fn sample(folder: &Path) {
     let made = Command::new(env!("CARGO"))
         .args([
@@ -35,7 +35,7 @@ fn sample(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Lines of bad records, by their number.
+/// Returns the bad lines' texts, by line number.
 fn bad_lines(notes: &[&str], file: &Path) -> BTreeMap<u64, String> {
     let beginning = format!("{}:", file.display());
     let bad = notes.iter().filter_map(|line| {
@@ -45,7 +45,7 @@ fn bad_lines(notes: &[&str], file: &Path) -> BTreeMap<u64, String> {
     bad.collect()
 }
 
-/// The stored records: their names by id.
+/// Returns the stored records: their names by id.
 fn exported(node: &Node, kind: &str, id: &str, name: &str) -> BTreeMap<String, String> {
     let exported = at(node, &["export", kind]);
     assert_eq!(exported.code, 0, "{}", exported.err);

@@ -1,4 +1,4 @@
-//! Where an import reads from: pipes, standard input, folders that cannot be written, files of another form.
+//! Import sources: pipes, standard input, folders that cannot be written, files in another form.
 
 #![cfg(feature = "embedded")]
 
@@ -15,7 +15,7 @@ use crate::{
     process::Node,
 };
 
-/// A user that owns nothing of a test that root runs.
+/// A user who owns no files when root runs a test.
 const NOBODY: u32 = 65534;
 const ONCE: &str = "is read once: an import that breaks off starts again";
 
@@ -23,13 +23,13 @@ fn lines(ids: std::ops::RangeInclusive<i64>) -> String {
     ids.map(|id| format!("{{\"userId\":{id},\"userName\":\"u{id}\"}}\n")).collect()
 }
 
-/// Checks that so many users were imported, and so many were there already.
+/// Checks how many users were imported, and how many were there already.
 #[track_caller]
 fn assert_counts(ended: &CommandOutput, imported: u64, already_there: u64) {
     assert!(ended.out.ends_with(&format!("\nusers\t{imported}\t{already_there}\t0\n")), "{ended:?}");
 }
 
-/// Checks that it could not begin, and printed this line as the reason.
+/// Checks that an import could not begin, and printed this line as the reason.
 #[track_caller]
 fn assert_refused(ended: &CommandOutput, line: &str) {
     assert_eq!((ended.code, ended.notes()), (2, vec![line]));
@@ -40,7 +40,7 @@ fn standard_input_is_imported() {
     let node = Node::start();
     let imported = at_with(&node, &["import", "users", "-"], lines(1..=1_500));
     assert_counts(&imported, 1_500, 0);
-    // On a slow machine how far it came is reported too.
+    // On a slow machine the progress is reported too.
     let notes: Vec<_> = imported.err.lines().filter(|line| line.starts_with("kith: ")).collect();
     assert_eq!((imported.code, notes), (0, vec![format!("kith: standard input {ONCE}").as_str()]));
     let again = at_with(&node, &["import", "users", "-"], lines(1..=3));

@@ -1,4 +1,4 @@
-//! JSON as typed by hand: what is valid, what is invalid, and the answer to each.
+//! JSON that a person types: valid and invalid texts, and the answer to each.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,5 +1,5 @@
-//! An embedded node killed in the midst of writes loses nothing that it acknowledged, whatever the end of its log
-//! looks like afterwards. `KITH_FULL=1`: a thousand times.
+//! An embedded node that is killed during writes loses nothing that it acknowledged, even if its log's end is
+//! damaged. `KITH_FULL=1`: a thousand times.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
@@ -22,14 +22,14 @@ use parking_lot::Mutex;
 use prost_types::FieldMask;
 use tonic::transport::Channel;
 
-/// Kills, and with `KITH_FULL=1`.
+/// How often the node is killed; the second number is for `KITH_FULL=1`.
 const KILLS: [usize; 2] = [25, 1_000];
 const WRITERS: i64 = 16;
 
-/// What the node has acknowledged.
+/// The writes that the node has acknowledged.
 #[derive(Default)]
 struct Ledger {
-    /// The newest age of every user, by id.
+    /// Every user's newest age, by id.
     ages: Mutex<BTreeMap<i64, i32>>,
     writes: AtomicUsize,
 }
@@ -55,7 +55,7 @@ async fn killed_node_loses_no_acknowledged_write() {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| tokio::spawn(write(writer, round, node.channel.clone(), Arc::clone(&ledger))))
             .collect();
-        // Killed at another point each time: after so many more acknowledged writes.
+        // Each round is killed at another point, after some more acknowledged writes.
         let enough = written + 8 + round * 7 % 90;
         let progress = async {
             while ledger.writes.load(Ordering::Relaxed) < enough {
@@ -104,7 +104,8 @@ async fn write(writer: i64, round: usize, channel: Channel, ledger: Arc<Ledger>)
     }
 }
 
-/// A write that was not acknowledged may have landed: the stored age is the acknowledged one or the next.
+/// A write that was not acknowledged may have landed: the stored age is the acknowledged age or its
+/// successor.
 async fn verify(channel: &Channel, ledger: &Ledger) {
     let expected = ledger.ages.lock().clone();
     let request = BatchGetUsersRequest { user_ids: expected.keys().copied().collect(), consistency: None };

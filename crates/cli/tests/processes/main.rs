@@ -1,5 +1,5 @@
-//! Tests that start `kith` and other programs. Not with others in one executable: a program that is being started holds the locks of
-//! this process for a moment.
+//! Tests that start `kith` and other programs. They have their own executable: a program that is being
+//! started holds this process's locks for a moment.
 
 #![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
 

@@ -1,4 +1,4 @@
-//! The messages of a conversation, moved from one node to another one.
+//! A conversation's messages are moved from one node to another.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -18,7 +18,7 @@ fn call(node: &Node, method: &str, body: &Value) -> Value {
     called.json()
 }
 
-/// A node with the users 7 and 8 and their group 9, whose conversation is empty.
+/// Starts a node with the users 7 and 8 and their group 9, whose conversation is empty.
 fn started() -> Node {
     let node = Node::start_with(tempfile::tempdir().unwrap(), &["messages.events=false"]);
     for id in [7, 8] {
@@ -29,7 +29,7 @@ fn started() -> Node {
     node
 }
 
-/// Sends so many messages to the group, of 7 and 8 by turns.
+/// Sends `count` messages to the group; 7 and 8 take turns.
 fn fill(node: &Node, count: usize) {
     for some in (1..=count).collect::<Vec<_>>().chunks(100) {
         let message = |number: &usize| {
@@ -90,7 +90,7 @@ fn other_message_under_a_number_is_a_bad_line() {
     assert!(imported.err.contains(&why), "{imported:?}");
 }
 
-/// The first line that cannot have its number ends the import: else all others were bad, too.
+/// The first line that cannot have its number ends the import: otherwise all later lines would be bad, too.
 #[test]
 fn line_that_leaves_a_gap_ends_the_import() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn line_that_leaves_a_gap_ends_the_import() {
     let why = "the next message of g9 is number 2, not 3";
     assert!(ended.err.contains(why) && ended.err.contains("run it again to go on"), "{ended:?}");
     assert_eq!(exported(&to, "g9").lines().count(), 1);
-    // What was missing is put in, and the import goes on.
+    // The missing messages are added, and the import goes on.
     fs::write(&file, lines.join("\n")).unwrap();
     let again = at(&to, &["import", "messages", file.to_str().unwrap(), "-o", "json", "--restart"]);
     assert_eq!(again.json(), json!({ "kind": "messages", "imported": 2, "already_there": 1, "bad": 0 }));

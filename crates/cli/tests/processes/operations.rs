@@ -1,4 +1,4 @@
-//! The port for operators: what it answers, in words where there is nothing, and never anything of what is stored.
+//! The operations port: its answers, with words where there is no figure, and never stored data.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -69,7 +69,7 @@ async fn it_shows_nothing_of_what_is_stored() {
     }
 }
 
-/// A driver's error as bad as they come.
+/// A driver's error with the worst possible text.
 #[derive(Debug)]
 struct Driver;
 

@@ -1,11 +1,11 @@
-//! Polls with a bound.
+//! Polls a condition within a bound.
 
 use std::{
     fmt::Display,
     time::{Duration, Instant},
 };
 
-/// Waits until it is so.
+/// Waits until `is` returns true.
 pub(crate) async fn until(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is().await {
@@ -14,7 +14,7 @@ pub(crate) async fn until(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// The same without a runtime. `why`: what the failure shows.
+/// Like `until`, but without a runtime. `why`: the meaning of the failure.
 #[allow(dead_code, reason = "short tests alone use it")]
 pub(crate) fn block_until<W: Display>(limit: Duration, mut is: impl FnMut() -> bool, why: impl Fn() -> W) {
     let begun = Instant::now();

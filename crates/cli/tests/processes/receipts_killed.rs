@@ -1,4 +1,4 @@
-//! A node that is killed while a user reads: its unread count and the receipts of the messages are one fact.
+//! A node is killed while a user reads: the unread count and the message receipts change together.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use crate::backup::node::Node;
 const ANN: i64 = 7;
 const BEA: i64 = 8;
 const GROUP: i64 = 9;
-/// So many that all of them are counted.
+/// Few enough messages for an exact unread count.
 const MESSAGES: usize = 99;
 const KILLS: i64 = 8;
 
-/// Ann and Bea in a group, and the numbers of messages of Ann.
+/// Creates Ann and Bea in a group. Returns Ann's message numbers.
 async fn begin(channel: &Channel) -> Vec<i64> {
     for user_id in [ANN, BEA] {
         let user = User { user_id, user_name: format!("user {user_id}"), ..User::default() };
@@ -50,7 +50,7 @@ async fn begin(channel: &Channel) -> Vec<i64> {
     seqs
 }
 
-/// Reads one message more at a time until the node is gone. Says up to where the node has acknowledged.
+/// Reads one more message at a time until the node is gone. Records how far the node has acknowledged.
 async fn read(channel: Channel, seqs: Vec<i64>, acknowledged: watch::Sender<i64>) {
     let mut messages = MessageServiceClient::new(channel);
     for up_to in seqs {
@@ -67,7 +67,7 @@ async fn read(channel: Channel, seqs: Vec<i64>, acknowledged: watch::Sender<i64>
     }
 }
 
-/// What Bea has read, by her unread count, and by the receipts of Ann.
+/// Returns how much Bea has read, by her unread count and by Ann's receipts.
 async fn found(channel: &Channel, seqs: &[i64]) -> (i64, usize, Vec<i64>) {
     let conversation_id = format!("g{GROUP}");
     let request = GetConversationRequest {

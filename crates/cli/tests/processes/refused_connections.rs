@@ -1,4 +1,4 @@
-//! Limits at which connections are refused leave a trace for operators.
+//! Connections that limits refuse leave a trace for operators.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -81,7 +81,7 @@ fn half_requests_of_operators_give_way() {
     let node = Started::new(dir.path(), &[]);
     let held: Vec<_> = (0..300).map(|_| TcpStream::connect(node.operations()).unwrap()).collect();
     for mut half in &held {
-        // It may have given way already.
+        // The connection may have been closed already.
         half.write_all(b"GET /metrics HTTP/1.1\r\nhost:").ok();
     }
     node.until_ready(|code, body| code == 200 && body["reasons"][0]["reason"] == "operations_displaced");

@@ -1,4 +1,4 @@
-//! The log of a node at its most verbose level: no personal data, no secret, and no forged lines.
+//! A node's log at its most verbose level: no personal data, no secret, and no forged lines.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -13,7 +13,7 @@ use kith_proto::{
 };
 use tonic::transport::Channel;
 
-/// What must not be in a log: of users, groups and invite codes.
+/// Texts from users, groups and invite codes that must not be in a log.
 const PERSONAL: [&str; 8] = [
     "sesame-open-1",
     "sesame-guess-2",
@@ -36,7 +36,7 @@ fn ann() -> users::User {
     }
 }
 
-/// What a product does with users, well and badly; yields the id.
+/// Makes good and bad user calls, as a product does; yields the id.
 async fn use_users(mut of: UserServiceClient<Channel>) -> i64 {
     let create = || users::CreateUserRequest { user: Some(ann()), ..Default::default() };
     let id = of.create_user(create()).await.unwrap().into_inner().user.unwrap().user_id;
@@ -60,7 +60,7 @@ async fn use_users(mut of: UserServiceClient<Channel>) -> i64 {
     id
 }
 
-/// The same with groups; yields the invite code.
+/// Makes group calls in the same way; yields the invite code.
 async fn use_groups(mut of: GroupServiceClient<Channel>, owner: i64) -> String {
     let group = groups::Group {
         name: "Okapi Lovers".to_owned(),

@@ -1,6 +1,6 @@
-//! Starts that fail: exactly one line on standard error with the cause and what to do, and code 2.
+//! Starts that fail print exactly one line on standard error with the cause and the fix, and end with code 2.
 //!
-//! `<dir>` is replaced by the folder of the test, `<port>`, `<pid>` and `<name>` by those of this process.
+//! In expected lines, `<dir>` is the test folder; `<port>`, `<pid>` and `<name>` are this process's values.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -18,15 +18,15 @@ use std::{
 
 use crate::spawned::{self, FREE, Started, kith, output_of};
 
-/// A user that owns nothing of a test that root runs.
+/// A user who owns no files when root runs a test.
 const NOBODY: u32 = 65534;
 
-/// Whether this user may have file systems of its own.
+/// Returns whether this user may have its own file systems.
 fn can_mount() -> bool {
     Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
 }
 
-/// The one line of a start that fails, masked.
+/// Returns the single line that a failed start prints, masked.
 #[track_caller]
 fn refused(dir: &Path, command: Command) -> String {
     spawned::refused(command).replace(dir.canonicalize().unwrap().to_str().unwrap(), "<dir>")
@@ -37,7 +37,7 @@ fn assert_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_eq!(refused(dir, kith(dir, arguments)), expected);
 }
 
-/// On free ports, with these additional arguments.
+/// Starts on free ports with these additional arguments, and checks the refusal.
 #[track_caller]
 fn assert_free_refused(dir: &Path, arguments: &[&str], expected: &str) {
     assert_refused(dir, &[&FREE, arguments].concat(), expected);
@@ -232,7 +232,7 @@ fn foreign_database_is_left_as_it_is() {
     let mut bytes = fs::read(&file).unwrap();
     fs::remove_file(dir.path().join("data/kith.db.lock")).unwrap();
     assert_eq!(&bytes[68..72], b"kith", "the id of the application");
-    // Of another program, which keeps a journal that is rolled back (1) and not a log (2).
+    // The file belongs to another program, which keeps a rollback journal (1) and not a log (2).
     bytes[68..72].copy_from_slice(b"okay");
     bytes[18..20].copy_from_slice(&[1, 1]);
     fs::write(&file, &bytes).unwrap();
@@ -250,8 +250,8 @@ fn foreign_database_is_left_as_it_is() {
     assert!(!dir.path().join("copy.db").exists());
 }
 
-/// As a newer version leaves it: the row of the newest migration, number 18, has the number 99. In the file a row is
-/// its number, the kinds of its columns and their values; both numbers take one byte.
+/// Changes the file as a newer version would: the newest migration's row, number 18, gets the number 99. In
+/// the file a row is its number, its columns' kinds and their values; both numbers take one byte.
 fn newer(path: &Path) {
     let row = b"\x12\x04\x00\x27\x05message times";
     let mut file = fs::read(path).unwrap();
@@ -275,7 +275,7 @@ impl UnprivilegedUser {
         Self { dir, uid: if me == 0 { NOBODY } else { me }, root: me == 0 }
     }
 
-    /// The one line, with this user's number masked.
+    /// Returns the single line, with this user's number masked.
     fn refused(&self, arguments: &[&str]) -> String {
         let mut command = kith(self.dir.path(), &[&FREE, arguments].concat());
         if self.root {
@@ -332,7 +332,7 @@ fn a_working_folder_of_another_user_has_no_file() {
     fs::write(closed.join("kith.toml"), "wrong = 1\n").unwrap();
     let mode = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let run = || {
-        // A shell that is in the folder already: it may not be entered any more.
+        // The shell is in the folder already: the folder may not be entered any more.
         let mut command = Command::new("sh");
         command.args(["-c", "cd \"$1\" && chmod 000 . && shift && exec \"$@\"", "sh"]).arg(&closed);
         if user.root {
@@ -365,10 +365,10 @@ fn unreadable_file_is_not_taken_for_absent() {
 #[test]
 fn a_full_disk_is_called_full() {
     let dir = tempfile::tempdir().unwrap();
-    // No file of this process may grow: what a full disk or a used-up quota does to a first write.
+    // No file in this process may grow, like a first write on a full disk or with a used-up quota.
     let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
     let mut limited = vec![vec!["sh".to_owned(), "-c".to_owned(), script.to_owned(), "sh".to_owned()]];
-    // Disks of different sizes fill up at different steps of the start.
+    // Disks with different sizes fill up at different steps during the start.
     for kilobytes in if can_mount() { &[4, 24, 40, 64][..] } else { &[] } {
         let script = format!("mkdir -p data; mount -t tmpfs -o size={kilobytes}k tmpfs data && exec \"$@\"");
         limited.push(["unshare", "-Urm", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec());

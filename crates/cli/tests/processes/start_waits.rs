@@ -16,7 +16,7 @@ use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClien
 use serde_json::Value;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// What health and a call say.
+/// Returns the results of a health check and a call.
 async fn asked(node: &Started) -> (i32, tonic::Code) {
     let channel = node.channel().await;
     let health = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
@@ -146,8 +146,8 @@ fn refusal_of_mongodb_is_one_line() {
     }
 }
 
-/// A way to the MongoDB of the tests on which its replica set has another name for its member, one that does not
-/// resolve. Yields where it listens, and the name.
+/// Opens a proxy to the tests' MongoDB on which the replica set has another name for its member, one that
+/// does not resolve. Yields the proxy's address and the name.
 #[cfg(feature = "cluster")]
 fn renamed() -> (String, String) {
     let (host, listener) = (host(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -188,7 +188,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut [u8])) {
     drop((from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
 }
 
-/// Asserts that a node waits for its store and says these words, and that `kith migrate` ends with them in one line.
+/// Checks that a node waits for its store with these words, and that `kith migrate` ends with them in one
+/// line.
 #[cfg(feature = "cluster")]
 fn assert_waits(uri: &str, words: &[&str]) {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tokens of users with the program: made for trials, taken by a node, and checked without one.
+//! Users' tokens in the program: made for trials, accepted by a node, and checked without a node.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::spawned::{self, Started, kith, output_of};
 
-/// A token of user 7, by the signing key in this folder, and what was said of it.
+/// Makes a token for user 7 with the signing key in this folder. Returns it with the command's output.
 fn made(dir: &Path, folder: &str) -> (String, String) {
     let (code, token, notes) = output_of(kith(dir, &["token", "make", "7", "--dir", folder]));
     assert_eq!(code, Some(0), "{notes}");
     (token.trim().to_owned(), notes)
 }
 
-/// The exit code and the result of a check by the configuration in this folder.
+/// Checks a token with the configuration in this folder. Returns exit code and result.
 fn checked(dir: &Path, folder: &str, token: &str) -> (Option<i32>, Value) {
     fs::write(dir.join("token"), token).unwrap();
     let config = format!("{folder}/kith.toml");

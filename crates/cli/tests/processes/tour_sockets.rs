@@ -26,7 +26,7 @@ impl Sockets {
         Self { folder, runtime: Runtime::new().unwrap(), open: HashMap::new() }
     }
 
-    /// Does what a line says, at a node with this address.
+    /// Performs a line at a node with this address.
     pub(crate) fn run(&mut self, node: &str, line: &str) {
         let (name, rest) =
             line.split_at(line.find(['<', '>']).unwrap_or_else(|| panic!("no direction: {line}")));
@@ -62,7 +62,7 @@ pub(crate) async fn connect(node: &str) -> Socket {
     client_async(format!("ws://{node}/ws"), stream).await.unwrap().0
 }
 
-/// Reads frames up to the one that has this.
+/// Reads frames up to the first that contains `wanted`.
 pub(crate) async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
     let mut passed = Vec::new();
     loop {
@@ -77,7 +77,7 @@ pub(crate) async fn until(socket: &mut Socket, wanted: &Value, line: &str) {
     }
 }
 
-/// Whether a frame has every field of `wanted`, and its lists every item in its place.
+/// Returns whether a frame has every field in `wanted`, and its lists have every item in its place.
 fn has(frame: &Value, wanted: &Value) -> bool {
     match (frame, wanted) {
         (Value::Object(frame), Value::Object(wanted)) => {

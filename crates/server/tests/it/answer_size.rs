@@ -1,4 +1,4 @@
-//! Answers are bounded by bytes: a client with the default limit of 4 MiB reads every list, batch and export.
+//! Answers are bounded by bytes: a client with the default 4 MiB limit reads every list, batch and export.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use prost::Message;
 use prost_reflect::{Kind, MessageDescriptor, MethodDescriptor};
 use tonic::Code;
 
-/// Records of 60,000 bytes: two answers, and several messages of a stream.
+/// The number of records, with 60,000 bytes each: two answers, and several stream messages.
 const RECORDS: usize = 70;
 const LARGE: usize = 60_000;
-/// Around the records of one answer: its tokens.
+/// The bytes for the tokens in an answer.
 const TOKENS: usize = 200;
 
 fn large_user(number: usize) -> users::User {
@@ -40,7 +40,7 @@ fn large_group(number: usize) -> groups::Group {
     }
 }
 
-/// A node with large users, and their ids by rising id.
+/// Starts a node with large users. Returns their ids in rising order.
 async fn with_users() -> (TestNode, Vec<i64>) {
     let node = TestNode::start().await;
     let create = async |number| {
@@ -52,7 +52,7 @@ async fn with_users() -> (TestNode, Vec<i64>) {
     (node, ids)
 }
 
-/// The same of public groups.
+/// Starts a node with public groups of that size.
 async fn with_groups() -> (TestNode, Vec<i64>) {
     let node = TestNode::start().await;
     let create = async |number| node.group(large_group(number)).await.group_id;
@@ -178,28 +178,28 @@ async fn answer_without_pages_is_refused_as_a_whole() {
     node.assert_healthy().await;
 }
 
-/// How the answer of a method that returns several records is bounded.
+/// How an answer with several records is bounded.
 #[derive(Clone, Copy)]
 enum Bound {
-    /// By bytes, whatever the records are: pages end, batches answer with errors, streams send another message.
+    /// By bytes, for any records: pages end, batches answer with errors, streams send another message.
     Bytes,
-    /// So many records of at most so many bytes.
+    /// By the number of records and the size of each.
     Records(usize, usize),
-    /// By bytes as a whole: with larger limits than the defaults the call is refused.
+    /// By bytes as a whole: if limits are raised above the defaults, the call is refused.
     Refused(usize, usize),
 }
 
-/// Characters of 4 bytes.
+/// The bytes that this many 4-byte characters take.
 const fn chars(number: usize) -> usize {
     4 * number
 }
 
-/// Of the error of one record.
+/// The bytes that a record's error takes.
 const ERROR: usize = 400;
-/// Of numbers and times of one record.
+/// The bytes that a record's numbers and times take.
 const NUMBERS: usize = 150;
 
-/// Every method whose answer has a list, with the defaults of the configuration.
+/// Returns every method whose answer has a list, with the default configuration.
 fn bounds() -> BTreeMap<&'static str, Bound> {
     use Bound::{Bytes, Records, Refused};
     let id = 11;
@@ -218,7 +218,7 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("SearchGroups", Bytes),
         ("ExportGroups", Bytes),
         ("ImportGroups", Records(500, error)),
-        // As GetUser and its like: one record.
+        // These methods return one record, like GetUser.
         ("CreateGroup", Bytes),
         ("GetGroup", Bytes),
         ("UpdateGroup", Bytes),
@@ -252,7 +252,7 @@ fn bounds() -> BTreeMap<&'static str, Bound> {
         ("ListGateways", Records(1000, 90)),
         ("ListActiveGateways", Refused(10_000, 80)),
         ("ListActiveMembers", Bytes),
-        // For operators: by the number of nodes, namespaces and methods.
+        // Methods for operators are bounded by the number of nodes, namespaces and methods.
         ("GetNode", Records(100, 100)),
         ("ListNodes", Records(1000, 500)),
         ("InspectKey", Records(1000, 500)),
@@ -274,7 +274,7 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("History", Bytes),
         ("BatchSend", Records(100, ERROR)),
         ("GetMaxSeqs", Records(1000, ERROR)),
-        // One record, as that of GetUser.
+        // It returns one record, like GetUser.
         ("RecallMessage", Bytes),
         ("EditMessage", Bytes),
         ("CreateConversation", Bytes),
@@ -283,16 +283,16 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("CountUnread", Records(2000, 60)),
         ("GetReadSeqs", Bytes),
         ("ImportMessages", Records(500, ERROR)),
-        // Of receipts. Bits and lists of ordinals are bounded by the ordinals that one call computes.
+        // Receipts: bits and ordinal lists are bounded by the ordinals that a call computes.
         ("GetReceipt", Bytes),
         ("BatchGetReceipts", Bytes),
         ("ListReaders", Records(1000, NUMBERS)),
         ("ListUnread", Records(1000, NUMBERS)),
         ("ListLeft", Records(1000, NUMBERS)),
         ("ListOrdinals", Records(1000, NUMBERS)),
-        // Of sequences. A range is two numbers, and has at least one number.
+        // Sequences: a range is two numbers, and has at least one number.
         ("ReserveSeqs", Records(1000, NUMBERS)),
-        // Of notices. One record of at most 64 KiB of body and 64 KiB of parameters.
+        // Notices: a record has at most 64 KiB of body and 64 KiB of parameters.
         ("PublishNotice", Bytes),
         ("UpdateNotice", Bytes),
         ("GetNotice", Bytes),
@@ -301,13 +301,13 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("GetReadState", Records(1000, 20)),
         ("CountReaders", Records(100, 40)),
         ("ListReaders", Records(1000, 11)),
-        // A page of messages and what fits before it.
+        // An answer has a page of messages and everything that fits before it.
         ("Receive", Bytes),
         ("WatchOffline", Bytes),
     ])
 }
 
-/// Whether a message has a list, itself or within.
+/// Returns whether a message has a list, itself or nested.
 fn has_list(message: &MessageDescriptor) -> bool {
     message.fields().any(|field| {
         let within = matches!(field.kind(), Kind::Message(inner) if inner.package_name().starts_with("kith") && has_list(&inner));

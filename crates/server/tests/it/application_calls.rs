@@ -1,4 +1,4 @@
-//! Calls of applications as tests make them.
+//! Application calls that tests share.
 
 use kith_proto::application::v1::{list_applications_request::List, receiver::Receiver as Of, *};
 use tonic::Status;
@@ -83,7 +83,7 @@ pub async fn get(
     Ok(node.applications().get_application(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
-/// What is pending with this receiver: requests, and invites.
+/// Counts the requests and invites that are pending with this receiver.
 pub async fn pending(node: &TestNode, receiver: Option<Receiver>) -> (i64, i64) {
     let answer = node.applications().count_pending(CountPendingRequest { receiver }).await;
     let CountPendingResponse { requests, invites } = answer.unwrap().into_inner();
@@ -95,7 +95,7 @@ pub async fn list(node: &TestNode, by: i64, list: List) -> Result<Vec<ListedAppl
     Ok(node.applications().list_applications(principal(by, request)).await?.into_inner().applications)
 }
 
-/// Ids and states of those that a list shows.
+/// Returns the ids and states in a list.
 pub async fn shown(node: &TestNode, by: i64, of: List) -> Vec<(i64, State)> {
     let listed = list(node, by, of).await.unwrap();
     let shown = listed.into_iter().map(|listed| listed.application.unwrap());

@@ -1,4 +1,4 @@
-//! What a node that died left undone of an acceptance is brought about by the next one.
+//! When a node dies during an acceptance, the next node finishes it.
 
 use crate::group_calls::{is_in, public_group};
 use crate::relation_calls::{self, with_users};
@@ -22,14 +22,14 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// Within so long what a dead node left is done.
+/// How soon a dead node's work is done.
 const BOUND: Duration = Duration::from_secs(11);
 
 fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
 }
 
-/// Decides in the store as a node does that dies before it brings anything about.
+/// Decides in the store, like a node that dies before it applies any effect.
 async fn decided_and_died(folder: &TempDir, receiver: Receiver, id: i64, by: i64) {
     let id = ApplicationId::new(id).unwrap();
     let change = ApplicationChange::Decide(id, Decision::Accept, Some(user(by)));
@@ -88,7 +88,7 @@ async fn effect_made_impossible_is_noted_refused() {
     node.stop().await;
 }
 
-/// The account that accepted ended before its node brought anything about, and another one has its id.
+/// The account that accepted ended before its node applied any effect, and another account has its id.
 #[tokio::test]
 async fn effect_with_a_later_account_is_refused() {
     let (node, [ann, bob]) = with_users().await;
@@ -103,7 +103,7 @@ async fn effect_with_a_later_account_is_refused() {
     node.stop().await;
 }
 
-/// Follows and unfollows in the store, by the request by which a node brings about a step of an application.
+/// Follows and unfollows in the store, with the request that a node uses for an application's step.
 async fn brought_about_and_parted(folder: &TempDir, edge: Edge, id: RequestId) {
     let fingerprint = Sha256::digest(id.as_str()).into();
     let now = Write::at(Timestamp::now());

@@ -1,5 +1,5 @@
-//! An acceptance checks what an application rests on, also where no node could close it: each of these changes is made in the
-//! store alone, as if the node had crashed after it.
+//! An acceptance checks its preconditions, also where no node could close the application: each of these
+//! changes is made in the store alone, as if the node had crashed after it.
 
 use crate::application_calls::*;
 use crate::bare_node::{change_members, in_store, new_group};
@@ -30,7 +30,7 @@ fn now() -> Write {
 
 /// A node with ann, who owns a group, bob, who is its admin, cid and dan, who are not in it.
 struct Scene {
-    /// The one that the node was started over, if it was.
+    /// The folder of the earlier node, if there was one.
     _folder: Option<TempDir>,
     node: TestNode,
     users: [i64; 4],

@@ -1,4 +1,4 @@
-//! What an application rests on may end after it was looked at, and before there is an application to close.
+//! The preconditions of an application may end after the check and before the application is written.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use kith_server::config::Config;
 use kith_store::*;
 use parking_lot::Mutex;
 
-/// The store of applications, to which something happens right before an application is written.
+/// An application store that runs a hook right before an application is written.
 #[derive(Clone)]
 struct HookedStore {
     inner: Arc<dyn ApplicationStore>,

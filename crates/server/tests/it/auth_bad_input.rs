@@ -1,4 +1,4 @@
-//! Credentials in wrong forms. After each the node is as it was: healthy, and it takes a valid key.
+//! Malformed credentials are refused. After each the node is unchanged: healthy, and it accepts a valid key.
 
 use kith_proto::user::v1::User;
 use kith_server::auth::{Rights, Scope};
@@ -17,7 +17,7 @@ use crate::{
 
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const GET_NODE: &str = "/kith.admin.v1.AdminService/GetNode";
-/// Of a key that `kith keys generate` could have made, but for its checksum.
+/// A key that `kith keys generate` could have made, except for its checksum.
 const WRONG_SUM: &str = "kith_abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrst000000";
 
 async fn node() -> SecuredNode {
@@ -26,7 +26,7 @@ async fn node() -> SecuredNode {
     node
 }
 
-/// Health needs no key, and a key is taken.
+/// Checks that health needs no key, and that a key is accepted.
 async fn assert_well(node: &SecuredNode, after: &str) {
     let health = node.grpc(HEALTH, &[], framed(&[])).await;
     assert!(health.is_none(), "after {after}: {health:?}");
@@ -54,7 +54,7 @@ async fn malformed_credentials_leave_no_trace() {
         format!("Bearer {WRONG_SUM}"),
     ];
     for value in &bad {
-        // The client of HTTP/2 sends no other header.
+        // The HTTP/2 client sends no other header.
         if value.is_ascii() {
             let refused = node.grpc(GET_USER, &[("authorization", value)], framed(&[8, 7])).await.unwrap();
             assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
@@ -81,7 +81,7 @@ async fn malformed_credentials_leave_no_trace() {
     }
 }
 
-/// A blank at the end is no part of a header of HTTP/1.1; in HTTP/2 it arrives.
+/// A trailing blank does not belong to an HTTP/1.1 header; in HTTP/2 it arrives.
 #[tokio::test]
 async fn key_with_trailing_blank_is_refused() {
     let node = node().await;
@@ -124,7 +124,7 @@ async fn large_body_without_a_right_gets_an_answer() {
     assert_well(&node, "large bodies").await;
 }
 
-/// A path is compared as it is: no other form of it has the rule of another method, or none.
+/// Paths are compared byte by byte: no other form has another method's rule, or none.
 #[tokio::test]
 async fn other_forms_of_a_path_are_no_method() {
     let node = node().await;

@@ -1,4 +1,4 @@
-//! What callers get and do not get: contacts, request ids, slots, and the side doors of HTTP.
+//! The limits for callers: contacts, request ids, slots, and the side doors in HTTP.
 
 use kith_proto::{
     group::v1 as groups,
@@ -23,7 +23,7 @@ fn preset(name: &str) -> (String, Rights) {
     (name.to_owned(), parse_scopes([name]).unwrap())
 }
 
-/// A node that knows a caller of each of these presets, and two users with addresses.
+/// Starts a node that knows a caller with each preset, and two users with addresses.
 async fn node(presets: &[&str]) -> SecuredNode {
     let more =
         [("without-contact".to_owned(), all_but(Scope::UserContact)), ("second".to_owned(), Rights::ALL)];
@@ -49,7 +49,7 @@ fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
 }
 
-/// A48.
+/// Covers threat A48.
 #[tokio::test]
 async fn a_key_opens_the_methods_of_its_scopes_alone() {
     let node = node(&["reader"]).await;
@@ -63,7 +63,7 @@ async fn a_key_opens_the_methods_of_its_scopes_alone() {
     assert!(node.users().get_user(by("reader", get(ANN))).await.is_ok(), "it changed nothing");
 }
 
-/// A49.
+/// Covers threat A49.
 #[tokio::test]
 async fn a_user_does_not_read_the_blocks_of_another() {
     let node = node(&["backend"]).await;
@@ -76,7 +76,7 @@ async fn a_user_does_not_read_the_blocks_of_another() {
     assert_denied(relations.list_blocks(acting("backend", BOB, list)).await);
 }
 
-/// Each error names what its caller has to change, and none says the contrary of another.
+/// Each error names the change that its caller has to make, and no error contradicts another.
 #[tokio::test]
 async fn one_preset_signs_users_up_and_acts_for_them() {
     let node = node(&["backend", "signup"]).await;
@@ -108,7 +108,7 @@ async fn one_preset_signs_users_up_and_acts_for_them() {
     assert_eq!(found.user.unwrap().email, "", "no contact of others");
 }
 
-/// A51.
+/// Covers threat A51.
 #[tokio::test]
 async fn caller_without_act_names_no_user_by_headers() {
     let node = node(&["reader", "backend"]).await;
@@ -122,7 +122,7 @@ async fn caller_without_act_names_no_user_by_headers() {
     assert_refused(&refused, Code::InvalidArgument, "INVALID_METADATA", None);
 }
 
-/// A55.
+/// Covers threat A55.
 #[tokio::test]
 async fn contacts_are_for_their_user_and_the_scope() {
     let node = node(&["backend", "service"]).await;
@@ -157,7 +157,7 @@ async fn export_has_contacts_only_with_the_scope() {
     assert_eq!(addresses("without-contact").await, ["", ""]);
 }
 
-/// D14: a search by an address is a lookup of it.
+/// Covers D14: a search by an address is a lookup.
 #[tokio::test]
 async fn caller_without_contacts_has_a_users_quota() {
     let node = node(&["reader", "login", "service"]).await;
@@ -166,7 +166,7 @@ async fn caller_without_contacts_has_a_users_quota() {
         node.users().search_users(by(caller, request)).await
     };
     let mut refused = None;
-    // A minute's quota, and what is given back while it is used up.
+    // The loop uses a minute's quota, and the part that is restored meanwhile.
     for _ in 0..60 {
         refused = search("reader").await.err();
         if refused.is_some() {
@@ -187,7 +187,7 @@ async fn caller_without_contacts_has_a_users_quota() {
     }
 }
 
-/// A58.
+/// Covers threat A58.
 #[tokio::test]
 async fn a_group_is_found_without_its_code() {
     let node = node(&["backend"]).await;
@@ -215,7 +215,7 @@ fn create(name: &str) -> CreateUserRequest {
     CreateUserRequest { user: Some(user), request_id: "once".into() }
 }
 
-/// A62.
+/// Covers threat A62.
 #[tokio::test]
 async fn a_request_that_is_sent_again_has_one_effect() {
     let node = node(&[]).await;
@@ -227,7 +227,7 @@ async fn a_request_that_is_sent_again_has_one_effect() {
     }
 }
 
-/// A64, and D6: what one caller sends under an id says nothing to another.
+/// Covers A64 and D6: a request id of one caller reveals nothing to another caller.
 #[tokio::test]
 async fn request_ids_belong_to_their_caller() {
     let node = node(&[]).await;
@@ -285,7 +285,7 @@ async fn over_http_a_client_learns_how_to_authenticate() {
     let found =
         http::send(node.address, "POST", GET_USER, &[http::JSON, ("authorization", &key)], body).await;
     assert_eq!(found.json()["user"]["userName"], "ann");
-    // Other forms of the path are no method, and never another rule.
+    // Other path forms are no method, and never have another rule.
     for path in [
         "/kith.user.v1.UserService/GetUser/",
         "//kith.user.v1.UserService/GetUser",

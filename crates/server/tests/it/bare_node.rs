@@ -1,5 +1,5 @@
-//! The services of a node over given stores, without a network and with no background task begun; and the store of a node that is
-//! stopped.
+//! A node's services over given stores, without a network and with no background task; and the store of a
+//! stopped node.
 
 use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
 use kith_server::{
@@ -16,7 +16,7 @@ use kith_store::{
 use kith_store_sqlite::SqliteOptions;
 use tempfile::TempDir;
 
-/// The edge of a node over these stores, and its services.
+/// Makes a node's edge over these stores, and its services.
 pub async fn serve(stores: &Stores, config: &Config) -> (Edge, Services) {
     let edge = Edge::new(Routes::default(), &config.limits);
     let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
@@ -25,7 +25,7 @@ pub async fn serve(stores: &Stores, config: &Config) -> (Edge, Services) {
     (edge, services)
 }
 
-/// Creates a user and returns its id; `user_id` 0: the node chooses one.
+/// Creates a user and returns its id; `user_id` 0: the node chooses the id.
 pub async fn user(edge: &Edge, user_id: i64, name: &str) -> i64 {
     let user = User { user_id, user_name: name.to_owned(), ..Default::default() };
     let request = CreateUserRequest { user: Some(user), ..Default::default() };
@@ -33,7 +33,7 @@ pub async fn user(edge: &Edge, user_id: i64, name: &str) -> i64 {
     made.user.unwrap().user_id
 }
 
-/// Uses the store of a node that is stopped; `folder` is what its `stop` returned.
+/// Uses a stopped node's store; `folder` is the value that its `stop` returned.
 pub async fn in_store<T>(folder: &TempDir, work: impl AsyncFnOnce(&Stores) -> T) -> T {
     let path = folder.path().join("data").join("kith.db");
     let handle = kith_store_sqlite::open(SqliteOptions::new(path)).await.unwrap();
@@ -42,7 +42,7 @@ pub async fn in_store<T>(folder: &TempDir, work: impl AsyncFnOnce(&Stores) -> T)
     result
 }
 
-/// A public group as a store takes it.
+/// Makes a public group as a store takes it.
 pub fn new_group(id: GroupId, join_policy: JoinPolicy, creator: Option<UserId>) -> NewGroup {
     NewGroup {
         id,
@@ -59,13 +59,13 @@ pub fn new_group(id: GroupId, join_policy: JoinPolicy, creator: Option<UserId>) 
     }
 }
 
-/// Changes the members of a group in the store alone.
+/// Changes a group's members in the store alone.
 pub async fn change_members(stores: &Stores, group: GroupId, change: MemberChange, at: Timestamp) {
     let context = ChangeContext { by: None, members_max: u32::MAX, bans_max: 100, history: false };
     stores.members.change_members(group, change, context, Write::at(at)).await.unwrap();
 }
 
-/// A message without a content type as a store takes it.
+/// Makes a message without a content type as a store takes it.
 pub fn new_message(key: MessageKey, sender: Option<UserId>, sent: Timestamp, body: &str) -> NewMessage {
     NewMessage {
         key,

@@ -1,4 +1,4 @@
-//! A user store whose every answer is the same fault, in place of that of a node.
+//! A user store that replaces a node's, and whose every answer is the same fault.
 
 use std::{io, sync::Arc};
 
@@ -9,11 +9,12 @@ use kith_store::*;
 
 use crate::bare_node;
 
-/// What every call of the store ends with; `None`: it never ends.
+/// The error that every store call returns; `None`: it never ends.
 #[derive(Debug)]
 struct Broken(Option<StoreError>);
 
-/// A node without a network, over a user store that fails so. The handle keeps the rest of its store open.
+/// Starts a node without a network, over a user store that fails so. The handle keeps the rest of its store
+/// open.
 pub(crate) async fn node(
     fault: Option<StoreError>,
     config: &Config,
@@ -25,7 +26,7 @@ pub(crate) async fn node(
     (UserServiceClient::new(edge), file)
 }
 
-/// A driver's error, with text that must not reach callers.
+/// Makes a driver's error, with text that must not reach callers.
 pub(crate) fn driver() -> Arc<io::Error> {
     Arc::new(io::Error::other("mongodb://kith:hunter2@db.example:27017 refused SELECT email FROM user"))
 }

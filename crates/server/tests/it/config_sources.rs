@@ -1,4 +1,4 @@
-//! Where values come from, which of them wins, and what is refused.
+//! The sources of configuration values, their precedence, and refused values.
 
 use std::{fs, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Consistency tokens of users: which are accepted, and what they cost.
+//! Users' consistency tokens: which are accepted, and their cost.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_proto::{
@@ -19,7 +19,7 @@ use crate::{
 const ANN: i64 = 7;
 const BOB: i64 = 8;
 
-/// A node with two users, and the token of the first.
+/// Starts a node with two users. Returns it with the first user's token.
 async fn node_with(change: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
     let signer = Signer::new(1);
     let node = SecuredNode::start_with([], signer.tokens(), change).await;
@@ -34,20 +34,20 @@ fn get_with(token: &str) -> GetUserRequest {
     GetUserRequest { user_id: ANN, consistency: Some(Consistency { level: Some(level) }) }
 }
 
-/// The tier that answers a user who reads with this consistency token.
+/// Returns the tier that answers a user who reads with this consistency token.
 async fn tier(node: &SecuredNode, credential: &str, token: &str) -> Result<String, Status> {
     let answer = node.users().get_user(by_token(credential, get_with(token))).await?;
     Ok(answer.metadata().get("kith-tier").unwrap().to_str().unwrap().to_owned())
 }
 
-/// The token of a write of the user itself.
+/// Returns the token from the user's own write.
 async fn of_own_write(node: &SecuredNode, credential: &str) -> String {
     let user = User { user_id: ANN, nick_name: "Ann".into(), ..Default::default() };
     let update = by_token(credential, update_of_user(user, &["nick_name"]));
     node.users().update_user(update).await.unwrap().into_inner().consistency_token
 }
 
-/// A token that no memory has reached: of a decision that is repeated.
+/// Returns a token that no memory has reached, from a repeated decision.
 async fn unreached(node: &SecuredNode, signer: &Signer) -> String {
     let (ann, bob) = (signer.token(ANN), signer.token(BOB));
     let mut calls = ApplicationServiceClient::new(node.channel.clone());
@@ -58,7 +58,7 @@ async fn unreached(node: &SecuredNode, signer: &Signer) -> String {
     calls.decide(by_token(&ann, accept)).await.unwrap().into_inner().consistency_token
 }
 
-/// The bytes of a token up to its epoch, and those that follow its number.
+/// Returns a token's bytes up to its epoch, and those after its number.
 fn around_number(token: &str) -> (Vec<u8>, Vec<u8>) {
     let bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
     let ends: Vec<usize> = (1..bytes.len()).filter(|at| bytes[*at] < 0x80).map(|at| at + 1).collect();
@@ -72,12 +72,12 @@ async fn forged_token_does_not_reach_the_store() {
     let own = of_own_write(&node, &credential).await;
     assert_eq!(tier(&node, &credential, &own).await.unwrap(), "memory");
     let (before, after) = around_number(&own);
-    // 2^42 - 1: beyond every log.
+    // The number is 2^42 - 1: beyond every log.
     let number = [0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     let forged = URL_SAFE_NO_PAD.encode([&before[..], &number, &after].concat());
     let refused = node.users().get_user(by_token(&credential, get_with(&forged))).await;
     assert_invalid(refused, "consistency.at_least.consistency_tokens");
-    // The form before, which had no code.
+    // The previous form had no code.
     let forged = URL_SAFE_NO_PAD.encode([&before[..], &number].concat());
     assert_eq!(tier(&node, &credential, &forged).await.unwrap(), "memory");
     let of_service = node.users().get_user(by(ALL, get_with(&forged))).await.unwrap();
@@ -91,7 +91,7 @@ async fn read_that_a_token_sends_to_store_counts() {
     let (own, unreached) = (of_own_write(&node, &credential).await, unreached(&node, &signer).await);
     let batch = BatchGetUsersRequest { user_ids: (1..=96).collect(), consistency: None };
     node.users().batch_get_users(by_token(&credential, batch)).await.unwrap();
-    // Four records are left: one for each read, and one for the store.
+    // The quota has four records left: one for each read, and one for the store.
     assert_eq!(tier(&node, &credential, &own).await.unwrap(), "memory");
     assert_eq!(tier(&node, &credential, &unreached).await.unwrap(), "store");
     let refused = tier(&node, &credential, &unreached).await.unwrap_err();

@@ -1,9 +1,9 @@
-//! The methods of the contract.
+//! The contract's methods.
 
 use kith_server::descriptors;
 use prost_reflect::MethodDescriptor;
 
-/// Every method of the services of Kith, in the order of the contract.
+/// Returns every method in Kith's services, in contract order.
 pub fn methods() -> Vec<MethodDescriptor> {
     let pool = descriptors::pool().unwrap();
     let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
@@ -14,7 +14,7 @@ pub fn is_unary(method: &MethodDescriptor) -> bool {
     !method.is_client_streaming() && !method.is_server_streaming()
 }
 
-/// The path by which a method is called.
+/// Returns the path by which a method is called.
 pub fn path_of(method: &MethodDescriptor) -> String {
     format!("/{}/{}", method.parent_service().full_name(), method.name())
 }

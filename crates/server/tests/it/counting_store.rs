@@ -1,5 +1,5 @@
-//! A store of groups that counts searches, can hold one, and can lose the answer of a write, in place of that
-//! of a node.
+//! A group store that replaces a node's. It counts searches, can hold a search, and can lose a write's
+//! answer.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ pub(crate) struct HeldSearch {
     pub(crate) release: oneshot::Sender<()>,
 }
 
-/// See the head of the module.
+/// The module describes it.
 #[derive(Debug)]
 pub(crate) struct CountingGroupStore {
     inner: Arc<dyn GroupStore>,
@@ -33,7 +33,7 @@ pub(crate) struct CountingGroupStore {
     loses: Mutex<bool>,
 }
 
-/// A node without a network over such a store. The handle keeps the store open.
+/// Makes a node without a network over such a store. The handle keeps the store open.
 pub(crate) async fn node()
 -> (GroupServiceClient<Edge>, Arc<CountingGroupStore>, kith_store_sqlite::SqliteHandle) {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();
@@ -60,7 +60,7 @@ impl CountingGroupStore {
         HeldSearch { reached, release }
     }
 
-    /// The next write lands and its answer is lost.
+    /// Lets the next write land and loses its answer.
     pub(crate) fn lose_answer(&self) {
         *self.loses.lock() = true;
     }

@@ -1,4 +1,4 @@
-//! What ends with a user: follows from and to it, and what was set about it or by it.
+//! A deleted user's follows and fans end, and so do the settings about it or by it.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -14,7 +14,7 @@ async fn delete(node: &TestNode, user_id: i64, expected_version: i64) -> Result<
     node.users().delete_user(request).await.map(drop)
 }
 
-/// Waits until what is read is as expected, not for long.
+/// Waits, not for long, until a read is as expected.
 async fn settles<T: PartialEq + Debug>(expected: T, read: impl AsyncFn() -> T) {
     let settled = async {
         while read().await != expected {
@@ -36,7 +36,7 @@ async fn deletion_ends_relations_and_settles_counts() {
     let remark =
         SetRemarkRequest { user_id: dora, target_id: ann, remark: "a".to_owned(), ..Default::default() };
     node.relations().set_remark(remark).await.unwrap();
-    // All of it is in memory now.
+    // All these records are in memory now.
     assert_eq!((fans(&node, bob).await, following(&node, cid).await), (vec![cid, ann], vec![bob, ann]));
     assert_eq!((counts(&node, bob).await, counts(&node, cid).await), ((1, 2), (2, 0)));
     assert!(relation(&node, dora, ann).await.blocked_by_target);
@@ -63,7 +63,7 @@ async fn a_deletion_that_is_refused_ends_nothing() {
         follow(&node, from, to).await.unwrap();
     }
     assert_error(delete(&node, ann, 99).await, Code::Aborted, "VERSION_CONFLICT");
-    // The first was noted before, so that it has been handled.
+    // The first deletion was recorded before, so it has been handled.
     delete(&node, cid, 0).await.unwrap();
     settles(vec![ann], async || fans(&node, bob).await).await;
     assert_eq!(following(&node, ann).await, [bob]);
@@ -81,7 +81,7 @@ fn edge(from: i64, to: i64) -> Edge {
 async fn unfinished_cleanup_ends_after_a_restart() {
     let (node, [ann, bob, cid, dora, eve]) = with_users().await;
     let folder = node.stop().await;
-    // More than one step ends.
+    // There is more to remove than one step does.
     let fans_of_ann = (1..=700).map(|fan| (1_000_000 + fan, ann));
     let all = fans_of_ann.chain([(ann, bob), (cid, bob), (dora, bob), (eve, bob)]);
     let all: Vec<_> =
@@ -89,7 +89,7 @@ async fn unfinished_cleanup_ends_after_a_restart() {
     let now = Timestamp::now();
     in_store(&folder, async |stores| {
         stores.follows.import_follows(&all, Timestamp(1_000)).await.unwrap();
-        // The deletions of ann and eve landed, that of cid did not, that of dora may be on its way.
+        // The deletions of ann and eve landed, cid's did not, dora's may be on its way.
         for (deleted, at) in [(ann, Timestamp(5)), (cid, Timestamp(6)), (eve, Timestamp(7)), (dora, now)] {
             stores.edges.note_removal(user(deleted), at).await.unwrap();
         }
@@ -105,6 +105,6 @@ async fn unfinished_cleanup_ends_after_a_restart() {
     node.stop().await;
     let left = in_store(&folder, async |stores| stores.edges.removals(100).await.unwrap()).await;
     let left: Vec<_> = left.iter().map(|(user, _)| user.get()).collect();
-    // Notes are handled one after the other, so that those before that of eve are done with.
+    // Notes are handled one after the other, so the notes before eve's are done.
     assert!(left == [dora] || left == [eve, dora], "{left:?}");
 }

@@ -1,4 +1,4 @@
-//! Calls of dialogs as tests make them.
+//! Dialog calls that tests share.
 
 use kith_proto::message::v1::{read_seq_result::Result as Read, *};
 use tonic::Status;
@@ -21,14 +21,14 @@ pub async fn list(
     Ok(node.messages().list_conversations(principal(by, request)).await?.into_inner())
 }
 
-/// All conversations that are listed for a user.
+/// Returns all conversations that are listed for a user.
 pub async fn listed(node: &TestNode, by: i64) -> Vec<Conversation> {
     let page = list(node, by, 200, "").await.unwrap();
     assert_eq!((page.next_page_token.as_str(), page.left_out), ("", 0));
     page.conversations
 }
 
-/// Their ids.
+/// Returns the listed conversations' ids.
 pub async fn listed_ids(node: &TestNode, by: i64) -> Vec<String> {
     listed(node, by).await.into_iter().map(|conversation| conversation.conversation_id).collect()
 }
@@ -50,13 +50,13 @@ pub async fn mark(node: &TestNode, by: i64, request: MarkReadRequest) -> Result<
     Ok(node.messages().mark_read(principal(by, request)).await?.into_inner())
 }
 
-/// Marks up to a number, and returns what is read and unread then.
+/// Marks up to a number. Returns the read and unread messages then.
 pub async fn mark_up_to(node: &TestNode, by: i64, id: &str, up_to: i64) -> (i64, i64) {
     let marked = mark(node, by, to_mark(id, up_to)).await.unwrap();
     (marked.read_seq, marked.unread)
 }
 
-/// What a user has read of conversations; or the reason why it may not ask.
+/// Returns how far a user has read conversations, or the reason why it may not ask.
 pub async fn reads(node: &TestNode, by: i64, ids: &[&str]) -> Vec<Result<ReadSeqs, String>> {
     let conversation_ids = ids.iter().map(|id| (*id).to_owned()).collect();
     let request = GetReadSeqsRequest { conversation_ids, ..Default::default() };
@@ -69,12 +69,12 @@ pub async fn reads(node: &TestNode, by: i64, ids: &[&str]) -> Vec<Result<ReadSeq
     results.into_iter().map(read).collect()
 }
 
-/// What a user has read of one.
+/// Returns how far a user has read a conversation.
 pub async fn read(node: &TestNode, by: i64, id: &str) -> ReadSeqs {
     reads(node, by, &[id]).await.remove(0).unwrap()
 }
 
-/// The ranges that a user has skipped.
+/// Returns the ranges that a user has skipped.
 pub async fn skipped(node: &TestNode, by: i64, id: &str) -> Vec<(i64, i64)> {
     read(node, by, id).await.unread_ranges.iter().map(|range| (range.first, range.last)).collect()
 }
@@ -90,7 +90,7 @@ pub async fn count(node: &TestNode, by: i64, ids: &[&str]) -> CountUnreadRespons
     node.messages().count_unread(principal(by, request)).await.unwrap().into_inner()
 }
 
-/// Unread messages of each conversation that has some.
+/// Returns the unread count of each conversation that has unread messages.
 pub async fn counts(node: &TestNode, by: i64, ids: &[&str]) -> Vec<(String, i64)> {
     let counts = count(node, by, ids).await.counts;
     counts.into_iter().map(|count| (count.conversation_id, count.unread)).collect()
@@ -128,7 +128,7 @@ pub async fn clear(node: &TestNode, by: i64, id: &str) -> Result<ClearConversati
     Ok(node.messages().clear_conversation(principal(by, request)).await?.into_inner())
 }
 
-/// As a service.
+/// Sets the range as a service.
 pub async fn set_range(
     node: &TestNode,
     user_id: i64,

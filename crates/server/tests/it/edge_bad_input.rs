@@ -1,5 +1,5 @@
-//! Bad input at the edge (reliability rows A01 to A08, A11 to A13): the code that callers expect, and a node
-//! that answers afterwards as before.
+//! Bad input at the edge (reliability rows A01 to A08, A11 to A13): callers get the expected code, and the
+//! node answers afterwards as before.
 
 use std::io::Write as _;
 
@@ -17,10 +17,10 @@ use tonic::Code;
 /// `GetUserRequest { user_id: 1 }`.
 const GET_FINE: [u8; 2] = [0x08, 0x01];
 
-/// What is wrong with a call, and its path, headers and body.
+/// The fault in a call, and its path, headers and body.
 type BadCall<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Bytes);
 
-/// Checks that each call is refused so before a handler sees it, and that the node is well after it.
+/// Checks that each call is refused before a handler sees it, and that the node is healthy afterwards.
 async fn assert_each_refused(calls: &[BadCall<'_>], code: Code, reason: &str) {
     let node = serve(|_| {}).await;
     for (what, path, headers, body) in calls {
@@ -38,7 +38,7 @@ async fn assert_answered(node: &ServedEdge, path: &str, headers: &[(&str, &str)]
     assert_eq!(answer.status().code(), Code::Ok, "{answer:?}");
 }
 
-/// A message by gzip and by Zstandard, each in its frame.
+/// Compresses a message by gzip and by Zstandard, each in its frame.
 fn packed(message: &[u8]) -> (Bytes, Bytes) {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(message).unwrap();

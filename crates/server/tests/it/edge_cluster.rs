@@ -1,4 +1,4 @@
-//! A node whose store is another machine's: away at the start, come, gone, and back.
+//! A node's store is on another machine: away at the start, then available, away, and back.
 
 #![cfg(feature = "cluster")]
 
@@ -29,7 +29,7 @@ use tokio::{
 use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-/// What happens to bytes on the way to the store.
+/// The treatment of bytes on the way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
@@ -39,14 +39,14 @@ enum Mode {
     Cut,
 }
 
-/// A proxy in front of the store that can be cut and frozen.
+/// A proxy in front of the store that can be cut or frozen.
 struct StoreProxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
 }
 
 impl StoreProxy {
-    /// Cut at first.
+    /// Makes a proxy that is cut at first.
     async fn to(store: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), mode: watch::Sender::new(Mode::Cut) };
@@ -93,7 +93,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut modes: watch:
     }
 }
 
-/// A node over a database of its own, reached over this proxy.
+/// Starts a node with its own database, reached over this proxy.
 async fn node_over(proxy: &StoreProxy, name: &str) -> Node {
     let mut config = config();
     config.store.backend = Backend::Cluster;
@@ -104,7 +104,7 @@ async fn node_over(proxy: &StoreProxy, name: &str) -> Node {
     Node::start(config).await.unwrap()
 }
 
-/// Waits until the node is in the state, and says how long that took.
+/// Waits until the node is in the state. Returns how long that took.
 async fn reaches(node: &Node, state: State, limit: Duration) -> Duration {
     let from = Instant::now();
     while node.state() != state {
@@ -114,7 +114,7 @@ async fn reaches(node: &Node, state: State, limit: Duration) -> Duration {
     from.elapsed()
 }
 
-/// Host and port of the store of the tests, out of its connection string.
+/// Returns host and port in the connection string for the tests' store.
 fn store() -> String {
     let (_, uri) = std::env::vars().find(|(name, _)| name == "KITH_TEST_MONGODB").unwrap();
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();
@@ -143,10 +143,10 @@ async fn node_state_follows_its_store() {
     assert!(node.stop(std::future::ready(())).await);
 }
 
-/// Of a write in `proto/kith_grpc_service_config.json`.
+/// A write's timeout in `proto/kith_grpc_service_config.json`.
 const PUBLISHED: Duration = Duration::from_secs(5);
 
-/// A write as a client with the published configuration sends it, and how long the answer took.
+/// Writes like a client with the published configuration. Returns how long the answer took.
 async fn create(users: &UserServiceClient<Channel>, name: &str) -> (Result<i64, Status>, Duration) {
     let user = User { user_name: name.to_owned(), ..User::default() };
     let request_id = format!("request-of-{name}");
@@ -157,7 +157,7 @@ async fn create(users: &UserServiceClient<Channel>, name: &str) -> (Result<i64, 
     (answer.map(|made| made.into_inner().user.unwrap().user_id), from.elapsed())
 }
 
-/// Cuts a node off from its store, and asserts that no write keeps its caller from trying another node.
+/// Cuts a node off from its store, and checks that no write keeps its caller from trying another node.
 async fn is_cut_off(mode: Mode, name: &str) {
     let proxy = StoreProxy::to(store()).await;
     proxy.set(Mode::Pass);

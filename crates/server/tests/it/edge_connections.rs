@@ -22,7 +22,7 @@ use tonic_health::pb::{
 
 const BOUND: Duration = Duration::from_secs(10);
 
-/// Whether the peer closes the connection within the bound.
+/// Returns whether the peer closes the connection within the bound.
 async fn is_closed(mut socket: TcpStream) -> bool {
     let mut bytes = [0; 64];
     let closed = async { while socket.read(&mut bytes).await.is_ok_and(|count| count > 0) {} };
@@ -97,7 +97,7 @@ async fn a_stop_ends_watches_and_lets_calls_end() {
     assert!(closed.await.unwrap(), "nothing was left behind");
 }
 
-/// A watch of health on this channel, open.
+/// Opens a health watch on this channel.
 async fn watched(channel: Channel) -> Result<tonic::Streaming<HealthCheckResponse>, tonic::Status> {
     let answer = HealthClient::new(channel).watch(HealthCheckRequest::default()).await?;
     let mut watch = answer.into_inner();
@@ -124,7 +124,7 @@ async fn connection_cannot_take_all_health_watches() {
     timeout(BOUND, again).await.expect("the place is free again");
 }
 
-/// As configured by default: 1,000 watches of 250 connections.
+/// By default, 250 connections may hold 1,000 watches.
 #[tokio::test]
 async fn health_watch_1001_is_refused_and_calls_go_on() {
     let node = serve(|_| {}).await;
@@ -163,7 +163,7 @@ async fn stuck_call_is_abandoned_after_the_limit() {
     assert!(held.await.unwrap().is_err());
 }
 
-/// Writes a certificate for `localhost` and its key; returns the certificate of the authority.
+/// Writes a certificate for `localhost` and its key. Returns the authority's certificate.
 fn certificate(dir: &std::path::Path, mode: u32) -> (PathBuf, PathBuf, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));

@@ -1,4 +1,4 @@
-//! The end of streams before their time, also while they send.
+//! Streams end early, also while they send.
 
 use std::{
     convert::Infallible,
@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming, body::Body};
 
-/// Most messages that may still arrive after the end of a stream was signalled.
+/// The most messages that may still arrive after a stream's end was signalled.
 const ON_THEIR_WAY: usize = 100_000;
 
 const KEY: &str = "kith_of_the_tests_0123456789abcdef";
@@ -42,7 +42,7 @@ impl tower::Service<http::Request<Body>> for KeyedEdge {
     }
 }
 
-/// A caller of a node, and what ends its streams when its key is removed.
+/// Returns a caller, and the token that ends its streams when its key is removed.
 fn caller(node: &ServedEdge) -> (UserServiceClient<KeyedEdge>, CancellationToken) {
     let digest = Digest::of(KEY.as_bytes());
     let key = CallerKey { name: "jobs".to_owned(), rights: Rights::ALL, digest, made: None, expires: None };
@@ -51,7 +51,7 @@ fn caller(node: &ServedEdge) -> (UserServiceClient<KeyedEdge>, CancellationToken
     (UserServiceClient::new(KeyedEdge(node.edge.clone().with_callers(callers))), ended)
 }
 
-/// What a stream ends with, after what was on its way.
+/// Reads everything that was on its way, and returns the status with which the stream ends.
 async fn end<T>(stream: &mut Streaming<T>) -> Status {
     for _ in 0..ON_THEIR_WAY {
         match stream.message().await {

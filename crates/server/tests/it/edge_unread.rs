@@ -1,4 +1,4 @@
-//! Peers that do not read their answers.
+//! Some peers do not read their answers.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -19,13 +19,13 @@ use tower::ServiceExt as _;
 
 const MIB: usize = 1 << 20;
 const BOUND: Duration = Duration::from_secs(20);
-/// Calls at one time on one connection, by default.
+/// The number of concurrent calls on one connection, by default.
 const CALLS: usize = 200;
 
-/// A peer that reads heads of answers and nothing of their bodies: it has given no window.
+/// A peer that reads an answer's head and not its body: it has given no window.
 struct SilentPeer {
     requests: SendRequest<Bytes>,
-    /// Sent when the node has closed the connection.
+    /// Resolves when the node has closed the connection.
     closed: oneshot::Receiver<()>,
 }
 
@@ -54,7 +54,7 @@ impl SilentPeer {
     }
 }
 
-/// The code of an answer that has no message; `None` of one whose message was not read.
+/// Returns the code of an answer without a message; `None` for an answer whose message was not read.
 fn refusal(head: &HeaderMap) -> Option<Code> {
     Status::from_header_map(head).map(|status| status.code())
 }
@@ -72,7 +72,7 @@ async fn silent_peer_holds_a_bounded_number_of_bytes() {
         calls.push(silent.call(GET_USER, LARGE).await);
     }
     let heads = timeout(BOUND, join_all(calls)).await.expect("every call is answered");
-    // A body that is dropped ends its stream: these are kept.
+    // A dropped body ends its stream: these bodies are kept.
     let answers: Vec<_> = heads.into_iter().map(Result::unwrap).collect();
     let refused: Vec<_> = answers.iter().filter_map(|answer| refusal(answer.headers())).collect();
     assert_eq!(refused, vec![Code::ResourceExhausted; CALLS - 2], "8 MiB hold two answers of 3 MiB");
@@ -88,7 +88,7 @@ async fn silent_peer_holds_a_bounded_number_of_bytes() {
     until("nothing is held any more", || node.edge.unread_bytes() == 0).await;
 }
 
-/// An answer of which the message is held alone, as for a peer that does not read.
+/// Returns only an answer's message, which is held for a peer that does not read.
 async fn message_of(id: u8) -> Bytes {
     let (users, _) = FakeUsers::new();
     let request = Request::post(GET_USER).header("content-type", "application/grpc");

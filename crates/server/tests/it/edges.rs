@@ -1,4 +1,4 @@
-//! Upkeep of edges over gRPC, on nodes whose data were damaged by hand.
+//! Edge upkeep over gRPC, on nodes whose data were damaged by hand.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
 use tonic::{Streaming, transport::Endpoint};
 
-/// A node over damaged data.
+/// Starts a node over damaged data.
 async fn damaged_node() -> (TestNode, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
@@ -27,7 +27,7 @@ async fn all<M>(mut steps: Streaming<M>) -> Vec<M> {
     all
 }
 
-/// What was found at the end of the steps, with the examples of all of them.
+/// Returns the last step's findings, with the examples from all steps.
 fn last(steps: &[EdgeComparison]) -> EdgeComparison {
     let mut done = 0.0;
     let mut examples = Vec::new();
@@ -49,7 +49,7 @@ async fn repair(node: &TestNode) -> EdgeComparison {
     last(&all(steps).await.into_iter().map(|step| step.comparison.unwrap()).collect::<Vec<_>>())
 }
 
-/// Since when the one fan follows, in milliseconds, as the cached list says.
+/// Returns since when the only fan follows, in milliseconds, according to the cached list.
 async fn fan_since(node: &TestNode) -> i64 {
     let request = ListFansRequest { user_id: WRONG.1, ..Default::default() };
     let page = node.relations().list_fans(request).await.unwrap().into_inner();
@@ -108,7 +108,7 @@ async fn examples_are_limited_as_asked() {
     }
 }
 
-/// A client that takes a byte at a time, so that a stream which it does not read comes to a halt.
+/// Makes a client that takes a byte at a time, so that an unread stream stalls.
 async fn slow_client(node: &TestNode) -> admin_service_client::AdminServiceClient<tonic::transport::Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
     let channel = endpoint.initial_stream_window_size(1).connect().await.unwrap();
@@ -122,7 +122,7 @@ async fn one_run_of_a_kind_ends_with_its_caller() {
     let second = async || node.admin().verify_edges(VerifyEdgesRequest::default()).await.map(drop);
     let refused = assert_forbidden(second().await);
     assert!(refused.message().contains("is running already"), "{refused:?}");
-    // Of another kind.
+    // A repair is another kind of job, so it may run.
     assert!(repair(&node).await.ended);
     drop(unread);
     until_within(Duration::from_secs(20), async || second().await.is_ok()).await;

@@ -1,4 +1,4 @@
-//! Ends that a store shows too low, as for some seconds after a failover, and what callers do about them.
+//! A store returns stale ends for some seconds after a failover: callers cope with that.
 
 use std::{
     ops::Range,
@@ -23,8 +23,8 @@ use tonic::Code;
 use crate::bare_node::{self, user};
 use crate::node::{assert_error, assert_not_found, until};
 
-/// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
-/// way.
+/// Another store's messages. While it is behind, each log seems to lack its last message, until an end is
+/// read with strong consistency.
 #[derive(Debug)]
 struct BehindStore {
     store: Arc<dyn MessageStore>,
@@ -109,7 +109,7 @@ impl MessageStore for BehindStore {
     }
 }
 
-/// Documents of another store. While the log is behind, none has content of anyone.
+/// Another store's documents. While the log is behind, no document has any content.
 #[derive(Debug)]
 struct LateSearch {
     store: Arc<dyn MessageUpkeep>,
@@ -161,7 +161,7 @@ impl MessageUpkeep for LateSearch {
     }
 }
 
-/// Two users, of whom the second has three unread messages of the first one.
+/// Two users. The second has three unread messages from the first.
 struct Stage {
     edge: Edge,
     services: Services,
@@ -199,7 +199,7 @@ impl Stage {
         MessageServiceClient::new(self.edge.clone())
     }
 
-    /// From now on the store is behind. How often an end was read in the strong way meanwhile is counted from 0.
+    /// Lets the store fall behind, and counts from 0 how often an end is read with strong consistency.
     fn fall_behind(&self) {
         self.log.is_behind.store(true, Ordering::Relaxed);
         self.log.strong.store(0, Ordering::Relaxed);
@@ -213,7 +213,8 @@ impl Stage {
         vec![Position { conversation_id: self.conversation.clone(), seq }]
     }
 
-    /// What the list shows: the last number, what is unread, and whether the last message is there.
+    /// Returns the last number, the unread count, and whether the last message is there, as the list shows
+    /// them.
     async fn listed(&self, at_least: Vec<Position>) -> (i64, i64, bool) {
         let request = ListConversationsRequest { user_id: self.reader, at_least, ..Default::default() };
         let list = self.messages().list_conversations(request).await.unwrap().into_inner();
@@ -308,7 +309,7 @@ async fn mark_of_a_late_visible_message_is_made() {
     assert_error(mark(4).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
 }
 
-/// Else a caller could have any conversations read in the way that costs most.
+/// Otherwise a caller could make the node read any conversations in the most expensive way.
 #[tokio::test]
 async fn positions_of_other_conversations_read_nothing() {
     let stage = Stage::new().await;
@@ -347,7 +348,7 @@ async fn reader_hides_up_to_the_end() {
     assert_eq!(stage.strong(), 1);
 }
 
-/// A number that no message has: the end is read again, and is as it is.
+/// No message has this number: the end is read again, and is unchanged.
 #[tokio::test]
 async fn position_beyond_the_end_changes_nothing() {
     let stage = Stage::new().await;

@@ -1,4 +1,4 @@
-//! What an acting user cannot find out by trying: rows A54 to A58 of the threats.
+//! An acting user cannot find things out by trying: rows A54 to A58 in the threats.
 
 use crate::group_calls::make;
 use crate::node::{TestNode, assert_exhausted, assert_invalid, params, principal};
@@ -9,7 +9,7 @@ use tonic_types::StatusExt as _;
 const CURIOUS: i64 = 77;
 const OWNER: i64 = 5;
 
-/// Those who try, and who owns a group.
+/// Users who try, and a user who owns a group.
 async fn try_outs(node: &TestNode) {
     for user_id in [OWNER, CURIOUS, CURIOUS + 1] {
         let user = users::User { user_id, user_name: format!("tries{user_id}"), ..Default::default() };
@@ -55,7 +55,7 @@ async fn a54_refused_address_lists_reveal_nothing() {
     let node = TestNode::start().await;
     people(&node).await;
     let mut answered = 0;
-    // A minute's quota, and what is given back every two seconds while it is used up.
+    // The loop uses a minute's quota, and the part that is restored every two seconds meanwhile.
     for number in 0..60 {
         match search(&node, CURIOUS, &format!("{number}@example.org")).await {
             Ok(found) => answered += usize::from(found.is_empty()),

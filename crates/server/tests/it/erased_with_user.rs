@@ -1,4 +1,4 @@
-//! The messages of a deleted user are erased, and its id waits for the end of that.
+//! A deleted user's messages are erased, and its id is held until the erasure has ended.
 
 use std::{any::Any, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::bare_node;
 use crate::node::{assert_forbidden, until};
 
 const CHOSEN: i64 = 11;
-/// So that nothing is waited for.
+/// The time is long past, so that no wait is necessary.
 const LONG_AGO: Timestamp = Timestamp(1_000);
 
-/// The services of a node whose background tasks have not begun.
+/// A node's services whose background tasks have not begun.
 struct Node {
     edge: Edge,
     services: Services,
@@ -32,7 +32,7 @@ impl Node {
         let mut config = Config::default();
         config.limits.write_answer = Duration::from_secs(8);
         config.messages.erase_on_delete = true;
-        // Slow enough that an id could be given before the end.
+        // The erasure is so slow that an id could be given before its end.
         config.messages.erase_rate = 2;
         let (edge, services) = bare_node::serve(&stores, &config).await;
         Self { edge, services, stores, _open: open }
@@ -73,7 +73,7 @@ impl Node {
         Ok(made.user.unwrap().user_id)
     }
 
-    /// The user says this to another one.
+    /// Sends a text from the user to another.
     async fn say(&self, to: i64, body: &'static str) {
         let request = SendMessageRequest {
             sender_id: CHOSEN,
@@ -84,13 +84,13 @@ impl Node {
         MessageServiceClient::new(self.edge.clone()).send_message(request).await.unwrap();
     }
 
-    /// As a node does that dies right after that.
+    /// Deletes like a node that dies right afterwards.
     async fn delete(&self, user: i64, at: Timestamp) {
         self.stores.edges.note_removal(id(user), at).await.unwrap();
         self.stores.users.delete_user(id(user), at, Write::at(at)).await.unwrap();
     }
 
-    /// The user and two others, to each of whom it says something, and to itself.
+    /// Creates the user and two others. The user sends a text to each of them, and to itself.
     async fn talk(&self) -> [i64; 3] {
         let [ann, bea] = [self.create(0, "ann").await.unwrap(), self.create(0, "bea").await.unwrap()];
         self.create(CHOSEN, "first").await.unwrap();
@@ -100,7 +100,7 @@ impl Node {
         [ann, bea, CHOSEN]
     }
 
-    /// The last erasure of the user.
+    /// Returns the user's last erasure.
     async fn erasure(&self) -> Erasure {
         self.stores.erasures.begin_erasure(id(CHOSEN), false, LONG_AGO).await.unwrap()
     }
@@ -117,7 +117,7 @@ impl Node {
         .await;
     }
 
-    /// The texts that the user sent to another one, without events.
+    /// Returns the texts that the user sent to another, without events.
     async fn texts_to(&self, other: i64) -> Vec<String> {
         let log = ConversationId::direct(id(CHOSEN), id(other));
         let found = self.stores.messages.messages(log, 1, 100).await.unwrap();
@@ -143,7 +143,7 @@ async fn id_is_free_when_the_messages_are_erased(node: Node) {
     }
 }
 
-/// Messages may have come in since then.
+/// Messages may have arrived since then.
 async fn earlier_erasure_does_not_count(node: Node, ended: bool) {
     let others = node.talk().await;
     let begun = node.stores.erasures.begin_erasure(id(CHOSEN), false, LONG_AGO).await.unwrap();
@@ -158,7 +158,7 @@ async fn earlier_erasure_does_not_count(node: Node, ended: bool) {
     }
 }
 
-/// A message that passed its check before the deletion may come in for a while.
+/// A message that passed its check before the deletion may arrive for a while.
 async fn nothing_is_erased_right_after_the_deletion(node: Node) {
     let [ann, bea, _] = node.talk().await;
     let edge = kith_store::Edge::new(id(bea), id(ann)).unwrap();
@@ -168,7 +168,7 @@ async fn nothing_is_erased_right_after_the_deletion(node: Node) {
     node.delete(CHOSEN, now).await;
     node.delete(bea, Timestamp(now.0 + 1)).await;
     node.start();
-    // Notes are taken up in the order of their times, one after the other.
+    // Notes are handled in time order, one after the other.
     until(async || {
         let found = node.stores.follows.follows(&[edge]).await.unwrap();
         found.into_iter().all(|(_, follow)| follow.live().is_none())

@@ -1,4 +1,5 @@
-//! Groups and their members as tests make them. A service makes the calls, except those that are of a user by their nature.
+//! Group and member calls that tests share. A service makes the calls, except calls that only a user can
+//! make.
 
 use kith_proto::{
     group::v1::{self as groups, Group, JoinPolicy, Visibility},
@@ -8,7 +9,7 @@ use tonic::Status;
 
 use crate::node::{TestNode, principal, update_of_group};
 
-/// A group that is shown and joined so.
+/// Makes a group with this visibility and join policy.
 pub fn chess(visibility: Visibility, join_policy: JoinPolicy) -> Group {
     Group {
         name: "Chess".into(),
@@ -32,13 +33,14 @@ pub async fn private_group(node: &TestNode, owner: i64, join_policy: JoinPolicy)
     make(node, owner, chess(Visibility::Private, join_policy)).await
 }
 
-/// A public group that shows new members its earlier messages.
+/// Creates a public group that shows new members its earlier messages.
 pub async fn group_with_history(node: &TestNode, owner: i64) -> i64 {
     let group = chess(Visibility::Public, JoinPolicy::Open);
     make(node, owner, Group { history_for_new_members: true, ..group }).await
 }
 
-/// A public group with these members besides the owner. If there are some, its first message is the event that they joined.
+/// Creates a public group with these members besides the owner. If there are any, its first message is the
+/// event that they joined.
 pub async fn chat(node: &TestNode, owner: i64, members: &[i64]) -> i64 {
     let group = public_group(node, owner, JoinPolicy::Open).await;
     if !members.is_empty() {
@@ -47,7 +49,7 @@ pub async fn chat(node: &TestNode, owner: i64, members: &[i64]) -> i64 {
     group
 }
 
-/// As [`chat`], with the id of its conversation.
+/// Like [`chat`], but also returns the conversation's id.
 pub async fn chat_with_id(node: &TestNode, owner: i64, members: &[i64]) -> (i64, String) {
     let group = chat(node, owner, members).await;
     (group, format!("g{group}"))
@@ -111,7 +113,7 @@ pub async fn dismiss(node: &TestNode, by: i64, group_id: i64) {
     node.groups().dismiss_group(principal(by, request)).await.unwrap();
 }
 
-/// Who is in a group, with their roles.
+/// Returns a group's members with their roles.
 pub async fn members(node: &TestNode, group_id: i64) -> Vec<(i64, Role)> {
     let request = ListMembersRequest { group_id, ..Default::default() };
     let page = node.members().list_members(request).await.unwrap().into_inner();

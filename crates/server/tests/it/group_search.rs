@@ -1,4 +1,4 @@
-//! Group search through the tiers: what a write changes is in every search that begins after it.
+//! Group search through the tiers: every search that begins after a write sees its effect.
 
 use crate::counting_store;
 use crate::node::{TestNode, params, update_of_group};
@@ -32,7 +32,7 @@ fn ids(found: &SearchGroupsResponse) -> Vec<i64> {
     found.groups.iter().map(|group| group.group_id).collect()
 }
 
-/// What the two kinds of clients have in common here.
+/// Searches that both kinds of clients make here.
 trait Search {
     async fn found(&self, request: SearchGroupsRequest) -> SearchGroupsResponse;
 
@@ -53,14 +53,14 @@ impl Search for GroupServiceClient<Edge> {
     }
 }
 
-/// Searches of each kind that would find a group called `Chess at noon`, tagged `games`.
+/// Returns searches of each kind that would find a group called `Chess at noon`, tagged `games`.
 fn searches() -> Vec<SearchGroupsRequest> {
     let mut all: Vec<_> = ["c", "ch", "che", "Chess a", "g", "gam"].map(prefix).into();
     all.extend(["chess at noon", "GAMES"].map(exact));
     all
 }
 
-/// Asserts that all searches find just these.
+/// Checks that all searches find just these groups.
 async fn assert_found(groups: &GroupServiceClient<Channel>, wanted: &[i64], when: &str) {
     for search in searches() {
         assert_eq!(groups.ids(search.clone()).await, wanted, "{when}: {search:?}");

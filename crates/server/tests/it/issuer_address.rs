@@ -1,4 +1,4 @@
-//! Keys of an issuer at an address: rotation, outages, and what is refused there.
+//! An issuer's keys at an address: rotation, outages, and refused keys.
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 
 const ANN: i64 = 7;
 
-/// An issuer's server: HTTPS, with a certificate of its own, for `localhost`.
+/// An issuer's HTTPS server, with its own certificate for `localhost`.
 struct KeyServer {
     address: SocketAddr,
     folder: TempDir,
@@ -60,7 +60,7 @@ impl KeyServer {
         self.says(content(&signer.jwks()));
     }
 
-    /// A node that asks it often.
+    /// Starts a node that asks it often.
     async fn node(&self) -> StartedNode {
         let data = tempfile::tempdir().unwrap();
         let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
@@ -106,7 +106,7 @@ struct StartedNode {
 }
 
 impl StartedNode {
-    /// Whether it takes tokens of this signer.
+    /// Returns whether it accepts this signer's tokens.
     async fn takes(&self, signer: &Signer) -> bool {
         let address = format!("http://{}", self.node.addresses().grpc);
         let mut users = UserServiceClient::connect(address).await.unwrap();
@@ -116,7 +116,7 @@ impl StartedNode {
         code == Code::NotFound
     }
 
-    /// What `/readyz` says of callers.
+    /// Returns the remark in `/readyz` about callers.
     fn remark(&self) -> String {
         let remarks = self.node.remarks();
         let remark = remarks.into_iter().find(|remark| remark.reason == "callers_not_reloaded");

@@ -1,4 +1,4 @@
-//! Every unary call, as JSON and as gRPC, on two nodes that have seen the same: equal answers, equal errors.
+//! Every unary call, as JSON and as gRPC, on two nodes with the same history: equal answers, equal errors.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,23 +13,23 @@ use prost_reflect::DynamicMessage;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use tokio::net::TcpStream;
 
-/// Calls of every method.
+/// How often every method is called.
 const ROUNDS: usize = 24;
 
-/// Their effects end in the background, on each node in its own time: no other call comes after them.
+/// Their effects end in the background, at different times on each node: no other call comes after them.
 const LAST: [&str; 2] = ["/kith.user.v1.UserService/DeleteUser", "/kith.group.v1.GroupService/DismissGroup"];
 
-/// Its answer says how far a job in the background is.
+/// Its answer depends on a background job's progress.
 const APART: &str = "/kith.message.v1.MessageService/EraseUserMessages";
 
-/// Two nodes, of which one speaks JSON and one gRPC.
+/// Two nodes: the first is called by JSON, the second by gRPC.
 struct Pair {
     json: TestNode,
     connection: Connection<TcpStream>,
     grpc: TestNode,
 }
 
-/// What depends on the moment of a call would differ at random.
+/// Turns off features that depend on a call's timing and would differ at random.
 fn steady(config: &mut Config) {
     config.cache.ttl = Duration::from_secs(3600);
     config.cache.negative_ttl = Duration::from_secs(3600);
@@ -41,7 +41,7 @@ fn steady(config: &mut Config) {
     config.presence.session_ttl = Duration::from_secs(3600);
     config.limits.deadline_default = Duration::from_secs(10);
     config.receipts.memory = Duration::ZERO;
-    // So large that none is fetched in the background.
+    // The blocks are so large that none is fetched in the background.
     (config.sequences.block, config.sequences.block_max) = (1_000_000, 1_000_000);
 }
 
@@ -52,7 +52,7 @@ impl Pair {
         Self { json, connection, grpc: TestNode::start_with(steady).await }
     }
 
-    /// Makes the call on both and checks that they say the same.
+    /// Makes the call on both nodes and checks that the answers are equal.
     async fn both(
         &mut self,
         rng: &mut StdRng,

@@ -1,4 +1,4 @@
-//! The integration tests of server in one executable: each is linked once.
+//! The server's integration tests in one executable: each executable has to be linked.
 
 #![cfg(feature = "embedded")]
 #![allow(

@@ -1,4 +1,4 @@
-//! Read marks of many users at once are written together.
+//! Read marks by many users at the same time are written together.
 
 use std::{
     sync::{
@@ -30,13 +30,13 @@ use crate::{bare_node, broken_store, dialog_calls::to_mark, node::principal};
 
 const READERS: usize = 500;
 
-/// Dialogs of another store, with the number of commands that wrote marks, and of those that read dialogs.
+/// Another store's dialogs. Counts the commands that wrote marks, and those that read dialogs.
 #[derive(Debug)]
 struct CountingDialogStore {
     store: Arc<dyn DialogStore>,
     commands: AtomicUsize,
     reads: AtomicUsize,
-    /// Marks are refused.
+    /// If set, marks are refused.
     fails: AtomicBool,
 }
 
@@ -104,7 +104,7 @@ impl DialogStore for CountingDialogStore {
     }
 }
 
-/// A group with this many members besides its owner; the owner first.
+/// Creates a group with this many members besides its owner. Returns the owner first.
 async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
     let create = async |number| bare_node::user(edge, 0, &format!("user{number}")).await;
     let ids = join_all((0..=readers).map(create)).await;
@@ -119,10 +119,10 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
     (group_id, ids)
 }
 
-/// A node over counted dialogs.
+/// Makes a node over counted dialogs.
 async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge, Services) {
     let mut config = Config::default();
-    // A busy machine refuses none of the calls that are made at once.
+    // The deadline lets even a busy machine answer all simultaneous calls.
     config.limits.write_answer = Duration::from_secs(8);
     config.limits.write_wait = Duration::from_secs(8);
     config.cache.loads_in_flight = READERS;
@@ -138,7 +138,7 @@ async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogS
     (dialogs, edge, services)
 }
 
-/// Waits until a condition of the counted dialogs holds.
+/// Waits until a condition on the counted dialogs holds.
 async fn until(dialogs: &CountingDialogStore, holds: impl Fn(&CountingDialogStore) -> bool) {
     let wait = async {
         while !holds(dialogs) {
@@ -148,7 +148,7 @@ async fn until(dialogs: &CountingDialogStore, holds: impl Fn(&CountingDialogStor
     timeout(Duration::from_secs(20), wait).await.unwrap();
 }
 
-/// Two users; the second one has answered the first one, and the number of the answer.
+/// Creates two users, and lets the second answer the first. Returns the second user and the answer's number.
 async fn answered(edge: &Edge) -> (i64, i64) {
     let users = [bare_node::user(edge, 0, "ann").await, bare_node::user(edge, 0, "bob").await];
     let mut seq = 0;
@@ -170,7 +170,7 @@ async fn read_seq(file: &kith_store_sqlite::SqliteHandle, user: i64) -> i64 {
     dialogs[0].read.read_seq()
 }
 
-/// Regression: the mark of an own message was tried once, so that what was answered stayed unread.
+/// Regression: a sender's own mark was tried only once, so that answered messages stayed unread.
 #[tokio::test]
 async fn own_mark_is_repeated_until_stored() {
     let file = kith_store_sqlite::open_in_memory().await.unwrap();

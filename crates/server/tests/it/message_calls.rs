@@ -1,4 +1,4 @@
-//! Calls of messages as tests make them.
+//! Message calls that tests share.
 
 use kith_proto::message::v1::{
     max_seq_result::Result as Max, send_message_request::To, send_result::Result as Sent, *,
@@ -13,13 +13,13 @@ pub fn direct(one: i64, other: i64) -> String {
     format!("d{}-{}", one.min(other), one.max(other))
 }
 
-/// A node with two users, and the id of their conversation.
+/// Starts a node with two users. Returns their conversation's id, too.
 pub async fn direct_chat() -> (TestNode, [i64; 2], String) {
     let (node, [ann, bea]) = with_users().await;
     (node, [ann, bea], direct(ann, bea))
 }
 
-/// A text.
+/// Makes a request that sends a text.
 pub fn text(to: To, text: &str) -> SendMessageRequest {
     SendMessageRequest {
         to: Some(to),
@@ -29,7 +29,7 @@ pub fn text(to: To, text: &str) -> SendMessageRequest {
     }
 }
 
-/// The same with an id, so that it can be sent again.
+/// Like [`text`], but with an id, so that it can be sent again.
 pub fn with_id(to: To, id: &str, body: &str) -> SendMessageRequest {
     SendMessageRequest { client_message_id: id.into(), ..text(to, body) }
 }
@@ -47,7 +47,8 @@ pub async fn say(node: &TestNode, by: i64, to: To, body: &str) -> Result<i64, St
     Ok(send(node, by, text(to, body)).await?.seq)
 }
 
-/// Sends many, each to its result: its number, whether it was replayed; or the reason why not, and the field at fault.
+/// Sends many messages. Returns for each its number and whether it was replayed, or the reason and the field
+/// of its error.
 pub async fn send_batch(
     node: &TestNode,
     messages: Vec<SendMessageRequest>,
@@ -60,7 +61,7 @@ pub async fn send_batch(
     answer.into_inner().results.into_iter().map(result).collect()
 }
 
-/// Adds as many texts of a service to a conversation, each of which says its number.
+/// Adds `count` texts from a service to a conversation. Each text is its number.
 pub async fn fill(node: &TestNode, conversation: &str, count: i64) {
     let end = end(node, conversation).await;
     for some in (end + 1..=end + count).collect::<Vec<_>>().chunks(100) {
@@ -70,8 +71,8 @@ pub async fn fill(node: &TestNode, conversation: &str, count: i64) {
     }
 }
 
-/// A node with a group of two, and its conversation with so many messages. The first message is the event that the second user joined,
-/// the others are of a service.
+/// Starts a node with a group of two whose conversation has `count` messages. The first message is the event
+/// that the second user joined, the others are from a service.
 pub async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
     let (node, [ann, bea]) = with_users().await;
     let (group, conversation) = chat_with_id(&node, ann, &[bea]).await;
@@ -79,7 +80,7 @@ pub async fn filled(count: i64) -> (TestNode, [i64; 2], i64, String) {
     (node, [ann, bea], group, conversation)
 }
 
-/// A node with a user and the conversation of its group, which has so many messages of a service.
+/// Starts a node with a user and its group, whose conversation has `count` messages from a service.
 pub async fn filled_by_service(count: i64) -> (TestNode, i64, String) {
     let (node, [ann]) = with_users().await;
     let (_, id) = chat_with_id(&node, ann, &[]).await;
@@ -87,7 +88,7 @@ pub async fn filled_by_service(count: i64) -> (TestNode, i64, String) {
     (node, ann, id)
 }
 
-/// The number of the last message.
+/// Returns the last message's number.
 pub async fn end(node: &TestNode, conversation: &str) -> i64 {
     let conversation_ids = vec![conversation.to_owned()];
     let request = GetMaxSeqsRequest { conversation_ids, ..Default::default() };
@@ -151,7 +152,7 @@ pub async fn seq_by_time(
     Ok(node.messages().get_seq_by_time(principal(by, request)).await?.into_inner().seq)
 }
 
-/// The highest number of each conversation that a user may read; or the reason why it may not.
+/// Returns the highest number that a user may read in each conversation, or the reason why it may not.
 pub async fn max_seqs(node: &TestNode, by: i64, conversations: &[&str]) -> Vec<Result<i64, String>> {
     let conversation_ids = conversations.iter().map(|id| (*id).to_owned()).collect();
     let request = GetMaxSeqsRequest { conversation_ids, ..Default::default() };
@@ -169,13 +170,13 @@ pub fn seqs(messages: &[Message]) -> Vec<i64> {
     messages.iter().map(|message| message.seq).collect()
 }
 
-/// The texts of users and services: events have none.
+/// Returns the texts from users and services: events have none.
 pub fn texts(messages: &[Message]) -> Vec<String> {
     let with_text = messages.iter().filter(|message| message.event.is_none());
     with_text.map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
 }
 
-/// All texts that a user may read.
+/// Returns all texts that a user may read.
 pub async fn read_all(node: &TestNode, by: i64, conversation: &str) -> Vec<String> {
     let page = pull(node, by, to_pull(conversation, 0, 0, 1000)).await.unwrap();
     assert!(!page.more, "a page has room for all");
@@ -203,7 +204,7 @@ pub async fn recall_with(
     Ok(node.messages().recall_message(principal(by, request)).await?.into_inner())
 }
 
-/// An edit to a text.
+/// Makes a request that edits a text.
 pub fn to_edit(conversation: &str, seq: i64, text: &str) -> EditMessageRequest {
     EditMessageRequest {
         conversation_id: conversation.to_owned(),

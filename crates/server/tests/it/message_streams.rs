@@ -1,4 +1,4 @@
-//! Streams of new messages as tests read them.
+//! New message streams, as tests read them.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::node::{TestNode, principal};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A stream of one user, and the last cursor that it got.
+/// A user's stream, and the last cursor that it got.
 #[derive(Debug)]
 pub struct Stream {
     stream: Streaming<ReceiveResponse>,
@@ -27,7 +27,7 @@ pub fn after(cursor: &str) -> ReceiveRequest {
     ReceiveRequest { cursor: cursor.to_owned(), ..Default::default() }
 }
 
-/// What a client has of each conversation.
+/// Makes a request with a client's positions in each conversation.
 pub fn has(positions: &[(&str, i64)]) -> ReceiveRequest {
     let position = |(id, seq): &(&str, i64)| Position { conversation_id: (*id).to_owned(), seq: *seq };
     ReceiveRequest { positions: positions.iter().map(position).collect(), ..Default::default() }
@@ -37,7 +37,7 @@ pub async fn open(node: &TestNode, by: i64, request: ReceiveRequest) -> Result<S
     Stream::over(node.messages(), by, request).await
 }
 
-/// One that is live, with what comes from now on.
+/// Opens a stream that is live and brings everything from now on.
 pub async fn live(node: &TestNode, by: i64) -> Stream {
     let mut stream = open(node, by, now()).await.unwrap();
     assert_eq!(stream.until_live().await, []);
@@ -54,7 +54,7 @@ impl Stream {
         Ok(Self { stream, waiting: VecDeque::new(), cursor: String::new() })
     }
 
-    /// The next response, with a cursor or not; `None`: the stream has ended.
+    /// Returns the next response, with or without a cursor; `None`: the stream has ended.
     pub async fn response(&mut self) -> Result<Option<ReceiveResponse>, Status> {
         let response =
             tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time")?;
@@ -67,7 +67,7 @@ impl Stream {
         Ok(response)
     }
 
-    /// The next delivery. The cursor may be that of later ones, which came with it.
+    /// Returns the next delivery. The cursor may belong to later deliveries that came with it.
     pub async fn next(&mut self) -> What {
         while self.waiting.is_empty() {
             let response = self.response().await.unwrap().expect("the stream goes on");
@@ -76,7 +76,7 @@ impl Stream {
         self.waiting.pop_front().unwrap()
     }
 
-    /// All that comes before the stream is live.
+    /// Returns everything that comes before the stream is live.
     pub async fn until_live(&mut self) -> Vec<What> {
         let mut before = Vec::new();
         loop {
@@ -87,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The next delivery, which is a message.
+    /// Returns the next delivery, which is a message.
     pub async fn message(&mut self) -> Message {
         match self.next().await {
             What::Message(message) => message,
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// The next messages: where, and which number.
+    /// Returns the next messages' conversations and numbers.
     pub async fn places(&mut self, count: usize) -> Vec<(String, i64)> {
         let mut places = Vec::with_capacity(count);
         for _ in 0..count {
@@ -105,14 +105,14 @@ impl Stream {
         places
     }
 
-    /// The next messages of one conversation: their numbers.
+    /// Returns the numbers of the next messages, which belong to one conversation.
     pub async fn seqs(&mut self, id: &str, count: usize) -> Vec<i64> {
         let places = self.places(count).await;
         assert!(places.iter().all(|(of, _)| of == id), "{places:?}");
         places.into_iter().map(|(_, seq)| seq).collect()
     }
 
-    /// The numbers of the next messages of a conversation. Notes and signals are passed over.
+    /// Returns the numbers of a conversation's next messages. Notes and signals are ignored.
     pub async fn seqs_of(&mut self, id: &str, count: usize) -> Vec<i64> {
         let mut seqs = Vec::with_capacity(count);
         while seqs.len() < count {
@@ -125,7 +125,7 @@ impl Stream {
         seqs
     }
 
-    /// The next delivery, which is a note.
+    /// Returns the next delivery, which is a note.
     pub async fn note(&mut self) -> Noted {
         match self.next().await {
             What::Note(note) => note.what.unwrap(),
@@ -133,7 +133,7 @@ impl Stream {
         }
     }
 
-    /// The next delivery, which is a signal.
+    /// Returns the next delivery, which is a signal.
     pub async fn signal(&mut self) -> Signal {
         match self.next().await {
             What::Signal(signal) => signal,
@@ -141,14 +141,14 @@ impl Stream {
         }
     }
 
-    /// The stream is reset next, and ends.
+    /// Checks that the stream is reset next, and ends.
     pub async fn assert_reset(&mut self) {
         assert_eq!(self.next().await, What::Reset(Reset {}));
         assert_eq!(self.response().await.unwrap(), None);
     }
 }
 
-/// Where, and which numbers.
+/// Makes a gap in a conversation from its numbers.
 pub fn missed(id: &str, from_seq: i64, to_seq: i64) -> What {
     What::Missed(Missed { conversation_id: id.to_owned(), from_seq, to_seq })
 }

@@ -1,4 +1,5 @@
-//! Timestamps and durations that one wire form can carry and the other cannot: refused in every request that has such a field.
+//! Timestamps and durations that only one wire form can carry are refused in every request that has such a
+//! field.
 
 use crate::relation_calls::with_users;
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
 use tonic::Code;
 
-/// Not expressible in JSON, and none that JSON could express but is before 1970.
+/// Times that JSON cannot express, and a time that it can express but that is before 1970.
 const WRONG_MOMENTS: [Timestamp; 6] = [
     Timestamp { seconds: 253_402_300_800, nanos: 0 },
     Timestamp { seconds: i64::MAX, nanos: 0 },
@@ -37,7 +38,7 @@ const WRONG_TIMES: [Duration; 4] = [
 ];
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
-/// The fields of requests that hold a timestamp or a duration, as this file knows them.
+/// The request fields that have a timestamp or a duration, as this file knows them.
 const KNOWN: [&str; 13] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
@@ -53,7 +54,7 @@ const KNOWN: [&str; 13] = [
     "kith.user.v1.SignOutUserRequest.issued_before",
     "kith.user.v1.SuspendUserRequest.until",
 ];
-/// Fields of records that requests carry and only answers fill: they are ignored.
+/// Record fields that requests carry and only answers fill: they are ignored.
 const OUTPUT_ONLY: [&str; 9] = [
     "kith.group.v1.Group.create_time",
     "kith.group.v1.Group.update_time",

@@ -1,4 +1,4 @@
-//! Audiences, notices and marks that tests start from.
+//! Makes the audiences, notices and marks from which tests start.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use tonic::Status;
 
 use crate::node::TestNode;
 
-/// So many seconds from now.
+/// Returns the time in `seconds` seconds.
 pub fn in_seconds(seconds: i64) -> prost_types::Timestamp {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     prost_types::Timestamp { seconds: i64::try_from(now).unwrap() + seconds, nanos: 0 }
@@ -22,14 +22,14 @@ pub async fn audience(node: &TestNode, audience_id: i32, of_users: bool) -> Audi
     node.notices().register_audience(request).await.unwrap().into_inner().audience.unwrap()
 }
 
-/// A node with audience 1, whose readers are no users.
+/// Starts a node with audience 1, whose readers are no users.
 pub async fn node_with_audience(change: impl FnOnce(&mut Config)) -> TestNode {
     let node = TestNode::start_with(change).await;
     audience(&node, 1, false).await;
     node
 }
 
-/// A notice with a title.
+/// Makes a notice with a title.
 pub fn new_notice(audience_ids: &[i32]) -> Notice {
     Notice {
         title: "Maintenance".into(),
@@ -45,19 +45,19 @@ pub async fn publish(node: &TestNode, notice: Notice) -> Notice {
     node.notices().publish_notice(request).await.unwrap().into_inner().notice.unwrap()
 }
 
-/// A notice as a service reads it.
+/// Reads a notice as a service.
 pub async fn notice(node: &TestNode, notice_id: i64) -> Result<Notice, Status> {
     let request = GetNoticeRequest { notice_id, consistency: None };
     node.notices().get_notice(request).await.map(|answer| answer.into_inner().notice.unwrap())
 }
 
-/// All notices that a reader sees; 0: a service.
+/// Returns all notices that a reader sees; 0: a service.
 pub async fn list(node: &TestNode, audience_id: i32, reader_id: i64) -> Vec<ListedNotice> {
     let request = ListNoticesRequest { audience_id, reader_id, page_size: 100, ..Default::default() };
     node.notices().list_notices(request).await.unwrap().into_inner().notices
 }
 
-/// Their ids.
+/// Returns the listed notices' ids.
 pub fn ids(listed: &[ListedNotice]) -> Vec<i64> {
     listed.iter().map(|listed| listed.notice.as_ref().unwrap().notice_id).collect()
 }
@@ -80,7 +80,7 @@ pub async fn unmark(
     node.notices().mark_unread(request).await.unwrap().into_inner()
 }
 
-/// Read, unread and unconfirmed of a reader.
+/// Returns a reader's read, unread and unconfirmed totals.
 pub async fn totals(node: &TestNode, audience_id: i32, reader_id: i64) -> (i32, i32, i32) {
     let request = CountNoticesRequest { audience_id, reader_id, consistency: None };
     let totals = node.notices().count_notices(request).await.unwrap().into_inner().totals.unwrap();

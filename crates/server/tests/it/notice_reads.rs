@@ -1,4 +1,5 @@
-//! What totals of notices read. Over SQLite alone: a thousand publications take long elsewhere, and the reads are the same.
+//! The reads that notice totals need. They run over SQLite alone: a thousand publications take long
+//! elsewhere, and the reads are the same.
 
 use futures::future::join_all;
 use kith_proto::{
@@ -12,7 +13,7 @@ use crate::{
     notice_calls::{in_seconds, mark, new_notice, node_with_audience, publish, totals},
 };
 
-/// What memory and the store were asked for: reads of the namespaces of notices.
+/// Returns the requests to memory and the store: reads in the notice namespaces.
 async fn reads(node: &TestNode) -> [(i64, i64); 3] {
     let stats = node.admin().get_cache_stats(GetCacheStatsRequest {}).await.unwrap().into_inner();
     ["audience", "notice_reader", "notice"].map(|name| {
@@ -21,7 +22,7 @@ async fn reads(node: &TestNode) -> [(i64, i64); 3] {
     })
 }
 
-/// Fault of published schemes: the bitmap of each notice is fetched whole, and taken apart.
+/// Guards against a fault in published schemes: each notice's bitmap is fetched whole and decoded.
 #[tokio::test]
 async fn thousand_notices_are_one_read() {
     let node = node_with_audience(|_| {}).await;

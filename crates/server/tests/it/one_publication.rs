@@ -1,4 +1,5 @@
-//! A write is one publication, whatever it changes: other nodes drop all of it at once, and its token covers all.
+//! A write is one publication, whatever it changes: other nodes drop all changed records at once, and its
+//! token covers them all.
 
 use kith_proto::{
     group::v1::{
@@ -33,7 +34,7 @@ impl CountedNode {
         Self { edge, services, _file: file }
     }
 
-    /// How many publications a call makes.
+    /// Returns how many publications a call makes.
     async fn publications<T>(&self, call: impl Future<Output = Result<T, tonic::Status>>) -> u64 {
         let before = self.services.node.applied();
         call.await.unwrap();

@@ -1,4 +1,4 @@
-//! The OpenAPI document describes what a node takes and answers as JSON.
+//! The OpenAPI document describes the requests and answers that a node uses as JSON.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const LOCATION: &str = "https://kith.example/openapi.json";
-/// Calls of every method.
+/// How often every method is called.
 const ROUNDS: usize = 24;
 
 /// The document, whose schemas are compiled once.
@@ -42,7 +42,7 @@ impl Document {
         self.schemas.validate(value, schema).map_err(|why| format!("{why:#}"))
     }
 
-    /// Where the schema of the content at this pointer of an operation is.
+    /// Returns the path to the schema of the content at this pointer in an operation.
     fn pointer(&self, path: &str, within: &str) -> String {
         let operation =
             format!("/paths/{}/post{within}/content/application~1json/schema", path.replace('/', "~1"));

@@ -1,4 +1,4 @@
-//! From where new members of a group may read.
+//! The position from which new group members may read.
 
 use crate::bare_node::in_store;
 use crate::group_calls::{add, chess, join, make};
@@ -37,7 +37,7 @@ async fn history_setting_at_join_decides_the_range() {
     add(&node, hidden, &[dora]).await;
 
     let folder = node.stop().await;
-    // 0: from the first message; the logs are empty, so that each range begins with message 1 else.
+    // 0 means the first message; the logs are empty, so all other ranges begin with message 1.
     let expected = [
         (key(shown, owner), 0),
         (key(shown, ann), 0),

@@ -1,4 +1,4 @@
-//! Methods that say `NO_SIDE_EFFECTS` leave the store as it is.
+//! Methods that declare `NO_SIDE_EFFECTS` leave the store unchanged.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use crate::{
     node::TestNode,
 };
 
-/// Rounds of writes before the reads, and of reads.
+/// How many rounds of writes, and then of reads, are made.
 const ROUNDS: usize = 24;
 /// Their work goes on in the background, and what they remove cannot be read.
 const LEFT_OUT: [&str; 3] = [
@@ -24,7 +24,8 @@ const LEFT_OUT: [&str; 3] = [
     "/kith.group.v1.GroupService/DismissGroup",
 ];
 
-/// Every file below a folder with its content, but for the memory that readers and writers of SQLite share.
+/// Returns every file below a folder with its content, except the memory that SQLite's readers and writers
+/// share.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -38,7 +39,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The methods that read, and the others.
+/// Returns the methods that read, and the others.
 fn reads_and_writes() -> (Vec<Rpc>, Vec<Rpc>) {
     let pool = descriptors::pool().unwrap();
     let reads = |rpc: &Rpc| {
@@ -50,7 +51,7 @@ fn reads_and_writes() -> (Vec<Rpc>, Vec<Rpc>) {
     rpcs().into_iter().filter(|rpc| !LEFT_OUT.contains(&rpc.path.as_str())).partition(reads)
 }
 
-/// Calls each of these once; returns those that succeeded.
+/// Calls each method once. Returns the methods that succeeded.
 async fn call(node: &TestNode, rng: &mut StdRng, rpcs: &[Rpc]) -> BTreeSet<String> {
     let mut connection = Connection::open(node.address).await;
     let mut succeeded = BTreeSet::new();

@@ -1,5 +1,4 @@
-//! Every reason of an error is one that a caller can get, with its code, what to do next, and a link that
-//! leads to its entry.
+//! A caller can get every error reason, with its code, the next step, and a link that leads to its entry.
 
 use crate::{
     broken_store, dialog_calls,
@@ -33,10 +32,10 @@ use tonic::{Request, Status};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
-/// Ids of one batch.
+/// The number of ids in a batch.
 const LARGE_BATCH: usize = 40_000;
 
-/// An error, and where it was got.
+/// An error, and the place where it occurred.
 type FoundError = (&'static str, Status);
 
 fn named(name: &str) -> CreateUserRequest {
@@ -49,7 +48,7 @@ fn with_id(user_id: i64, name: &str) -> CreateUserRequest {
     CreateUserRequest { user: Some(user), ..Default::default() }
 }
 
-/// It has no invite code.
+/// Makes a group without an invite code.
 fn open_group() -> groups::Group {
     let visibility = groups::Visibility::Public.into();
     groups::Group { name: "open".into(), visibility, ..Default::default() }
@@ -59,7 +58,7 @@ fn get(user_id: i64) -> GetUserRequest {
     GetUserRequest { user_id, consistency: None }
 }
 
-/// A call that no client of the contract makes.
+/// Makes a call that no contract client makes.
 async fn raw(node: &TestNode, path: &str, headers: &[(&str, &str)], message: &impl Message) -> Status {
     let body = raw::framed(&message.encode_to_vec());
     raw::call(node.address, path, headers, body).await.unwrap().status().clone()
@@ -84,7 +83,7 @@ async fn of_the_message(node: &TestNode) -> Vec<FoundError> {
     ]
 }
 
-/// One user so often that even the errors of those that do not fit have no room.
+/// Reads one user so often that not even the errors for records that do not fit have room.
 async fn large_answer(node: &TestNode) -> Status {
     let mut large = named("large");
     large.user.as_mut().unwrap().params = params([("note", &"x".repeat(60_000))]);
@@ -93,7 +92,7 @@ async fn large_answer(node: &TestNode) -> Status {
     node.users().batch_get_users(request).await.unwrap_err()
 }
 
-/// What only callers over HTTP meet.
+/// Returns the errors that only HTTP callers see.
 async fn of_http(node: &TestNode) -> Vec<FoundError> {
     let text = [("content-type", "text/plain")];
     let page = [("origin", "https://other.example")];
@@ -154,14 +153,14 @@ async fn muted(node: &TestNode, user_id: i64) -> Status {
     message_calls::send(node, user_id, message).await.unwrap_err()
 }
 
-/// A mark that is refused, in a group of the user without messages.
+/// Sends a mark that is refused, in the user's group without messages.
 async fn marked(node: &TestNode, user_id: i64, request: MarkReadRequest) -> Status {
     let group_id = group_calls::chat(node, user_id, &[]).await;
     let request = MarkReadRequest { conversation_id: format!("g{group_id}"), ..request };
     dialog_calls::mark(node, user_id, request).await.unwrap_err()
 }
 
-/// More unread ranges than a dialog may have, by marks of 100 each.
+/// Makes more unread ranges than a dialog may have, with 100 in each mark.
 async fn mark_with_gaps(node: &TestNode, user_id: i64) -> Status {
     let group_id = group_calls::chat(node, user_id, &[]).await;
     let id = format!("g{group_id}");
@@ -177,7 +176,7 @@ async fn mark_with_gaps(node: &TestNode, user_id: i64) -> Status {
     unreachable!("256 ranges may be unread")
 }
 
-/// Two devices where a user may have one.
+/// Connects two devices where a user may have one.
 async fn connected(node: &TestNode, user_id: i64) -> Status {
     let of = |device: &str| OpenSessionRequest {
         user_id,
@@ -190,14 +189,14 @@ async fn connected(node: &TestNode, user_id: i64) -> Status {
     node.presence().open_session(second).await.unwrap_err()
 }
 
-/// Two tries where one a minute is allowed.
+/// Makes two tries where one a minute is allowed.
 async fn guessed(node: &TestNode, user_id: i64) -> Status {
     let guess = VerifySecretRequest { user_id, name: "pwd".into(), secret: "guess".into() };
     node.users().verify_secret(guess.clone()).await.unwrap();
     node.users().verify_secret(guess).await.unwrap_err()
 }
 
-/// Two applications where one may be pending.
+/// Makes two applications where one may be pending.
 async fn crowded(node: &TestNode, user_id: i64) -> Status {
     let kind = applications::Kind::Friend.into();
     for name in ["eve", "fay"] {
@@ -210,13 +209,13 @@ async fn crowded(node: &TestNode, user_id: i64) -> Status {
     unreachable!("one may be pending")
 }
 
-/// Two streams where one may be open.
+/// Opens two streams where one may be open.
 async fn received_twice(node: &TestNode, user_id: i64) -> Status {
     let _first = message_streams::live(node, user_id).await;
     message_streams::open(node, user_id, message_streams::now()).await.err().unwrap()
 }
 
-/// Two audiences where there may be one.
+/// Uses two audiences where there may be one.
 async fn announced_to_another(node: &TestNode) -> Status {
     notice_calls::audience(node, 1, false).await;
     let audience = notices::Audience { audience_id: 2, name: "b".into(), ..Default::default() };
@@ -224,14 +223,14 @@ async fn announced_to_another(node: &TestNode) -> Status {
     node.notices().register_audience(request).await.unwrap_err()
 }
 
-/// Two readers where an audience may have one.
+/// Registers two readers where an audience may have one.
 async fn registered_twice(node: &TestNode) -> Status {
     let reader = |reader_id| notices::Reader { reader_id, since: None };
     let request = notices::RegisterReadersRequest { audience_id: 1, readers: [1, 2].map(reader).to_vec() };
     node.notices().register_readers(request).await.unwrap_err()
 }
 
-/// A store that fails, and one that does not answer within the deadline.
+/// Returns the errors from a store that fails, and from a store that misses the deadline.
 async fn of_the_store() -> Vec<FoundError> {
     let source = broken_store::driver;
     let (outcome, unknown) = (Outcome::NotApplied, Outcome::Unknown);
@@ -254,7 +253,7 @@ async fn of_the_store() -> Vec<FoundError> {
     got
 }
 
-/// A node that waits for a MongoDB that does not exist.
+/// Starts a node that waits for a MongoDB that does not exist.
 async fn of_the_start() -> Vec<FoundError> {
     let uri = "mongodb://127.0.0.1:1/?replicaSet=none&directConnection=false";
     let node = TestNode::start_with(|config| {
@@ -267,7 +266,7 @@ async fn of_the_start() -> Vec<FoundError> {
     vec![("a node that starts", refused)]
 }
 
-/// A node that serves callers with keys.
+/// Starts a node that serves callers with keys.
 async fn of_the_caller() -> Vec<FoundError> {
     let callers = [
         ("for-users".to_owned(), Rights::of(&[Scope::UserRead, Scope::Act])),
@@ -354,7 +353,8 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
     assert!(missing.is_empty(), "no call of this test got {missing:?}");
 }
 
-/// The reason that an error names, all else of it being what the table says of that reason.
+/// Returns the reason that an error names. Checks that everything else in it matches the reason's table
+/// entry.
 fn checked_reason(what: &str, status: &Status) -> Reason {
     let details = status.get_error_details();
     let info = details.error_info().unwrap_or_else(|| panic!("{what}: no reason in {status:?}"));
@@ -375,7 +375,7 @@ fn checked_reason(what: &str, status: &Status) -> Reason {
     reason
 }
 
-/// Whether the file is there, with a heading that the anchor names.
+/// Returns whether the file exists, with a heading that the anchor names.
 fn leads_somewhere(url: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let (file, anchor) = url.split_once('#').unwrap();

@@ -1,4 +1,4 @@
-//! Calls of receipts as tests make them.
+//! Receipt calls that tests share.
 
 use kith_proto::{
     group::v1::{self as groups, ReceiptVisibility},
@@ -16,14 +16,14 @@ pub async fn get(node: &TestNode, by: i64, request: GetReceiptRequest) -> Result
     Ok(node.receipts().get_receipt(principal(by, request)).await?.into_inner().receipt.unwrap())
 }
 
-/// How many have read a message, have not, and left.
+/// Returns how many have read a message, have not read it, and have left.
 pub async fn counts(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[i64; 3], Status> {
     let receipt = get(node, by, to_get(id, seq)).await?;
     assert_eq!((receipt.seq, receipt.who), (seq, None));
     Ok([receipt.read, receipt.unread, receipt.left])
 }
 
-/// The bits of a message, as a service reads them.
+/// Returns a message's bits, as a service reads them.
 pub async fn bits(node: &TestNode, id: &str, seq: i64) -> Vec<u8> {
     let request = GetReceiptRequest { form: ReceiptForm::Bits.into(), ..to_get(id, seq) };
     match get(node, SERVICE, request).await.unwrap().who {
@@ -32,7 +32,7 @@ pub async fn bits(node: &TestNode, id: &str, seq: i64) -> Vec<u8> {
     }
 }
 
-/// The receipts of some messages; or the reasons why there is none.
+/// Returns the receipts for some messages, or the reasons why there are none.
 pub async fn batch(
     node: &TestNode,
     by: i64,
@@ -50,7 +50,7 @@ pub async fn batch(
     Ok(results.into_iter().map(found).collect())
 }
 
-/// A page of the users who have read a message, and the token of the next one.
+/// Returns a page with users who have read a message, and the next page's token.
 pub async fn readers(
     node: &TestNode,
     by: i64,
@@ -70,7 +70,7 @@ pub async fn readers(
     Ok((page.user_ids, page.next_page_token))
 }
 
-/// Who has read a message, has not, and has left: all of them, in pages of two.
+/// Returns the users who have read a message, have not read it, and have left, in pages of two.
 pub async fn lists(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[Vec<i64>; 3], Status> {
     let mut receipts = node.receipts();
     let read = all_pages(async |token| readers(node, by, id, seq, 2, &token).await).await?;
@@ -90,7 +90,7 @@ pub async fn lists(node: &TestNode, by: i64, id: &str, seq: i64) -> Result<[Vec<
     Ok([read, unread, left.await?])
 }
 
-/// All users of a conversation in the order of their ordinals, and whether each has left.
+/// Returns all users in a conversation in ordinal order, and whether each has left.
 pub async fn ordinals(node: &TestNode, by: i64, id: &str) -> Result<Vec<(i64, bool)>, Status> {
     let users = all_pages(async |page_token| {
         let request = ListOrdinalsRequest { conversation_id: id.to_owned(), page_size: 2, page_token };
@@ -102,7 +102,7 @@ pub async fn ordinals(node: &TestNode, by: i64, id: &str) -> Result<Vec<(i64, bo
     Ok(users.into_iter().map(|user| (user.user_id, user.left)).collect())
 }
 
-/// Sets which users see receipts of a group.
+/// Sets which users see a group's receipts.
 pub async fn show(node: &TestNode, group_id: i64, receipts: ReceiptVisibility) {
     let group = groups::Group { group_id, receipts: receipts.into(), ..Default::default() };
     let request = update_of_group(group, &["receipts"]);

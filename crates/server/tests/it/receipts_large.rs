@@ -1,4 +1,4 @@
-//! Receipts of large groups, and what they read of the store.
+//! Receipts in large groups, and the store reads that they need.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 
 use crate::bare_node;
 
-/// Members of another store. Counts the reads of rows, which wait for a permit each.
+/// Another store's members. Counts row reads; each waits for a permit.
 #[derive(Debug)]
 struct CountingMemberStore {
     store: Arc<dyn MemberStore>,
@@ -138,7 +138,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const GROUP: i64 = 9;
 const ID: &str = "g9";
 
-/// A node over a store in memory, whose reads of members are counted.
+/// A node over a store in memory, whose member reads are counted.
 struct Stage {
     stores: Stores,
     members: Arc<CountingMemberStore>,
@@ -154,13 +154,13 @@ async fn opened(stores: &Stores) -> Edge {
     let mut config = Config::default();
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
-    // Fewer than the groups have members.
+    // This is less than the number of members in the groups.
     config.receipts.kept = 1_000;
     bare_node::serve(stores, &config).await.0
 }
 
 impl Stage {
-    /// With an empty group. So many reads of rows are let through.
+    /// Starts with an empty group. Lets `permits` row reads through.
     async fn start(permits: usize) -> Self {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let mut stores = file.stores();
@@ -178,12 +178,12 @@ impl Stage {
         Self { stores, members, edge, _file: file }
     }
 
-    /// The same with a node that keeps nothing yet.
+    /// Restarts over the same store with a node that has cached nothing yet.
     async fn again(self) -> Self {
         Self { edge: opened(&self.stores).await, ..self }
     }
 
-    /// In the store: no node knows of it.
+    /// Changes members in the store: no node knows about it.
     async fn change(&self, change: MemberChange) {
         let group = GroupId::new(GROUP).unwrap();
         bare_node::change_members(&self.stores, group, change, Timestamp::now()).await;
@@ -201,7 +201,7 @@ impl Stage {
         }
     }
 
-    /// So many messages of a service: the number of the last.
+    /// Sends `count` messages from a service. Returns the last number.
     async fn send(&self, count: usize) -> i64 {
         let message =
             SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "hi".into(), ..Default::default() };
@@ -211,7 +211,7 @@ impl Stage {
         end[0].seq
     }
 
-    /// As the queue of marks writes them.
+    /// Writes marks like the mark queue.
     async fn mark(&self, ids: std::ops::RangeInclusive<i64>, seq: i64) {
         let mark = |id| DialogMark {
             key: DialogKey { user: user(id), conversation: ID.parse().unwrap() },
@@ -234,7 +234,7 @@ impl Stage {
         [receipt.max_id, receipt.read, receipt.unread, receipt.left]
     }
 
-    /// Reads of pages of rows, and rows that were read by themselves.
+    /// Counts the reads of row pages, and rows that were read individually.
     fn reads(&self) -> (usize, usize) {
         (self.members.pages.load(Ordering::SeqCst), self.members.single.load(Ordering::Relaxed))
     }
@@ -257,7 +257,7 @@ async fn receipt_of_100000_members_is_bounded() {
     assert_eq!(stage.reads(), (101, 0), "nothing is read again");
 }
 
-/// Regression: each page of a group with more users than are cached read the whole group.
+/// Regression: in a group with more users than are cached, each page read the whole group.
 #[tokio::test]
 async fn page_of_a_large_group_reads_a_page() {
     let stage = Stage::start(MANY).await;
@@ -350,7 +350,7 @@ async fn change_while_rows_are_read_is_seen() {
     assert_eq!(stage.reads(), (1, 2), "those who changed are read, and no page");
 }
 
-/// Through the node, so that its record of the roster is invalidated.
+/// Joins and leaves through the node, so that its roster record is invalidated.
 async fn join_and_leave(stage: &Stage) {
     use kith_proto::member::v1::{
         AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient,

@@ -1,4 +1,4 @@
-//! Calls of relations as tests make them.
+//! Relation calls that tests share.
 
 use kith_proto::{relation::v1::*, r#type::v1::import_result};
 use kith_server::config::Config;
@@ -6,12 +6,12 @@ use tonic::Status;
 
 use crate::node::{TestNode, all_pages, until};
 
-/// A node with so many users, and their ids.
+/// Starts a node with users. Returns their ids.
 pub async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(|_| {}).await
 }
 
-/// As [`with_users`], with another configuration.
+/// Like [`with_users`], but with another configuration.
 pub async fn node_with_users<const N: usize>(change: impl FnOnce(&mut Config)) -> (TestNode, [i64; N]) {
     let node = TestNode::start_with_relations(change).await;
     let ids = users(&node).await;
@@ -89,7 +89,7 @@ pub async fn counts(node: &TestNode, user_id: i64) -> (i64, i64) {
     (counts.following, counts.fans)
 }
 
-/// Waits until these users have so many.
+/// Waits until these users have these counts.
 pub async fn counts_become<const N: usize>(node: &TestNode, expected: [(i64, (i64, i64)); N]) {
     for (user, of_user) in expected {
         until(async || counts(node, user).await == of_user).await;

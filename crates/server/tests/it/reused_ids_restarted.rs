@@ -1,4 +1,4 @@
-//! An account under the id of a deleted user, which was cleaned up by another run of the node, has nothing of that user.
+//! An account under a deleted user's id, whose cleanup ran in another process, has nothing of that user.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use tempfile::TempDir;
 use tonic::Status;
 
 const CHOSEN: i64 = 11;
-/// Long ago, so that the clean-up is not waited for.
+/// The time is long past, so that no test waits for the clean-up.
 const LONG_AGO: Timestamp = Timestamp(1_000);
 
-/// Deletes the user long ago, as a node does that crashes right after that.
+/// Deletes the user long ago, like a node that crashes right afterwards.
 async fn deleted_and_crashed(folder: &TempDir) {
     deleted_at(folder, CHOSEN, LONG_AGO).await;
 }
@@ -46,25 +46,26 @@ async fn deleted_at(folder: &TempDir, user: i64, at: Timestamp) {
     .await;
 }
 
-/// A message of the user, as if it had been sent long ago.
+/// Makes the user's message, as if it had been sent long ago.
 fn old_message(body: &str) -> NewMessage {
     let sender = UserId::new(CHOSEN).unwrap();
     new_message(MessageKey::of(Some(sender), body), Some(sender), LONG_AGO, body)
 }
 
-/// Appends messages of the user with these bodies to its conversation with another one, as if they had been sent long ago.
+/// Appends the user's messages with these bodies to its conversation with another user, as if they had been
+/// sent long ago.
 async fn wrote_long_ago(folder: &TempDir, other: i64, bodies: &[&str]) {
     let conversation = ConversationId::direct(UserId::new(CHOSEN).unwrap(), UserId::new(other).unwrap());
     let messages: Vec<_> = bodies.iter().map(|body| old_message(body)).collect();
     in_store(folder, async |stores| {
-        // Before the first message of a direct conversation.
+        // The time is before the direct conversation's first message.
         stores.dialogs.make_dialogs(&DialogKey::of_direct(conversation), Timestamp(1)).await.unwrap();
         stores.messages.append(conversation, &messages).await.unwrap();
     })
     .await;
 }
 
-/// Makes the user a member of a group, as if it had joined a day ago, and appends a message there.
+/// Makes the user a group member, as if it had joined a day ago, and appends a message there.
 async fn joined_long_ago(folder: &TempDir, group: i64) {
     let (group, user) = (GroupId::new(group).unwrap(), UserId::new(CHOSEN).unwrap());
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
@@ -140,7 +141,7 @@ async fn recreated_user_reads_no_old_message() {
         say(&node, by, To::UserId(to), "old").await.unwrap();
     }
     say(&node, CHOSEN, To::GroupId(shared), "old").await.unwrap();
-    // There the user only reads: it has no dialog.
+    // The user only reads in this group: it has no dialog.
     let silent = chat(&node, ann, &[]).await;
     until_read(&node, CHOSEN, &id, 2).await;
     pin(&node, CHOSEN, &id, true).await;
@@ -156,7 +157,8 @@ async fn recreated_user_reads_no_old_message() {
         let shown = conversation(&node, CHOSEN, id).await.unwrap();
         assert_eq!((shown.max_seq, shown.unread, shown.last_message, shown.pinned), (0, 0, None, false));
     }
-    // The stay in the first group began so recently that it might be one of the new account: the dialog hides its messages.
+    // The stay in the first group began so recently that it might belong to the new account: the dialog hides
+    // its messages.
     let of_groups = [&*format!("g{shared}"), &format!("g{silent}")];
     assert_eq!(max_seqs(&node, CHOSEN, &of_groups).await, [Ok(0), Err("NOT_FOUND".to_owned())]);
     assert_eq!(read(&node, CHOSEN, &id).await.read_seq, 2, "what was read is kept");
@@ -178,7 +180,7 @@ async fn create(node: &TestNode, name: &str) -> bool {
     try_create(node, name).await.is_ok()
 }
 
-/// Writes that began while the user existed may come in after the clean-up.
+/// Writes that began while the user existed may arrive after the clean-up.
 #[tokio::test]
 async fn id_is_held_for_a_while_after_the_clean_up() {
     let (node, [ann, bob]) = with_users().await;
@@ -191,7 +193,7 @@ async fn id_is_held_for_a_while_after_the_clean_up() {
     deleted_at(&folder, bob, Timestamp(now.0 + 1)).await;
 
     let node = TestNode::start_over(&folder).await;
-    // Notes are taken up in the order of their times, one after the other: with that of bob, the one before is done.
+    // Notes are handled in time order, one after the other: when bob's is done, its predecessor is done.
     until(async || members(&node, shared).await.iter().all(|(user, _)| *user == ann)).await;
     assert_forbidden(try_create(&node, "second").await);
     node.stop().await;
@@ -225,7 +227,7 @@ async fn new_account_has_nothing_of_the_old_one() {
     node.stop().await;
 }
 
-/// A group that the user created a day ago. No other user is in it: the deletion leaves it without an owner.
+/// Creates the user's group a day ago. No other user is in it: the deletion leaves it without an owner.
 async fn founded(stores: &Stores) -> i64 {
     let (creator, at) = (UserId::new(CHOSEN).unwrap(), Timestamp(Timestamp::now().0 - 86_400_000));
     let id = GroupId::new(7).unwrap();
@@ -252,7 +254,7 @@ async fn new_account_does_not_own_the_old_groups() {
     node.stop().await;
 }
 
-/// Of an application that was made and refused a day ago.
+/// Stores an application that was made and refused a day ago.
 async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
     let [from, to] = [from, to].map(|id| UserId::new(id).unwrap());
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
@@ -276,7 +278,7 @@ async fn applied(stores: &Stores, from: i64, to: i64) -> i64 {
     id.get()
 }
 
-/// A friendship that ended a day ago.
+/// Makes a friendship that ended a day ago.
 async fn unfriended(stores: &Stores, user: i64, other: i64) {
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
     let edge = Edge::new(UserId::new(user).unwrap(), UserId::new(other).unwrap()).unwrap();

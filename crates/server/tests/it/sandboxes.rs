@@ -1,4 +1,4 @@
-//! Sandboxes of a node for tests: worlds of their own behind one port, and none where data are kept.
+//! A test node's sandboxes: separate worlds behind one port, and none where data are kept.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> TestNode {
     .await
 }
 
-/// The message for a sandbox; for the node itself where the name is empty.
+/// Makes a request for a sandbox; for the node itself if the name is empty.
 fn inside<T>(sandbox: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if !sandbox.is_empty() {
@@ -201,7 +201,7 @@ async fn sandbox_begins_with_exactly_the_seed() {
     node.stop().await;
 }
 
-/// Prints what the first call of a sandbox costs; the bound is far above, for machines that are busy.
+/// Prints the cost of a sandbox's first call; the bound is far above, for busy machines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_is_made_in_moments() {
     let node = start(|_| {}).await;

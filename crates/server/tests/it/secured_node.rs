@@ -1,4 +1,4 @@
-//! A node in this process that serves configured callers alone.
+//! A node in this process that serves only configured callers.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -25,9 +25,9 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// The caller that may do everything, like that of `api_key_file`.
+/// The caller that may do everything, like the caller in `api_key_file`.
 pub const ALL: &str = "default";
-/// What a node of the cluster would prove itself by.
+/// The proof with which a cluster node would identify itself.
 pub const NODE_PROOF: &str = "proof-of-the-tests";
 
 pub struct SecuredNode {
@@ -41,12 +41,12 @@ pub struct SecuredNode {
 }
 
 impl SecuredNode {
-    /// A node that knows these callers, and [`ALL`]. Their keys are those of [`key_of`].
+    /// Starts a node that knows these callers, and [`ALL`]. [`key_of`] returns their keys.
     pub async fn start(callers: impl IntoIterator<Item = (String, Rights)>) -> Self {
         Self::start_with(callers, Arc::new(Tokens::none()), |_| {}).await
     }
 
-    /// The same, which takes these tokens of users too.
+    /// Starts a node that also accepts these users' tokens.
     pub async fn start_with(
         callers: impl IntoIterator<Item = (String, Rights)>,
         tokens: Arc<Tokens>,
@@ -82,7 +82,7 @@ impl SecuredNode {
         Self { address, channel, edge, callers, _connections: connections, _services: services, file }
     }
 
-    /// Its store.
+    /// Returns the node's stores.
     pub fn stores(&self) -> Stores {
         self.file.stores()
     }
@@ -105,7 +105,7 @@ impl SecuredNode {
         self.groups().create_group(by(ALL, request)).await.unwrap().into_inner().group.unwrap()
     }
 
-    /// Sends one request by gRPC and waits for the head of the answer. `None`: the call was taken on.
+    /// Sends one request by gRPC and waits for the answer's head. `None`: the call was accepted.
     pub async fn grpc(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Option<Status> {
         let answer = self.answer(path, headers, body).await;
         Status::from_header_map(&answer).filter(|status| status.code() != tonic::Code::Ok)
@@ -123,7 +123,7 @@ impl SecuredNode {
             request = request.header(*name, *value);
         }
         let (response, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
-        // A call that is refused may be answered, and reset, before that.
+        // A refused call may be answered, and reset, before that.
         sending.send_data(body, true).ok();
         let head = response.await.unwrap().into_parts().0;
         connection.abort();
@@ -131,45 +131,45 @@ impl SecuredNode {
     }
 }
 
-/// Users may make as many calls as they like: tests are faster than a person.
+/// Lets users make any number of calls: tests are faster than a person.
 pub fn without_user_quotas(config: &mut Config) {
     config.limits.user_calls_per_second = 0;
     config.limits.user_writes_per_second = 0;
     config.limits.user_records_per_minute = 0;
 }
 
-/// The key of the caller with this name.
+/// Returns the key for the caller with this name.
 pub fn key_of(name: &str) -> String {
     format!("key-of-the-tests-{name}")
 }
 
-/// The value of `authorization` of this caller.
+/// Returns this caller's `authorization` value.
 pub fn bearer(name: &str) -> String {
     format!("Bearer {}", key_of(name))
 }
 
-/// The message, sent by this caller for itself.
+/// Makes a request that this caller sends for itself.
 pub fn by<T>(name: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", bearer(name).parse().unwrap());
     request
 }
 
-/// The message, sent by this caller for a user.
+/// Makes a request that this caller sends for a user.
 pub fn acting<T>(name: &str, user: i64, message: T) -> Request<T> {
     let mut request = by(name, message);
     request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
     request
 }
 
-/// The message, sent by a user with this token.
+/// Makes a request that a user with this token sends.
 pub fn by_token<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
     request
 }
 
-/// All scopes but this one.
+/// Returns all scopes except this scope.
 pub fn all_but(scope: Scope) -> Rights {
     Scope::ALL.into_iter().filter(|other| *other != scope).collect()
 }

@@ -1,4 +1,4 @@
-//! Security events: which calls leave a line in the log, and what is in it.
+//! Security events: the calls that leave a line in the log, and its content.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ const BOB: i64 = 8;
 const GROUP: i64 = 5;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// The lines of this thread: the node of a test runs on it.
+/// This thread's log lines: a test's node runs on it.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -53,7 +53,8 @@ impl MakeWriter<'_> for Lines {
     }
 }
 
-/// A node that knows a caller of each of these presets, two users and a group of the first, and its events from now on.
+/// A node that knows a caller with each preset, two users and the first user's group, and its events from now
+/// on.
 struct Stage {
     node: SecuredNode,
     lines: Lines,
@@ -98,7 +99,8 @@ impl Stage {
         AdminServiceClient::new(self.node.channel.clone())
     }
 
-    /// What was written since it was asked last, without what each line has. No line has a name, a text or a key.
+    /// Returns the events since the last call, without the fields that each line has. No line has a name, a
+    /// text or a key.
     fn events(&self) -> Vec<Value> {
         let lines = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
         for secret in ["ann", "secret plan", "key-of-the-tests", NODE_PROOF] {
@@ -141,7 +143,7 @@ async fn role_change_events_name_who_and_whom() {
         "request_id": format!("role-{}", i32::from(Role::Admin)), "trace_id": TRACE, "code": "OK",
     });
     assert_eq!(stage.events(), [expected]);
-    // Refused by the domain: that is an event too.
+    // A refusal by the domain is an event, too.
     let refused = stage.members().set_role(acting("backend", BOB, role(Role::Member))).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
     let [found] = &stage.events()[..] else { panic!("one event") };
@@ -239,7 +241,7 @@ async fn import_that_is_given_up_has_an_end_too() {
     };
     let messages = futures::stream::iter([ImportUsersRequest { records: vec![record] }]);
     let unending = futures::StreamExt::chain(messages, futures::stream::pending());
-    // Within this process: what is dropped here is dropped there.
+    // The call runs within this process: dropping it here drops it in the node.
     let mut users = UserServiceClient::new(stage.node.edge.clone());
     let mut answers = users.import_users(by(ALL, unending)).await.unwrap().into_inner();
     assert!(answers.message().await.unwrap().is_some());
@@ -288,7 +290,7 @@ async fn refused_calls_are_logged_once_then_counted() {
     assert_eq!(stage.events(), [] as [Value; 0]);
 }
 
-/// The rule is for the operator alone: every caller gets the same answer.
+/// The rule is only for the operator: every caller gets the same answer.
 #[tokio::test]
 async fn refused_token_names_its_rule_in_the_log_alone() {
     let (signer, stranger) = (Signer::new(1), Signer::new(2));

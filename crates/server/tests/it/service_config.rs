@@ -1,4 +1,4 @@
-//! What is published for clients that read a service configuration fits the contract.
+//! The published service configuration for clients fits the contract.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::contract;
 
 const PUBLISHED: &str = include_str!("../../../../proto/kith_grpc_service_config.json");
-/// What clients decode the details of an error with.
+/// The messages with which clients decode an error's details.
 const ERROR_DETAILS: &str = include_str!("../../../../proto/google/rpc/error_details.proto");
-/// For operators, who look at one node and not at whichever has its turn.
+/// The admin service is for operators, who look at a particular node.
 const ADMIN: &str = "kith.admin.v1.AdminService";
 
 fn published() -> Value {
@@ -23,7 +23,7 @@ fn entries(config: &Value) -> &Vec<Value> {
     config["methodConfig"].as_array().unwrap()
 }
 
-/// `service/method` of an entry.
+/// Returns `service/method` for an entry.
 fn named(entry: &Value) -> Vec<String> {
     let name =
         |name: &Value| format!("{}/{}", name["service"].as_str().unwrap(), name["method"].as_str().unwrap());
@@ -70,11 +70,11 @@ fn times_and_attempts_are_within_limits() {
         let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
         assert!(timeout <= most && !timeout.is_zero(), "{entry}");
         let Some(retry) = entry.get("retryPolicy") else { continue };
-        // Clients take no more than 5, see gRFC A6.
+        // Clients use no more than 5, see gRFC A6.
         assert!((2..=5).contains(&retry["maxAttempts"].as_u64().unwrap()), "{entry}");
         let pauses = (seconds(&retry["initialBackoff"]), seconds(&retry["maxBackoff"]));
         assert!(0.0 < pauses.0 && pauses.0 <= pauses.1, "{entry}");
-        // A node says by `grpc-retry-pushback-ms` which refusals of the second code are to be repeated.
+        // A node says by `grpc-retry-pushback-ms` which refusals with the second code may be repeated.
         let codes = serde_json::json!(["UNAVAILABLE", "RESOURCE_EXHAUSTED"]);
         assert_eq!(retry["retryableStatusCodes"], codes);
     }
@@ -88,7 +88,7 @@ fn what_guesses_at_secrets_is_not_sent_twice() {
     assert!(entry.unwrap().get("retryPolicy").is_none());
 }
 
-/// A caller that waits for the node until its deadline has no time left to try another one.
+/// A caller that waits for the node until its deadline has no time left to try another node.
 #[test]
 fn node_answers_within_half_the_deadline() {
     let config = Config::default();
@@ -100,11 +100,12 @@ fn node_answers_within_half_the_deadline() {
             let answered = limits.queue_wait + answer_wait(limits.write_answer, timeout);
             assert!(answered < timeout / 2, "{answered:?} of {timeout:?}");
         }
-        // What the store does not answer: a read by a load, what reads or writes no record by the search for a server.
+        // If the store does not answer, a load bounds a read, and the server search bounds calls without a
+        // record.
         let answered = limits.queue_wait + config.cache.load_hard.max(mongodb.server_selection);
         assert!(answered < timeout, "{answered:?} of {timeout:?}");
     }
-    // So that a write that was never sent is answered as not applied.
+    // A write that was never sent must be answered as not applied.
     assert!(mongodb.server_selection < limits.write_answer);
     assert!(config.store.cql.request <= limits.write_answer);
 }

@@ -1,4 +1,4 @@
-//! An issuer of tokens of users, which can sign.
+//! An issuer that can sign users' tokens.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -15,7 +15,7 @@ use kith_server::{
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-/// How far the clocks of an issuer and a node may be apart.
+/// How far an issuer's clock and a node's may be apart.
 pub const LEEWAY: Duration = Duration::from_secs(30);
 pub const NAME: &str = "https://id.example/";
 
@@ -25,13 +25,13 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// With a key of its own for each number.
+    /// Makes an issuer with a different key for each number.
     pub fn new(number: u8) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&[number; 32]).unwrap();
         Self { key_id: format!("key-{number}"), pair }
     }
 
-    /// What it publishes.
+    /// Returns the published keys.
     pub fn jwks(&self) -> String {
         let x = URL_SAFE_NO_PAD.encode(self.pair.public_key());
         json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": self.key_id, "x": x}]}).to_string()
@@ -51,17 +51,17 @@ impl Signer {
         Issuer::new(config, self.jwks().as_bytes()).unwrap()
     }
 
-    /// A node takes the tokens of this issuer alone.
+    /// Makes a node accept only this issuer's tokens.
     pub fn tokens(&self) -> Arc<Tokens> {
         Arc::new(Tokens::new(vec![self.issuer()]))
     }
 
-    /// Of this user, for ten minutes.
+    /// Makes a token for this user, for ten minutes.
     pub fn token(&self, user: i64) -> String {
         self.token_for(user, Duration::from_secs(600))
     }
 
-    /// Of this user, which a node takes for so long.
+    /// Makes a token for this user, which a node accepts for this time.
     pub fn token_for(&self, user: i64, taken: Duration) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let exp = (now + taken).saturating_sub(LEEWAY).as_secs_f64();
@@ -71,7 +71,7 @@ impl Signer {
         }))
     }
 
-    /// Of this user, made at this time, for ten minutes.
+    /// Makes a token for this user, made at this time, for ten minutes.
     pub fn token_made(&self, user: i64, made: SystemTime) -> String {
         let iat = made.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
         self.signed(&json!({
@@ -79,7 +79,7 @@ impl Signer {
         }))
     }
 
-    /// With these claims.
+    /// Makes a token with these claims.
     pub fn signed(&self, claims: &Value) -> String {
         let header = json!({"alg": "EdDSA", "kid": self.key_id, "typ": "JWT"});
         let signed = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");

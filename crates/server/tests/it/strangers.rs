@@ -1,4 +1,4 @@
-//! Peers that prove nothing, and what they cannot keep from others.
+//! Peers that prove nothing cannot keep others from these resources.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ const PLACES: usize = 10;
 const MANY: usize = 3 * PLACES;
 const ANN: i64 = 7;
 
-/// An edge that takes the tokens of this signer alone.
+/// Starts an edge that accepts only this signer's tokens.
 async fn closed(signer: &Signer, change: impl FnOnce(&mut Config)) -> ServedEdge {
     let tokens = signer.tokens();
     let with_tokens =
@@ -31,7 +31,7 @@ async fn closed(signer: &Signer, change: impl FnOnce(&mut Config)) -> ServedEdge
     serve_by(with_tokens, change, |routes| routes.add_service(FakeMessages::new())).await
 }
 
-/// Connections that say nothing.
+/// Opens connections that send nothing.
 async fn silent(address: SocketAddr) -> Vec<TcpStream> {
     let mut silent = Vec::new();
     for _ in 0..MANY {

@@ -1,5 +1,6 @@
-//! Every stream of the contract ends when the key of its caller is removed: while it sends, while it has nothing to send, and before
-//! its handler has answered. The services are those of this test, which answer every method: a new one is walked with all others.
+//! Every stream in the contract ends when its caller's key is removed: while it sends, while it has nothing
+//! to send, and before its handler has answered. The services belong to this test and answer every method, so
+//! a new method is covered, too.
 
 use std::{
     convert::Infallible,
@@ -24,18 +25,18 @@ use crate::{contract, edge::raw::framed};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What a service does with a call.
+/// The way a service handles a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FakeBehavior {
     /// Sends messages as fast as they are read.
     Sends,
     /// Answers, and has nothing to send.
     Waits,
-    /// Does not answer.
+    /// It never answers.
     Hangs,
 }
 
-/// Those of the contract that have streams.
+/// The contract's services that have streams.
 const SERVICES: [&str; 6] = [
     "kith.admin.v1.AdminService",
     "kith.group.v1.GroupService",
@@ -87,12 +88,12 @@ fn routes(does: FakeBehavior) -> Routes {
         .add_service(Fake::<5>(does))
 }
 
-/// The paths of all methods with a stream of answers or of requests.
+/// Returns the paths of all methods that stream answers or requests.
 fn paths() -> Vec<String> {
     contract::methods().iter().filter(|method| !contract::is_unary(method)).map(contract::path_of).collect()
 }
 
-/// For each method a caller of its own, whose key is the path.
+/// Makes a separate caller for each method. Its key is the path.
 fn callers(paths: &[String]) -> Arc<Callers> {
     let key = |path: &String| CallerKey {
         name: path.clone(),
@@ -104,7 +105,7 @@ fn callers(paths: &[String]) -> Arc<Callers> {
     Arc::new(Callers::new(paths.iter().map(key).collect()))
 }
 
-/// What the stream of this method ends with, once its key is removed.
+/// Returns the code with which this method's stream ends, once its key is removed.
 async fn end(edge: &Edge, callers: &Callers, path: &str, does: FakeBehavior) -> Option<Code> {
     let key = callers.find(path.as_bytes()).unwrap().ended.clone();
     let request = http::Request::post(format!("http://kith{path}"))
@@ -125,7 +126,7 @@ async fn end(edge: &Edge, callers: &Callers, path: &str, does: FakeBehavior) -> 
     code(&mut body).await
 }
 
-/// That of the trailers, if they come next.
+/// Returns the code in the trailers, if they come next.
 async fn code(body: &mut EdgeBody) -> Option<Code> {
     let frame = body.frame().await?.unwrap();
     Status::from_header_map(frame.trailers_ref()?).map(|status| status.code())

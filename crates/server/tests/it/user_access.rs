@@ -1,4 +1,5 @@
-//! When users are let in no more: deletion, suspension, sign-out. Nothing of an account reaches the next one under its id.
+//! Users lose access by deletion, suspension or sign-out. Nothing in an account reaches the next account
+//! under its id.
 
 use std::{
     sync::{
@@ -40,7 +41,7 @@ use crate::{
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
-/// What clocks of issuers may differ by.
+/// How far issuers' clocks may differ.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 async fn node() -> (SecuredNode, Signer) {
@@ -74,7 +75,7 @@ fn to(user: i64, id: &str, body: &str) -> SendMessageRequest {
     SendMessageRequest { to, client_message_id: id.into(), body, ..Default::default() }
 }
 
-/// A stream that has begun.
+/// Opens a stream that has begun.
 async fn receive(node: &SecuredNode, token: &str) -> Streaming<ReceiveResponse> {
     let request = ReceiveRequest { user_id: ANN, now: true, ..Default::default() };
     let mut stream = messages(node).receive(by_token(token, request)).await.unwrap().into_inner();
@@ -82,7 +83,7 @@ async fn receive(node: &SecuredNode, token: &str) -> Streaming<ReceiveResponse> 
     stream
 }
 
-/// The cursor after the next message, which has this body.
+/// Returns the cursor after the next message, which has this body.
 async fn next_message(stream: &mut Streaming<ReceiveResponse>, body: &str) -> String {
     loop {
         let response = tokio::time::timeout(LEEWAY, stream.message()).await.unwrap().unwrap().unwrap();
@@ -95,7 +96,7 @@ async fn next_message(stream: &mut Streaming<ReceiveResponse>, body: &str) -> St
     }
 }
 
-/// What the stream ends with.
+/// Returns the status with which the stream ends.
 async fn end_of(stream: &mut Streaming<ReceiveResponse>) -> Status {
     loop {
         match tokio::time::timeout(LEEWAY, stream.message()).await.expect("it ends in time") {
@@ -117,14 +118,15 @@ fn rename(name: &str) -> UpdateUserRequest {
     UpdateUserRequest { request_id: "once".into(), ..update_of_user(user, &["nick_name"]) }
 }
 
-/// Deletes the user, and releases its id at once: the minute for which it is held is not waited for.
+/// Deletes the user, and releases its id at once, without the minute for which it is held.
 async fn delete(node: &SecuredNode) {
     let request = DeleteUserRequest { user_id: ANN, ..Default::default() };
     node.users().delete_user(by(ALL, request)).await.unwrap();
     node.stores().users.release_id(UserId::new(ANN).unwrap(), Timestamp::now()).await.unwrap();
 }
 
-/// The first token that is taken for the account after a deletion, by an issuer whose clock is ahead.
+/// Returns the first token that is accepted for the account after a deletion, by an issuer whose clock is
+/// ahead.
 async fn next_token(node: &SecuredNode, signer: &Signer) -> String {
     let mut token = String::new();
     until(async || {
@@ -180,7 +182,7 @@ async fn next_account_continues_nothing_of_the_old() {
     assert_eq!(get_as(&node, &token).await.unwrap().nick_name, "next");
 }
 
-/// What services see of the access of Ann.
+/// Returns Ann's access, as services see it.
 async fn access(node: &SecuredNode) -> kith_proto::user::v1::UserAccess {
     let request = GetUserAccessRequest { user_id: ANN, consistency: None };
     node.users().get_user_access(by(ALL, request)).await.unwrap().into_inner().access.unwrap()
@@ -201,7 +203,7 @@ async fn sign_out(node: &SecuredNode, issued_before: Option<SystemTime>) -> Resu
 #[tokio::test]
 async fn first_token_of_a_new_user_is_taken() {
     let (node, signer) = node().await;
-    // By a clock that is behind.
+    // The token's clock is behind.
     let token = signer.token_made(ANN, SystemTime::now() - LEEWAY);
     assert!(get_as(&node, &token).await.is_ok());
     let access = access(&node).await;
@@ -295,14 +297,14 @@ async fn sign_out_refuses_earlier_tokens_alone() {
     assert_invalid(ahead, "issued_before");
 }
 
-/// The node ends the stream of a device that has lost its network, before it notices that.
+/// The node ends the stream of a device that has lost its network, before it notices the loss.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_peer_of_a_signed_out_socket_is_named() {
     let (node, signer) = node().await;
     let watch = by(ALL, WatchOfflineRequest::default());
     let mut pushes = messages(&node).watch_offline(watch).await.unwrap().into_inner();
     pushes.message().await.unwrap().unwrap();
-    // It reads no more, and so it does not answer.
+    // The peer reads no more, so it does not answer.
     let socket = live(&node, &signer.token(ANN)).await;
     let sent = messages(&node).send_message(by_token(&signer.token(BOB), to(ANN, "m1", "hi"))).await;
     sign_out(&node, None).await.unwrap();
@@ -312,7 +314,7 @@ async fn lost_peer_of_a_signed_out_socket_is_named() {
     drop(socket);
 }
 
-/// Answers nothing about the access of users, until it is back.
+/// A store that gives no answer about users' access, until it is back.
 #[derive(Debug)]
 struct AwayAccesses {
     store: Arc<dyn AccessStore>,
@@ -344,7 +346,7 @@ impl AccessStore for AwayAccesses {
     }
 }
 
-/// Stores that do not answer about the access of users until this is set.
+/// Returns stores that do not answer about users' access until this is set.
 fn without_access(file: &kith_store_sqlite::SqliteHandle) -> (Stores, Arc<AtomicBool>) {
     let (mut stores, is_back) = (file.stores(), Arc::<AtomicBool>::default());
     let store = Arc::clone(&stores.accesses);
@@ -373,7 +375,7 @@ async fn stream_of_an_unknown_account_has_no_cursor() {
     assert!(matches!(again.deliveries[0].what, Some(What::Live(_))), "{again:?}");
 }
 
-/// Whether the node lets the user change something: then it knows its account.
+/// Returns whether the node lets the user change something: then it knows its account.
 async fn is_known(edge: &kith_server::edge::Edge, user: i64) -> bool {
     let change = User { user_id: user, nick_name: "anna".into(), ..Default::default() };
     let change = principal(user, update_of_user(change, &["nick_name"]));

@@ -1,4 +1,4 @@
-//! Quotas of users who call by their tokens: on each surface, and for which calls.
+//! Quotas for users who call with their tokens: on each surface, and the calls that count.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::{
 
 const ANN: i64 = 7;
 const GROUP: i64 = 5;
-/// More calls than any quota of these tests, and too few to last as long as one takes to come back.
+/// More calls than any quota in these tests, and too few to last until a call is available again.
 const MANY: usize = 200;
 
-/// A node with one user and one public group, whose users have these quotas.
+/// Starts a node with one user and one public group, whose users have these quotas.
 async fn node_with(quotas: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
     let signer = Signer::new(1);
     let node = SecuredNode::start_with([], signer.tokens(), |config| {
@@ -49,7 +49,7 @@ fn batch(count: i64) -> BatchGetUsersRequest {
     BatchGetUsersRequest { user_ids: (1..=count).collect(), consistency: None }
 }
 
-/// The refusal of one of many calls, which says which quota is used up; and when to call again.
+/// Checks that a refusal says which quota is used up. Returns when to call again.
 fn exceeded(status: &Status, quota: &str) -> Duration {
     assert_refused(status, Code::ResourceExhausted, "QUOTA_EXCEEDED", None);
     let details = status.get_error_details();
@@ -57,7 +57,7 @@ fn exceeded(status: &Status, quota: &str) -> Duration {
     details.retry_info().unwrap().retry_delay.unwrap()
 }
 
-/// The first of many calls that is refused.
+/// Makes many calls and returns the first refusal.
 async fn first_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Status {
     for _ in 0..MANY {
         if let Err(status) = call().await {
@@ -136,7 +136,7 @@ async fn calls_past_quota_leave_a_socket_open() {
     panic!("{MANY} calls were answered");
 }
 
-/// Opens a socket of this token. The error with which it is refused; `None`: it is live.
+/// Opens a socket with this token. Returns the error with which it is refused; `None`: it is live.
 async fn refused_hello(node: &SecuredNode, token: &str) -> Option<(Value, u16)> {
     let mut socket = Socket::greeted(node.address, &json!({"credential": token})).await;
     loop {
@@ -176,16 +176,16 @@ async fn writes_have_a_quota_of_their_own() {
     assert!(read.is_ok(), "reads go on: {read:?}");
 }
 
-/// Of a message or text, so large that it counts as the whole quota of [`node_of_bytes`].
+/// A message or text so large that it counts as the whole quota in [`node_of_bytes`].
 const LARGE: usize = 160 << 10;
 
-/// A node whose users may make 10 calls a second, or one with [`LARGE`].
+/// Starts a node whose users may make 10 calls a second, or one with [`LARGE`].
 async fn node_of_bytes() -> (SecuredNode, String) {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 10).await;
     (node, signer.token(ANN))
 }
 
-/// Whether one of few calls is refused for their number, which alone is within the quota.
+/// Returns whether a few calls, whose number is within the quota, are refused for their size.
 async fn is_refused(mut call: impl AsyncFnMut() -> bool) -> bool {
     for _ in 0..8 {
         if call().await {
@@ -275,7 +275,7 @@ async fn services_have_no_quota_also_for_a_user() {
     }
 }
 
-/// Method and message of calls that read many records, as a user who may.
+/// Returns methods and messages for calls that read many records, made by a user who may.
 fn reads(user: i64) -> Vec<(&'static str, Value)> {
     let ids: Vec<i64> = (1..=60).collect();
     let page = |mut message: Value| {
@@ -340,7 +340,8 @@ async fn every_list_and_batch_counts_records() {
 async fn list_counts_what_it_answers() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
-    // Repeated until the page sizes add up to many times the quota; all answers and one page are less than the quota.
+    // The pages repeat until their sizes add up to many times the quota; all answers and one page are less
+    // than the quota.
     for _ in 0..2 {
         for (method, message) in reads(ANN).iter().filter(|(_, message)| message.get("pageSize").is_some()) {
             let answer = call(&node, &token, method, message).await;
@@ -352,7 +353,7 @@ async fn list_counts_what_it_answers() {
 #[tokio::test]
 async fn refusals_and_calls_are_counted_by_metrics() {
     let recorder = PrometheusBuilder::new().build_recorder();
-    // The node of a test runs on its thread.
+    // The test's node runs on this thread.
     let _here = metrics::set_default_local_recorder(&recorder);
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let token = signer.token(ANN);

@@ -1,4 +1,4 @@
-//! What a user with a token may not do to others: choose ids, and try out ids without a quota.
+//! A user with a token may not choose ids, or try out ids without a quota.
 
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const ANN: i64 = 7;
-/// Records of a minute.
+/// The number of records a minute.
 const QUOTA: u32 = 5;
 
 async fn node() -> (SecuredNode, String) {
@@ -45,7 +45,7 @@ async fn users_choose_no_group_id() {
     node.groups().create_group(by_token(&token, create(0))).await.unwrap();
 }
 
-/// Lists of ids of users or groups in the requests of unary methods that users may call.
+/// Returns the lists with user or group ids in the requests of unary methods that users may call.
 fn id_lists() -> Vec<(MethodDescriptor, FieldDescriptor)> {
     let is_for_users = |method: &MethodDescriptor| {
         contract::is_unary(method) && descriptors::access(method).unwrap().users() != Users::None
@@ -62,7 +62,7 @@ fn id_lists() -> Vec<(MethodDescriptor, FieldDescriptor)> {
     methods.flat_map(lists).collect()
 }
 
-/// A request with this list of ids, of this user.
+/// Makes a request with ids in this list, from this user.
 fn request(method: &MethodDescriptor, list: &FieldDescriptor, user: i64) -> DynamicMessage {
     let mut request = DynamicMessage::new(method.input());
     request.set_field(list, Value::List(vec![Value::I64(1), Value::I64(2)]));

@@ -1,4 +1,4 @@
-//! Users who call by their tokens: what they may do, and when it ends.
+//! Users who call with their tokens: their rights, and when these end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
 
 const ANN: i64 = 7;
 const BOB: i64 = 8;
-/// Within this every stream has to end: a hang is a failure.
+/// Every stream has to end within this time: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// A node that takes the tokens of the signer, with two users.
+/// Starts a node that accepts the signer's tokens, with two users.
 async fn node_with(tokens: Arc<Tokens>) -> SecuredNode {
     let node = SecuredNode::start_with([], tokens, |config| {
         config.users.user_params = vec!["lang".to_owned()];
@@ -78,7 +78,7 @@ async fn a_user_has_no_right_of_a_service() {
     assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
 }
 
-/// A51.
+/// Covers threat A51.
 #[tokio::test]
 async fn a_user_names_no_acting_user_not_even_itself() {
     let (node, signer) = node().await;
@@ -89,7 +89,7 @@ async fn a_user_names_no_acting_user_not_even_itself() {
     }
 }
 
-/// A50.
+/// Covers threat A50.
 #[tokio::test]
 async fn user_sees_and_sets_only_user_parameters() {
     let (node, signer) = node().await;
@@ -114,7 +114,7 @@ async fn user_sees_and_sets_only_user_parameters() {
     assert_eq!(names(all.user), ["lang", "perm"], "services see and set them all");
 }
 
-/// A group of Ann with a parameter for users and one for services.
+/// Creates Ann's group with a parameter for users and a parameter for services.
 async fn group_of_ann(node: &SecuredNode) -> groups::Group {
     let params = [("topic", "chess"), ("verified", "yes")].map(|(name, value)| (name.into(), value.into()));
     let visibility = groups::Visibility::Public.into();
@@ -249,7 +249,7 @@ async fn request_ids_belong_to_their_user() {
     }
 }
 
-/// A stream of what is new for this user.
+/// Opens this user's stream of new messages.
 async fn receive(
     node: &SecuredNode,
     token: &str,

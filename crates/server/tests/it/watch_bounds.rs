@@ -1,4 +1,4 @@
-//! Streams that users may open: one user never takes all the places of a node.
+//! Streams that users may open: one user never takes all places on a node.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -13,14 +13,14 @@ use tonic_types::StatusExt as _;
 
 use crate::{auth_matrix::requests::REQUESTS, contract, edge::raw::framed, node::TestNode};
 
-/// Who opens as many streams as it can, who wants one, and whom they watch.
+/// A user who opens as many streams as it can, a user who wants a stream, and the users whom they watch.
 const GREEDY: i64 = 7;
 const OTHER: i64 = 8;
 const WATCHED: i64 = 9;
-/// No user needs more streams of one method: one for each device.
+/// No user needs more streams for one method: one for each device.
 const MOST: usize = 16;
 
-/// The streams without an end that the contract lets users open: a new method is found by itself.
+/// Returns the endless streams that the contract lets users open: a new method is included automatically.
 fn watches() -> Vec<MethodDescriptor> {
     let is_for_users = |method: &MethodDescriptor| {
         let access = descriptors::access(method).expect("every method has a rule");
@@ -30,7 +30,7 @@ fn watches() -> Vec<MethodDescriptor> {
     methods.filter(|method| method.is_server_streaming() && is_for_users(method)).collect()
 }
 
-/// The request of the access matrix, for this user.
+/// Makes the access matrix's request for this user.
 fn request(method: &MethodDescriptor, user: i64) -> Bytes {
     let name = format!("{}/{}", method.parent_service().name(), method.name());
     let text = REQUESTS.iter().find(|(known, _)| *known == name).expect("the matrix has a request").1;

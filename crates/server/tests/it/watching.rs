@@ -1,4 +1,4 @@
-//! A watched node: what is sent, to how many, and until when.
+//! A watched node: its messages, the number of watchers, and the end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 const SHORT: Duration = Duration::from_millis(200);
-/// In vain after it.
+/// The test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn every(interval: Duration) -> WatchNodeRequest {
@@ -33,7 +33,7 @@ async fn read(node: &TestNode, user_id: i64) -> Result<(), Code> {
     answer.map(drop).map_err(|status| status.code())
 }
 
-/// Of this method, in one message.
+/// Returns a method's figures in a message.
 fn of(message: &WatchNodeResponse, method: &str) -> Option<MethodFigures> {
     message.methods.iter().find(|one| one.method == method).cloned()
 }

@@ -1,4 +1,4 @@
-//! Browsers: gRPC-Web, and which pages may call.
+//! Browsers call by gRPC-Web, and only allowed pages may call.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ fn framed(message: &impl Message) -> Vec<u8> {
     frame
 }
 
-/// The messages of an answer, and its trailers.
+/// Returns an answer's messages and trailers.
 fn frames(mut body: &[u8]) -> (Vec<Vec<u8>>, String) {
     let (mut messages, mut trailers) = (Vec::new(), String::new());
     while let Some((head, rest)) = body.split_first_chunk::<5>() {
@@ -51,7 +51,7 @@ async fn a_page_reads_a_user_by_grpc_web() {
     assert_eq!((binary.code, binary.header("content-type")), (200, Some(WEB)), "{binary:?}");
     let text = call(node.address, GET_USER, WEB_TEXT, STANDARD.encode(&request).as_bytes()).await;
     assert_eq!(text.header("content-type"), Some(WEB_TEXT));
-    // Each part is encoded by itself; only the last of each ends with padding.
+    // Each part is encoded separately; padding ends only the last chunk in each part.
     let encoded = String::from_utf8(text.body).unwrap();
     let decoded: Vec<u8> =
         encoded.split_inclusive("=").filter(|part| *part != "=").flat_map(decode).collect();
@@ -105,7 +105,7 @@ async fn errors_of_grpc_web_are_those_of_grpc() {
     node.assert_healthy().await;
 }
 
-/// What a browser asks before a page may call.
+/// Sends the question that a browser asks before a page may call.
 async fn asks(address: SocketAddr, origin: &str) -> Answer {
     send(address, "OPTIONS", GET_USER, &preflight(origin), "").await
 }
@@ -122,7 +122,8 @@ fn has_cors_headers(answer: &Answer) -> bool {
     answer.headers.iter().any(|(name, _)| name.starts_with("access-control-"))
 }
 
-/// Origin and host of a page whose name resolves to this machine, an opaque origin, another page, and two at once.
+/// Origin and host: a page whose name resolves to this machine, an opaque origin, another page, and two at
+/// once.
 const REFUSED: [&[(&str, &str)]; 5] = [
     &[("origin", "http://rebound.example:7600"), ("host", "rebound.example:7600")],
     &[("origin", "http://127.0.0.1:7600")],

@@ -1,4 +1,4 @@
-//! Connections that are not HTTP/2: their end, and TLS.
+//! Connections that are not HTTP/2: how they end, and TLS.
 
 use crate::edge;
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
@@ -35,7 +35,7 @@ async fn stop_closes_idle_connections_first() {
     assert!(closed.await.unwrap(), "nothing was left behind");
 }
 
-/// Whether the connection has answered a call, and asks to close.
+/// Returns whether the connection has answered a call, and asks to close.
 async fn asks_to_close(connection: &mut Connection<TcpStream>) -> bool {
     let answer = connection.json(GET_USER, &json!({"userId": FINE})).await;
     assert_eq!(answer.code, 200, "{answer:?}");
@@ -55,7 +55,7 @@ async fn idle_connection_is_not_cut_at_its_age() {
     let node = serve(|config| config.limits.connection_age = Duration::from_millis(50)).await;
     let mut idle = Connection::open(node.address).await;
     assert!(!asks_to_close(&mut idle).await);
-    // Each of them is as old as it may be when it ends, and both together are older by the random part.
+    // Each connection has reached its age limit when it ends; the random part makes both together older.
     for _ in 0..2 {
         drop(node.users().await.get_user(edge::service::get(FINE)).await.unwrap());
         let (mut peer, begun) = (node.users().await, node.connections.open());

@@ -20,7 +20,7 @@ mod plain_chat;
 #[path = "../it/relation_calls.rs"]
 mod relation_calls;
 
-/// 100,000 steps.
+/// The nightly run makes 100,000 steps.
 #[tokio::test(flavor = "multi_thread")]
 async fn users_see_what_a_plain_model_says() {
     plain_chat::run(50, 2_000).await;

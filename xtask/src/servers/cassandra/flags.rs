@@ -1,6 +1,6 @@
-//! What Cassandra asks of Java 17, as its own script for starting it does.
+//! The flags that Cassandra requires on Java 17, as in its own start script.
 
-/// Packages that its code uses past the rules of modules.
+/// Packages that its code uses in spite of the module rules.
 pub(super) const EXPORTS: [&str; 10] = [
     "java.base/jdk.internal.misc",
     "java.base/jdk.internal.ref",
@@ -14,7 +14,7 @@ pub(super) const EXPORTS: [&str; 10] = [
     "jdk.attach/sun.tools.attach",
 ];
 
-/// Packages that it looks into.
+/// Packages into which it reflects.
 pub(super) const OPENS: [&str; 17] = [
     "java.base/java.lang.module",
     "java.base/jdk.internal.loader",
@@ -44,7 +44,7 @@ pub(super) const PROPERTIES: [&str; 6] = [
     "cassandra.superuser_setup_delay_ms=0",
 ];
 
-/// Options that only a server that is never killed may have: no write to disk at each change of the schema; every test
-/// creates a whole keyspace.
+/// Options that only a server that is never killed may have: schema changes are not written to disk at once;
+/// every test creates a whole keyspace.
 pub(super) const UNHARMED: [&str; 2] =
     ["cassandra.test.flush_local_schema_changes=false", "cassandra.unsafesystem=true"];

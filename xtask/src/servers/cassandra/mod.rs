@@ -1,4 +1,4 @@
-//! Cassandra, for the relations: one node whose data go with it.
+//! Starts Cassandra for the relations: one node whose data are removed with it.
 
 mod flags;
 mod program;
@@ -26,18 +26,18 @@ const CONFIGURATION: &str = include_str!("cassandra.yaml");
 const LOGGING: &str = include_str!("logback.xml");
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The port of the image, whatever arguments it is given.
+/// The port in the image, whatever its arguments are.
 const IMAGE_PORT: u16 = 9_042;
-/// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.
+/// The OPTIONS request in protocol version 4, without a body; the answer is SUPPORTED.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 const SUPPORTED: u8 = 6;
 
-/// Yields a Cassandra that answers, as `host:port`: the one that `KITH_TEST_CQL` names; else one in Docker, where an
-/// engine answers; else one out of Maven's jars, which are kept in the cache folder between runs, on Java 17.
-/// A program has its data in a folder of its own under `folder`.
+/// Yields a Cassandra that answers, as `host:port`: the server that `KITH_TEST_CQL` names; else a container,
+/// if Docker answers; else a program from Maven's jars, which are kept in the cache folder between runs, on
+/// Java 17. A program has its data in its own folder under `folder`.
 ///
 /// # Errors
-/// When none of the three can be had, or it is not ready within three minutes.
+/// Fails if none of the three is available, or it is not ready within three minutes.
 pub(crate) fn start(folder: &Path) -> Result<TestServer> {
     if let Some(running) = named(ADDRESS)? {
         return Ok(running);
@@ -60,7 +60,7 @@ pub(crate) fn start(folder: &Path) -> Result<TestServer> {
     running.once_ready("Cassandra", READY_WITHIN, || Ok(asked(port)? == SUPPORTED))
 }
 
-/// Fills the folder and starts Java there. The ports are those for clients, for other nodes and for its management.
+/// Fills the folder and starts Java there. The ports are for clients, for other nodes and for its management.
 fn java(folder: &Path, jars: &Path, [port, storage, jmx]: [u16; 3]) -> Result<Command> {
     let data = folder.display().to_string();
     let filled = CONFIGURATION.replace("@DATA@", &data).replace("@PORT@", &port.to_string());
@@ -73,7 +73,7 @@ fn java(folder: &Path, jars: &Path, [port, storage, jmx]: [u16; 3]) -> Result<Co
     Ok(command)
 }
 
-/// Arguments of Java.
+/// Returns the arguments for Java.
 fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
     let agent = files(jars).into_iter().find(|jar| is_named(jar, "jamm-"));
     let agent = agent.context("the jars of Cassandra lack its agent")?;
@@ -92,7 +92,7 @@ fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// The jars in the cache folder, put there first if they are not.
+/// Returns the jars in the cache folder; puts them there first if they are missing.
 fn jars() -> Result<PathBuf> {
     let has_jars = |folder: &Path| files(folder).iter().any(|jar| is_named(jar, "cassandra-all-"));
     fetched(VERSION, has_jars, |folder| {
@@ -109,7 +109,7 @@ fn is_named(file: &Path, beginning: &str) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning))
 }
 
-/// The kind of what is answered to OPTIONS.
+/// Sends OPTIONS and returns the answer's kind.
 fn asked(port: u16) -> std::io::Result<u8> {
     let mut stream = TcpStream::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;

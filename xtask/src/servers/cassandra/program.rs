@@ -9,15 +9,15 @@ use anyhow::Result;
 use super::{CONFIGURATION, LOGGING, VERSION, arguments, jars};
 use crate::tools::cache_folder;
 
-/// Placeholders for the folder, the ports and the heap in the arguments of Java, for the shell.
+/// Shell placeholders for the folder, the ports and the heap in the Java arguments.
 const DATA: &str = "$1";
 
-/// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its
-/// data there until it is killed. The two ports after that are its own, too. With a third word, `lasting`, what it
-/// acknowledges outlasts its death. Written again each time.
+/// Returns a program that is a Cassandra with which the laboratory may do anything. It takes a folder and a
+/// port, keeps its data there, and runs until it is killed. The next two ports are its own, too. With a third
+/// word, `lasting`, acknowledged writes survive its death. The program is written again each time.
 ///
 /// # Errors
-/// When the jars cannot be had, or it cannot be written.
+/// Fails if the jars cannot be fetched, or the program cannot be written.
 pub(crate) fn program() -> Result<PathBuf> {
     let folder = cache_folder()?.join(format!("{VERSION}-program"));
     fs::create_dir_all(&folder)?;
@@ -27,7 +27,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     let partial = folder.join(format!("run.sh.{}", std::process::id()));
     fs::write(&partial, script(&folder, &arguments(DATA, &jars()?, "$(($2 + 2))")?))?;
     fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
-    // Another run may use it at this moment.
+    // Another run may use the program at this moment.
     fs::rename(partial, &program)?;
     Ok(program)
 }

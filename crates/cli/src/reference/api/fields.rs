@@ -1,11 +1,11 @@
-//! Fields of messages and their types.
+//! Documents message fields and their types.
 
 use kith_server::descriptors::comments::{Comments, field_number, index};
 use prost_types::{DescriptorProto, FieldDescriptorProto, field_descriptor_proto::Type};
 
 use crate::reference::markdown::code;
 
-/// A row for every field: name, number, type, meaning.
+/// Returns a row for every field: name, number, type, meaning.
 pub(super) fn rows(message: &DescriptorProto, comments: &Comments, path: &[i32]) -> Vec<[String; 4]> {
     let row = |(at, field): (usize, &FieldDescriptorProto)| {
         let path = [path, &[field_number::FIELDS, index(at)]].concat();
@@ -18,7 +18,7 @@ pub(super) fn rows(message: &DescriptorProto, comments: &Comments, path: &[i32])
     message.field.iter().enumerate().map(row).collect()
 }
 
-/// The name of the choice that a field is part of.
+/// Returns the name of the choice that a field belongs to.
 fn one_of<'a>(message: &'a DescriptorProto, field: &FieldDescriptorProto) -> Option<&'a str> {
     if field.proto3_optional() {
         return None;
@@ -39,7 +39,7 @@ fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
     }
 }
 
-/// Key and value, where the field is a map: protobuf writes one as a nested message.
+/// Returns key and value if the field is a map: protobuf writes a map as a nested message.
 fn entry<'a>(
     message: &'a DescriptorProto,
     field: &FieldDescriptorProto,
@@ -56,7 +56,7 @@ fn single(field: &FieldDescriptorProto) -> String {
     }
 }
 
-/// A link to a type of the contract; a type of protobuf itself by its whole name.
+/// Links to a type in the contract; a protobuf type is given by its whole name.
 pub(super) fn named(full: &str) -> String {
     let full = full.trim_start_matches('.');
     let short = full.rsplit('.').next().unwrap_or(full);

@@ -1,4 +1,4 @@
-//! `docs/api.md`, generated from the descriptors that the node serves by reflection.
+//! Writes `docs/api.md` from the descriptors that the node serves by reflection.
 
 mod fields;
 
@@ -28,7 +28,7 @@ pub(super) fn write() -> String {
     ended(&text)
 }
 
-/// Every method with its kind, linked.
+/// Lists every method with its kind, linked.
 fn contents(files: &[&FileDescriptorProto]) -> String {
     let mut rows = Vec::new();
     for file in files {
@@ -93,7 +93,7 @@ fn service(package: &str, service: &ServiceDescriptorProto, comments: &Comments,
     text
 }
 
-/// The kind, and whether the method changes nothing.
+/// Returns the kind, and whether the method changes nothing.
 fn described_kind(method: &MethodDescriptorProto) -> String {
     let level = method.options.as_ref().map(prost_types::MethodOptions::idempotency_level);
     let effects = if level == Some(IdempotencyLevel::NoSideEffects) { ", no side effects" } else { "" };

@@ -1,43 +1,43 @@
-//! What the values of a key are.
+//! The kinds of values that keys take.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::source::{Item, Member};
 use crate::reference::markdown::one_line;
 
-/// What the values of a key are. Its text is that of the document.
+/// The kind of values that a key takes. Its text is that in the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueKind {
-    /// A number of bytes, also with a unit.
+    /// A size in bytes, also with a unit.
     Size,
-    /// A time such as `1s 500ms`.
+    /// A time span such as `1s 500ms`.
     Duration,
-    /// An address and a port.
+    /// An address and a port, such as `127.0.0.1:7600`.
     Address,
     /// A file or a folder.
     Path,
-    /// True or false.
+    /// A Boolean: true or false.
     Flag,
-    /// Not below 0.
+    /// A whole number, not below 0.
     WholeNumber,
-    /// With decimals.
+    /// A number that may have decimals.
     Number,
-    /// A text.
+    /// A text without a fixed form.
     Text,
     /// A text that is not shown.
     Secret,
-    /// A list of texts.
+    /// A list with texts.
     Texts,
-    /// A list of tables.
+    /// A list with tables.
     Tables,
-    /// One of these, each with its docstring.
+    /// A choice between these values, each with its docstring.
     Choice(Vec<(String, String)>),
-    /// A type that is not known here, by its name in Rust.
+    /// A type that is not known here, by its Rust name.
     Other(String),
 }
 
 impl ValueKind {
-    /// Of a field, by its type and by what reads it.
+    /// Determines a field's kind by its type and its deserializer.
     pub(super) fn of(member: &Member, items: &BTreeMap<String, Item>) -> Self {
         let kind = member.kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>'));
         match (member.with.as_str(), kind.unwrap_or(&member.kind)) {

@@ -1,4 +1,4 @@
-//! `docs/configuration.md`.
+//! Writes `docs/configuration.md`.
 
 mod kind;
 pub(super) mod schema;
@@ -33,23 +33,23 @@ A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a num
 
 ";
 
-/// One key of the configuration.
+/// A configuration key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Its path: `limits.in_flight`.
     pub path: String,
-    /// What its values are; `None` if its struct is not in the files that are read.
+    /// The kind of its values; `None` if its struct is not in the files that are read.
     pub kind: Option<ValueKind>,
-    /// Its default as one writes it; empty: none.
+    /// Its default as written in a file; empty: none.
     pub default: String,
     /// Its meaning, from its docstring.
     pub doc: String,
-    /// Its variable in the environment.
+    /// Its environment variable.
     pub variable: String,
 }
 
-/// Every key with a default, also an absent one, in the order of the source. A key whose struct is not in
-/// the files that are read has no `doc`.
+/// Returns every key that has a default, even an absent default, in source order. A key whose struct is not
+/// in the files that are read has no `doc`.
 #[must_use]
 pub fn keys() -> Vec<ConfigKey> {
     sections().into_iter().flat_map(|section| section.keys).collect()
@@ -140,7 +140,7 @@ fn shown(default: &Value, kind: Option<&ValueKind>) -> String {
     }
 }
 
-/// With the largest unit that divides it.
+/// Formats a size with the largest unit that divides it.
 fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));

@@ -1,4 +1,4 @@
-//! `docs/kith.schema.json`: the JSON schema of `kith.toml`, by which editors complete and check it.
+//! `docs/kith.schema.json`: the JSON schema for `kith.toml`, with which editors complete and check it.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const DURATION: &str = r"^ *([0-9]+(\.[0-9]+)? *[a-zA-Zµ]+ *)+$|^0$";
 const SIZE: &str = "^ *[0-9]+ *(B|kB|KB|MB|GB|KiB|MiB|GiB)? *$";
 const ADDRESS: &str = "^.+:[0-9]{1,5}$";
 
-/// The document as text with a line feed at its end.
+/// Formats the document as text with a newline at its end.
 pub(in crate::reference) fn write() -> String {
     let mut root = object();
     for section in sections() {
@@ -21,16 +21,16 @@ pub(in crate::reference) fn write() -> String {
     }
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     root["title"] = "kith.toml, the configuration of a Kith node".into();
-    // Texts, numbers and objects with names: nothing of it can fail to be written.
+    // Writing cannot fail: the schema has only texts, numbers and objects with names.
     format!("{root:#}\n")
 }
 
-/// A table of the configuration, which has no other keys.
+/// A configuration table, which has no other keys.
 fn object() -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": {} })
 }
 
-/// The table at this path. Tables on the way that have no key of their own are added.
+/// Returns the table at this path. Tables on the way that have no keys are added.
 fn at<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
     let parts = path.split('.').filter(|part| !part.is_empty());
     parts.fold(root, |table, part| {
@@ -47,7 +47,7 @@ fn name(path: &str) -> &str {
 }
 
 fn schema(key: &ConfigKey) -> Value {
-    // A test holds these words of the docstring against what the configuration refuses.
+    // A test compares these words in the docstring with the values that the configuration refuses.
     let least = i32::from(key.doc.contains("Above 0"));
     let mut schema = match key.kind.as_ref() {
         Some(ValueKind::Size) => json!({ "type": ["integer", "string"], "minimum": least, "pattern": SIZE }),

@@ -1,4 +1,4 @@
-//! Docstrings of the sections, read from the source that defines them, so that the documents match the code.
+//! Reads the sections' docstrings from the source that defines them, so that the documents match the code.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ const FILES: [&str; 17] = [
     include_str!("../../../../server/src/config/ephemeral.rs"),
 ];
 
-/// A public struct or enum of the configuration.
+/// A public struct or enum in the configuration.
 #[derive(Debug, Default)]
 pub(super) struct Item {
-    /// Its docstring.
+    /// The type's docstring.
     pub(super) doc: String,
     /// Whether its members are the possible values.
     pub(super) is_enum: bool,
@@ -34,20 +34,20 @@ pub(super) struct Item {
     pub(super) members: Vec<Member>,
 }
 
-/// A field or a variant.
+/// A field or a variant in an item.
 #[derive(Debug)]
 pub(super) struct Member {
     /// The form in a file: variants in snake_case.
     pub(super) name: String,
     /// The type in Rust; empty for variants.
     pub(super) kind: String,
-    /// Its deserializer, if it is not the one of its type: `size`, `humantime_serde`.
+    /// Its deserializer, if it is not the type's: `size`, `humantime_serde`.
     pub(super) with: String,
-    /// Its docstring.
+    /// The member's docstring.
     pub(super) doc: String,
 }
 
-/// All of them by their name in Rust.
+/// Returns all items by their name in Rust.
 pub(super) fn items() -> BTreeMap<String, Item> {
     let mut items = BTreeMap::new();
     for file in FILES {
@@ -56,7 +56,7 @@ pub(super) fn items() -> BTreeMap<String, Item> {
     items
 }
 
-/// Reads line by line, which is enough for source in the form of rustfmt.
+/// Reads line by line, which is enough for source that rustfmt has formatted.
 fn read(source: &str, items: &mut BTreeMap<String, Item>) {
     let (mut doc, mut with) = (String::new(), String::new());
     let mut open: Option<(String, Item)> = None;
@@ -92,13 +92,13 @@ fn read(source: &str, items: &mut BTreeMap<String, Item>) {
     }
 }
 
-/// `Config` of `pub struct Config {`.
+/// Returns `Config` for `pub struct Config {`.
 fn declared(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "))?;
     rest.strip_suffix(" {")
 }
 
-/// Name and type of `pub listen: SocketAddr,`; name of `Sqlite,`.
+/// Returns name and type for `pub listen: SocketAddr,`; name for `Sqlite,`.
 fn member(line: &str, of_enum: bool) -> Option<(String, String)> {
     let line = line.strip_suffix(',')?;
     if of_enum {

@@ -1,4 +1,4 @@
-//! Several nodes over one MongoDB and one Redis: the parts of the short tests, with more of everything.
+//! Several nodes over one MongoDB and one Redis: like the short tests, with more records, calls and rounds.
 
 #[path = "../../processes/cluster/notice_model.rs"]
 pub(crate) mod notice_model;

@@ -1,4 +1,4 @@
-//! What cannot be backed up or restored is refused in one line with cause and fix, and changes nothing.
+//! Backups that cannot be made or restored are refused in one line with cause and fix, and change nothing.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     spawned,
 };
 
-/// Runs it, and checks that it ends with one line that holds all of `words`.
+/// Runs `kith`, and checks that it ends with one line that has all `words`.
 #[track_caller]
 fn refused(data: &Path, arguments: &[&str], words: &[&str]) {
     let line = spawned::refused(command(data, arguments));
@@ -68,7 +68,7 @@ async fn no_database_is_not_restored_by_its_manifest() {
         (folder.path().join("data"), folder.path().join("backup.db"), folder.path().join("place"));
     filled(&data, 1).await;
     backup(&data, &file);
-    // The SHA-256 of no bytes at all.
+    // The SHA-256 of an empty file.
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     fs::write(&file, "").unwrap();
     edit(&Manifest::path_of(&file), |all| (all["bytes"], all["sha256"]) = (0.into(), empty.into()));

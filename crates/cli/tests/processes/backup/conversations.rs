@@ -1,4 +1,4 @@
-//! Messages, dialogs and ranges of members are part of a backup.
+//! A backup includes messages, dialogs and member ranges.
 
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
@@ -14,7 +14,7 @@ fn messages(channel: &Channel) -> message_service_client::MessageServiceClient<C
     message_service_client::MessageServiceClient::new(channel.clone())
 }
 
-/// The users 1 to 3, all in group 9.
+/// Creates the users 1 to 3, all in group 9.
 async fn fill(channel: &Channel) {
     for user_id in 1..=3 {
         let user = users::User { user_id, user_name: format!("user {user_id}"), ..Default::default() };
@@ -39,7 +39,7 @@ async fn send(channel: &Channel, body: &str) -> SendMessageResponse {
     messages(channel).send_message(message).await.unwrap().into_inner()
 }
 
-/// What a user reads of the group, and its conversation.
+/// Returns the messages that a user reads in the group, and its conversation.
 async fn seen(channel: &Channel, user_id: i64) -> (Vec<Message>, Conversation) {
     let conversation_id = "g9".to_owned();
     let pull = PullMessagesRequest {

@@ -1,4 +1,4 @@
-//! A backup that is killed leaves nothing under its name.
+//! A killed backup leaves nothing under its name.
 
 use std::{
     os::unix::process::ExitStatusExt as _,

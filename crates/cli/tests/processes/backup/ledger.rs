@@ -1,4 +1,4 @@
-//! What writers have sent and what was acknowledged, in one order.
+//! Records the writes that were sent and acknowledged, in one order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use kith_proto::{
 use prost_types::FieldMask;
 use tonic::{Status, transport::Channel};
 
-/// One clock for all writers: two moments of it compare as they happened.
+/// A clock that all writers share, so that their times can be compared.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -19,17 +19,17 @@ impl Clock {
     }
 }
 
-/// A write: the making of a group (odd), or the raising of the writer's step (even).
+/// A write: creates a group (odd step), or raises the writer's step (even step).
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedWrite {
     pub(crate) at: u64,
-    /// Set when it was acknowledged.
+    /// The time when it was acknowledged.
     pub(crate) acknowledged: Option<u64>,
-    /// Of the making of a group that was acknowledged.
+    /// The group that an acknowledged write created.
     pub(crate) group_id: i64,
 }
 
-/// A user who makes groups, one after the other, and counts them in a parameter of its own.
+/// A user who creates groups, one after the other, and counts them in its own parameter.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) id: i64,
@@ -45,7 +45,7 @@ impl Writer {
         Self { id, sent: Vec::new() }
     }
 
-    /// Writes until the node is gone, or `enough` says so.
+    /// Writes until the node is gone, or `enough` returns true.
     pub(crate) async fn write(mut self, channel: Channel, clock: &Clock, enough: impl Fn() -> bool) -> Self {
         for step in 1.. {
             if enough() {
@@ -83,8 +83,8 @@ impl Writer {
     }
 }
 
-/// Makes the group of this step, a private one: with an allocated id and an invite code. The same step is
-/// the same request.
+/// Creates this step's private group, with an allocated id and an invite code. The same step is the same
+/// request.
 pub(crate) async fn make_group(writer: i64, step: usize, channel: Channel) -> Result<i64, Status> {
     let request = groups::CreateGroupRequest {
         group: Some(groups::Group { name: format!("{writer}/{step}"), ..Default::default() }),

@@ -1,4 +1,4 @@
-//! `kith backup` and `kith restore` as operators meet them: the real program, on a node that serves.
+//! `kith backup` and `kith restore` as operators use them: the real program, on a node that serves.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]

@@ -1,4 +1,4 @@
-//! Nodes and commands as processes.
+//! Runs nodes and commands as processes.
 
 use std::{
     path::Path,
@@ -27,14 +27,14 @@ impl Node {
     }
 }
 
-/// The program, for a data folder.
+/// Makes a command for a data folder.
 pub(crate) fn command(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.args(arguments).arg("--data-dir").arg(data);
     command
 }
 
-/// Runs `kith backup` and returns what it says.
+/// Runs `kith backup` and returns its result.
 pub(crate) fn backup(data: &Path, to: &Path) -> Value {
     succeeded(
         "backup",
@@ -42,7 +42,7 @@ pub(crate) fn backup(data: &Path, to: &Path) -> Value {
     )
 }
 
-/// Runs `kith restore` and returns what it says.
+/// Runs `kith restore` and returns its result.
 pub(crate) fn restore(from: &Path, data: &Path) -> Value {
     succeeded("restore", &command(data, &["restore", "-o", "json", from.to_str().unwrap()]).output().unwrap())
 }
@@ -56,7 +56,7 @@ pub(crate) fn succeeded(event: &str, output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Makes a data folder with so many users of 60 kB each.
+/// Makes a data folder with `users` users; each has 60 kB.
 pub(crate) async fn filled(data: &Path, users: i64) {
     let options = kith_store_sqlite::SqliteOptions::new(data.join("kith.db"));
     let handle = kith_store_sqlite::open(options).await.unwrap();

@@ -1,4 +1,4 @@
-//! A backup of a node that is being written to is the state of one moment.
+//! A backup taken while a node is being written to is a consistent snapshot.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
 
 const WRITERS: i64 = 8;
 
-/// What a restored node holds of the writers: how many of its writes each has, and its groups by step.
+/// The writers' data on a restored node: how many writes each has, and its groups by step.
 struct StoredGroups {
     steps: BTreeMap<i64, usize>,
     groups: BTreeMap<(i64, usize), i64>,
@@ -100,8 +100,9 @@ async fn held(channel: &Channel) -> StoredGroups {
     StoredGroups { steps, groups: groups.collect() }
 }
 
-/// Of every writer a beginning, with all that was acknowledged before the backup and nothing sent after it;
-/// and over all writers nothing without what was acknowledged before it was sent.
+/// Checks for each writer that the backup has a prefix of its writes: all writes acknowledged before the
+/// backup began, and none sent after it ended. Checks across writers that no write is there without the
+/// writes that were acknowledged before it was sent.
 fn assert_is_cut(writers: &[Writer], held: &StoredGroups, began: u64, ended: u64) {
     let (mut inside, mut outside): (Vec<&LoggedWrite>, Vec<&LoggedWrite>) = (Vec::new(), Vec::new());
     for writer in writers {
@@ -124,7 +125,7 @@ fn assert_is_cut(writers: &[Writer], held: &StoredGroups, began: u64, ended: u64
     assert!(missing > newest, "a write acknowledged at {missing} is missing, one sent at {newest} is not");
 }
 
-/// The tables of secrets and of requests are of the same moment.
+/// Checks that the tables with secrets and requests belong to the same snapshot.
 async fn assert_codes_and_requests_belong(channel: &Channel, held: &StoredGroups) {
     let mut service = GroupServiceClient::new(channel.clone());
     for ((writer, step), id) in &held.groups {
@@ -173,7 +174,7 @@ async fn token_after_restored_backup_asks_the_store() {
     assert_eq!(tier(&again.channel, Some(own)).await, "memory");
 }
 
-/// Creates a user and returns the token of the write.
+/// Creates a user and returns the write's token.
 async fn create(channel: &Channel, user_id: i64) -> String {
     let user = users::User { user_id, user_name: format!("user {user_id}"), ..Default::default() };
     let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
@@ -181,7 +182,7 @@ async fn create(channel: &Channel, user_id: i64) -> String {
     answer.into_inner().consistency_token
 }
 
-/// Which tier answers a read of user 1.
+/// Returns the tier that answers a read of user 1.
 async fn tier(channel: &Channel, token: Option<String>) -> String {
     let level = token.map(|token| Level::AtLeast(AtLeast { consistency_tokens: vec![token] }));
     let consistency = level.map(|level| Consistency { level: Some(level) });

@@ -1,4 +1,4 @@
-//! One request that several callers send at once, to whichever nodes there are: it has one effect, and they have one
+//! Several callers send one request at the same time, to any nodes: it has one effect, and they get one
 //! answer.
 
 use futures::{StreamExt as _, future::join_all};
@@ -20,10 +20,10 @@ use tonic::{Code, Response, Status};
 use crate::cluster::site::{Peer, Site, stop, strong};
 
 const CALLERS: usize = 5;
-/// Each with a request of its own: what depends on who comes first does not come out the same each time.
+/// The number of rounds. Each has its own request, because a race does not have the same result each time.
 const ROUNDS: i64 = 10;
 
-/// Two nodes of a new cluster, and a call that is made several times at once.
+/// Two nodes in a new cluster, and a call that is made several times at once.
 struct Cluster([Peer; 2]);
 
 impl Cluster {
@@ -31,7 +31,7 @@ impl Cluster {
         Self(Site::in_redis_of_tests().nodes(|_| {}).await)
     }
 
-    /// The one answer that all callers have.
+    /// Returns the answer that all callers get.
     async fn at_once<T: Message + Clone>(&self, call: impl AsyncFn(&Peer) -> Result<T, Status>) -> T {
         let answers = join_all((0..CALLERS).map(|caller| call(&self.0[caller % 2]))).await;
         let answers: Vec<T> = answers.into_iter().map(Result::unwrap).collect();
@@ -41,7 +41,7 @@ impl Cluster {
         answers[0].clone()
     }
 
-    /// The same, but for the token of each answer: it says where the nodes stood when the answer was given.
+    /// Like `at_once`, but clears each answer's token: it depends on the nodes' positions at the time.
     async fn written_at_once<T: Message + Clone>(
         &self,
         call: impl AsyncFn(&Peer) -> Result<Response<T>, Status>,
@@ -62,7 +62,7 @@ impl Cluster {
         created.into_inner().group.unwrap().group_id
     }
 
-    /// As the store has it.
+    /// Reads the version from the store.
     async fn version_of(&self, group_id: i64) -> Result<i64, Code> {
         let request = GetGroupRequest { group_id, consistency: strong() };
         let read = self.0[1].groups().get_group(request).await;

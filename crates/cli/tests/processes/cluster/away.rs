@@ -1,4 +1,4 @@
-//! Redis is away: from the start, and in the middle. The store of relations is away.
+//! Redis is away, from the start or later. The relation store is away.
 
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ async fn redis_that_evicts_the_log_is_unfit() {
     node.stop().await;
 }
 
-/// The line of `kith check` about the store of relations, and the exit code.
+/// Returns the exit code from `kith check`, and its line about the relation store.
 fn check_of_relations(site: &Site, node: &Peer) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (code, out, err) = output_of(site.command(folder.path(), &["check", "--addr", &node.address()]));

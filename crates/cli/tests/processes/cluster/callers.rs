@@ -1,4 +1,4 @@
-//! Whether all nodes know the same callers.
+//! Checks that all nodes know the same callers.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -19,7 +19,7 @@ async fn digests(peer: &Peer) -> Vec<String> {
     listed.nodes.into_iter().map(|node| node.callers_digest).collect()
 }
 
-/// Level of the check of callers.
+/// Returns the level that the check on callers has.
 fn checked(dir: &Path, peer: &Peer) -> String {
     let mut command = kith(dir, &["check", "--addr", &peer.address(), "-o", "json"]);
     command.env("KITH_API_KEY_FILE", "a.key");

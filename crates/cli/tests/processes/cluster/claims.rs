@@ -1,4 +1,4 @@
-//! Who may use a database.
+//! A database is claimed by one cluster.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{
     polls::until,
 };
 
-/// What a node says about its prefix in `/readyz`.
+/// Returns whether a node's `/readyz` says that its prefix is taken.
 fn says_taken(peer: &Peer) -> bool {
     peer.node.remarks().iter().any(|remark| remark.reason == "redis_prefix_taken")
 }
 
-/// The same cluster over another database.
+/// Makes the same cluster over another database.
 fn other_database(site: &Site) -> Site {
     Site { database: format!("{}_other", site.database), ..site.clone() }
 }
@@ -124,7 +124,7 @@ async fn second_database_on_a_prefix_is_refused() {
 async fn running_node_reports_another_database() {
     let mut redis = Redis::absent(&[]);
     let site = Site::new(Some(redis.url()));
-    // Both start while nothing can be known of the other.
+    // Both start before either node can know about the other.
     let (a, b) = (site.node().await, other_database(&site).node().await);
     redis.run().await;
     until(Duration::from_secs(10), async || says_taken(&a) || says_taken(&b)).await;

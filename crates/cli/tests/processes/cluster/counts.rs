@@ -1,4 +1,4 @@
-//! Counts of relations, which the store corrects a moment after a change, without a broadcast.
+//! Relation counts, which the store corrects shortly after a change, without a broadcast.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     polls::until,
 };
 
-/// After the last change of the list.
+/// How long after the list's last change the count may be wrong.
 const RIGHT_WITHIN: Duration = Duration::from_secs(11);
 
 impl Peer {
@@ -20,7 +20,7 @@ impl Peer {
         RelationServiceClient::new(self.channel())
     }
 
-    /// How many the user follows.
+    /// Returns how many users the user follows.
     async fn following(&self, user_id: i64) -> i64 {
         let request = CountRelationsRequest { user_id, consistency: None };
         self.relations().count_relations(request).await.unwrap().into_inner().following
@@ -43,7 +43,7 @@ async fn counts_are_right_on_every_node_in_time() {
         count_everywhere(&nodes, *user_id).await;
         let unfollow = UnfollowRequest { user_id: *user_id, target_id, ..UnfollowRequest::default() };
         b.relations().unfollow(unfollow).await.unwrap();
-        // Before the store has counted again.
+        // The lists are counted before the store has counted again.
         count_everywhere(&nodes, *user_id).await;
     }
     let changed = Instant::now();

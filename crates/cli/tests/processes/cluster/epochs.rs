@@ -1,4 +1,4 @@
-//! A new epoch begins by hand, on a node of a cluster and on one alone.
+//! A new epoch begins by hand, on a cluster node and in single-node mode.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     polls::until,
 };
 
-/// A new epoch would drop the inboxes, windows and numbers of sequences of the first callers.
+/// A new epoch would drop the first callers' inboxes, windows and sequence numbers.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn new_cluster_stays_in_its_first_epoch() {
@@ -20,7 +20,7 @@ async fn new_cluster_stays_in_its_first_epoch() {
     let [a, b] = site.nodes(with_relations).await;
     let id = a.create("ann").await.user_id;
     hand::set(&site.database, "users", id, "nick", "by hand");
-    // The feeds are read now.
+    // By now the feeds are read.
     until(Duration::from_secs(11), async || b.get(id).await.nick_name == "by hand").await;
     assert_eq!([a.info().await.epoch, b.info().await.epoch], [1, 1]);
     stop([a, b]).await;

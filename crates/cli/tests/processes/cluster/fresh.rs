@@ -1,4 +1,4 @@
-//! How fresh reads are on a node that did not write.
+//! Reads on a node that did not write are fresh.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     polls::until,
 };
 
-/// What a change may take to every node while all is well.
+/// The longest time until every node has applied a change in a healthy cluster.
 const HEALTHY: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! A person at the shell of MongoDB, as far as a test needs one: a few commands in BSON over a socket.
+//! A minimal MongoDB shell: a few commands in BSON over a socket.
 
 use std::{
     io::{Read as _, Write as _},
@@ -7,29 +7,29 @@ use std::{
 
 use crate::cluster::site::variable;
 
-/// Where the commands of a profile are.
+/// The collection with a profile's commands.
 const PROFILE: &str = "system.profile";
-/// `OP_MSG`, the only kind of message that servers still take.
+/// `OP_MSG`, the only message kind that servers still accept.
 const OP_MSG: u32 = 2013;
 
-/// Sets a text of a record, and nothing else.
+/// Sets a text in a record, and nothing else.
 pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: &str) {
     update(database, collection, id, &[element(3, "$set", &document(&[string(field, text)]))]);
 }
 
-/// Sets the nick name and the version of a user.
+/// Sets a user's nickname and version.
 pub(crate) fn set_with_version(database: &str, id: i64, nick: &str, version: i64) {
     let set = document(&[string("nick", nick), number("v", version)]);
     update(database, "users", id, &[element(3, "$set", &set)]);
 }
 
-/// Sets the nick name of a user, and adds to its version.
+/// Sets a user's nickname, and adds to its version.
 pub(crate) fn set_and_add_version(database: &str, id: i64, nick: &str, more: i64) {
     let set = element(3, "$set", &document(&[string("nick", nick)]));
     update(database, "users", id, &[set, element(3, "$inc", &document(&[number("v", more)]))]);
 }
 
-/// Deletes the document of a user. Returns it.
+/// Deletes a user's document. Returns it.
 pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     let query = document(&[number("_id", id)]);
     let find = [string("find", "users"), element(3, "filter", &query), string("$db", database)];
@@ -38,7 +38,7 @@ pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     found
 }
 
-/// Deletes a document that a text names.
+/// Deletes a document that is named by a text.
 pub(crate) fn delete_named(database: &str, collection: &str, id: &str) {
     delete_one(database, collection, &document(&[string("_id", id)]));
 }
@@ -50,14 +50,15 @@ fn delete_one(database: &str, collection: &str, query: &[u8]) {
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
 }
 
-/// Inserts the document of a user.
+/// Inserts a user's document.
 pub(crate) fn insert(database: &str, user: &[u8]) {
     let documents = element(4, "documents", &document(&[element(3, "0", user)]));
     let answer = ask(&document(&[string("insert", "users"), documents, string("$db", database)]));
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
 }
 
-/// Sets the body of one message of the first document of a conversation, and nothing else. `place`: 0 is the first message.
+/// Sets the body of one message in a conversation's first document, and nothing else. `place`: 0 is the first
+/// message.
 pub(crate) fn set_body(database: &str, conversation: &str, place: usize, body: &str) {
     let id = element(3, "_id", &document(&[string("c", conversation), number("d", 0)]));
     let length = u32::try_from(body.len()).unwrap().to_le_bytes();
@@ -78,11 +79,11 @@ fn update_one(database: &str, collection: &str, query: &[u8], change: &[Vec<u8>]
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
 }
 
-/// The first document that a find has answered.
+/// Returns the first document in a find's answer.
 fn first_of_batch(answer: &[u8]) -> Vec<u8> {
     let before = element(4, "firstBatch", &[]);
     let batch = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
-    // The length of the array, then the type and the name of its first element.
+    // The array's length precedes its first element's type and name.
     let found = &answer[batch + 4 + 3..];
     let length = u32::from_le_bytes(found[..4].try_into().unwrap());
     found[..usize::try_from(length).unwrap()].to_vec()
@@ -94,7 +95,7 @@ pub(crate) fn drop_collection(database: &str, collection: &str) {
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
 }
 
-/// Copies the documents of a collection to another database, without its indexes. Replaces what is there.
+/// Copies a collection's documents to another database, without its indexes. Replaces the documents there.
 pub(crate) fn copy_collection(from: &str, to: &str, collection: &str) {
     let out = element(3, "$out", &document(&[string("db", to), string("coll", collection)]));
     let pipeline = element(4, "pipeline", &document(&[element(3, "0", &document(&[out]))]));
@@ -103,14 +104,14 @@ pub(crate) fn copy_collection(from: &str, to: &str, collection: &str) {
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not copied");
 }
 
-/// Drops a database with all that is in it.
+/// Drops a database with everything in it.
 pub(crate) fn drop_database(database: &str) {
     let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
     let answer = ask(&document(&[one, string("$db", database)]));
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
 }
 
-/// Begins an empty profile of all commands on a database, or ends it.
+/// Begins an empty profile that records all commands on a database, or ends it.
 pub(crate) fn profile(database: &str, on: bool) {
     set_profile(database, 0);
     if on {
@@ -119,7 +120,7 @@ pub(crate) fn profile(database: &str, on: bool) {
     }
 }
 
-/// How many commands of the profile are about a collection.
+/// Counts the profiled commands on a collection.
 pub(crate) fn profiled(database: &str, collection: &str) -> i32 {
     let query = document(&[string("ns", &format!("{database}.{collection}"))]);
     let answer =
@@ -135,7 +136,7 @@ fn set_profile(database: &str, level: i32) {
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "there is no profile");
 }
 
-/// Host and port of the MongoDB of the tests, out of its connection string.
+/// Returns the host and port in the connection string for the tests' MongoDB.
 pub(crate) fn host() -> String {
     let uri = variable("KITH_TEST_MONGODB");
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();

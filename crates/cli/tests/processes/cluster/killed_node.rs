@@ -1,4 +1,4 @@
-//! A node that is killed and starts again at its address: the others call the process that runs there now.
+//! A killed node starts again at its address: the others call the new process.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     spawned::{FREE, Started},
 };
 
-/// Less than `cluster.silent`, for which a killed node stays in the registry.
+/// This is less than `cluster.silent`, for which a killed node stays in the registry.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]

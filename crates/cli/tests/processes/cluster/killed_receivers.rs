@@ -1,4 +1,5 @@
-//! A node that is killed with clients that receive: another one names them for what they may not have.
+//! A node is killed while clients receive from it: another node names them for messages that they may have
+//! missed.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::{
     tour_sockets::{Socket, connect, until},
 };
 
-/// A node is taken for dead after 15 s; a round of another one follows within 3 s.
+/// A node is considered dead after 15 s; another node's next round follows within 3 s.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn socket(address: &str, user: i64) -> Socket {
@@ -33,7 +34,7 @@ async fn socket(address: &str, user: i64) -> Socket {
     socket
 }
 
-/// A stream over gRPC that has begun.
+/// Opens a gRPC stream that has begun.
 async fn stream(channel: &Channel, user: i64) -> Streaming<kith_proto::message::v1::ReceiveResponse> {
     let request = ReceiveRequest { now: true, ..ReceiveRequest::default() };
     let mut messages = MessageServiceClient::new(channel.clone());
@@ -48,7 +49,7 @@ async fn mark_read(node: &Peer, chat: DirectChat, up_to: i64) {
     node.messages().mark_read(acting(chat.bea, request)).await.unwrap();
 }
 
-/// The next users who are named, each with the number of the message.
+/// Returns the next users who are named, each with the message number.
 async fn named(pushes: &mut Streaming<WatchOfflineResponse>, count: usize) -> Vec<(Vec<i64>, i64)> {
     let mut named = Vec::new();
     while named.len() < count {

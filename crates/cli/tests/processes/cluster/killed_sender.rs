@@ -1,4 +1,5 @@
-//! A node that is killed after it has stored a message and before the message is in an inbox, also while it is cut from Redis.
+//! A node is killed after it has stored a message and before the message is in an inbox, also while it is cut
+//! from Redis.
 
 use std::time::Duration;
 
@@ -20,11 +21,11 @@ use crate::{
     spawned::Started,
 };
 
-/// By when another node has delivered what a dead one left.
+/// The time within which another node has delivered a dead node's messages.
 const DELIVERED_WITHIN: Duration = Duration::from_secs(11);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two nodes; the one through which Ann sends reaches Redis over a proxy of the test.
+/// Two nodes. Ann sends through the node that reaches Redis over the test's proxy.
 struct Nodes {
     other: Peer,
     sender: Started,
@@ -58,7 +59,7 @@ impl Nodes {
     /// Sends a message, and kills its node after the append and before the message is in an inbox.
     async fn send_and_kill(self) -> (Peer, DirectChat) {
         let Self { other, sender, mut messages, chat, proxy, _folder } = self;
-        // The command that enters a message into the inbox of Bea is the first one that names it: she receives elsewhere.
+        // The first command that names Bea's inbox enters a message into it: she receives elsewhere.
         proxy.arm(format!(":m:{}\r\n", chat.bea));
         let sending = tokio::spawn(async move { messages.send_message(message(chat, "last")).await });
         tokio::time::timeout(PATIENCE, proxy.until_cut()).await.expect("the fan-out begins");

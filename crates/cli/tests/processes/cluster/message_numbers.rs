@@ -1,4 +1,4 @@
-//! Numbers of messages do not depend on Redis.
+//! Message numbers do not depend on Redis.
 
 use kith_proto::message::v1::{Message, PullMessagesRequest, SendMessageRequest, send_message_request::To};
 
@@ -7,7 +7,7 @@ use crate::cluster::{
     site::{Peer, Site, stop},
 };
 
-/// A note of a user to itself: its number.
+/// Sends a note from a user to itself. Returns its number.
 async fn note(peer: &Peer, user: i64, body: &str) -> i64 {
     let request = SendMessageRequest {
         to: Some(To::UserId(user)),
@@ -41,7 +41,7 @@ async fn emptied_redis_changes_no_number() {
                 next += 1;
             }
         }
-        // With it away, and then with an empty one in its place.
+        // Redis is away first, then replaced by an empty server.
         redis.kill();
         assert_eq!(note(&a, user, &format!("{round}-away")).await, next);
         next += 1;

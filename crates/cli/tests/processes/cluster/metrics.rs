@@ -1,4 +1,4 @@
-//! What a node exports besides what one alone does.
+//! Metrics that only cluster nodes export.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ fn is_of_clusters(name: &str) -> bool {
     ["kith_bus_", "kith_redis_", "kith_node_records_"].iter().any(|of| name.starts_with(of))
 }
 
-/// Names of labels by name of metric.
+/// Label names by metric name.
 type Exported = BTreeMap<String, BTreeSet<String>>;
 
 fn samples(text: &str) -> Exported {

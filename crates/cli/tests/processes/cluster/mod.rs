@@ -1,4 +1,4 @@
-//! Several nodes over one MongoDB and one Redis, as callers and operators meet them.
+//! Several nodes over one MongoDB and one Redis, as callers and operators use them.
 
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

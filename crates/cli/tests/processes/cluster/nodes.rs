@@ -1,4 +1,4 @@
-//! What operators see of all nodes through one of them.
+//! Operators see all nodes through any node.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -106,7 +106,7 @@ async fn node_that_cannot_be_called_is_named_in_time() {
 async fn a_call_that_pretends_to_be_a_node_is_refused() {
     let a = Site::in_redis_of_tests().node().await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    // That of an older version, and one without the key.
+    // The first proof is an older version's, the second is made without the key.
     for proof in ["00".repeat(32), format!("v1.{}.{now}.{}", a.info().await.node_id, "A".repeat(43))] {
         let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
         request.metadata_mut().insert("kith-node", proof.parse().unwrap());
@@ -134,7 +134,8 @@ async fn three_nodes_are_inspected_through_each() {
     stop(nodes).await;
 }
 
-/// Records in the registry that another program writes: those of the nodes, under other numbers and with another address.
+/// Writes registry records as another program would: the nodes' own records, under other numbers and with
+/// another address.
 async fn forge(redis: &str, address: std::net::SocketAddr) {
     let script = format!(
         "for _, key in ipairs(redis.call('KEYS', '*:nodes:*')) do \
@@ -195,7 +196,7 @@ async fn every_memory_is_emptied_through_one_node() {
     stop([a, b]).await;
 }
 
-/// Whether the memory of the node has a copy of this user that it may serve.
+/// Returns whether the node's memory has a copy of this user that it may serve.
 async fn has_copy(peer: &Peer, user: i64) -> bool {
     let request =
         InspectKeyRequest { key: format!("user/{user}"), node_id: "self".to_owned(), memory_only: true };

@@ -1,4 +1,4 @@
-//! Calls of notices in the tests of several nodes: audience 1, and what its readers read.
+//! Notice calls for tests with several nodes: audience 1, and the notices that its readers read.
 
 use kith_proto::notice::v1::{notice_service_client::NoticeServiceClient, *};
 use tonic::transport::Channel;
@@ -7,14 +7,14 @@ pub(super) fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
     NoticeServiceClient::new(channel.clone())
 }
 
-/// Registers audience 1. `of_users`: each user is a reader of it.
+/// Registers audience 1. `of_users`: each user is a reader.
 pub(super) async fn audience(channel: &Channel, of_users: bool) {
     let audience = Audience { audience_id: 1, name: "Customers".to_owned(), of_users, ..Audience::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
     client(channel).register_audience(request).await.unwrap();
 }
 
-/// A request to publish a notice to audience 1, and to those who register later.
+/// Makes a request to publish a notice to audience 1, also for readers who register later.
 pub(super) fn notice(notice_id: i64, request_id: &str) -> PublishNoticeRequest {
     let notice = Notice {
         notice_id,
@@ -39,7 +39,7 @@ pub(super) async fn mark(channel: &Channel, reader_id: i64, notice_id: i64) -> M
     client(channel).mark_read(request).await.unwrap().into_inner()
 }
 
-/// How many have read a notice, and whether some are not counted yet.
+/// Returns how many have read a notice, and whether some are not counted yet.
 pub(super) async fn count(channel: &Channel, notice_id: i64) -> (i64, bool) {
     let request = CountReadersRequest { audience_id: 1, notice_ids: vec![notice_id] };
     let counted = client(channel).count_readers(request).await.unwrap().into_inner();

@@ -1,6 +1,6 @@
-//! Random marks and unmarks of notices through three nodes while Redis is emptied, and a plain model of them: no mark is lost, and
-//! counts of readers become exact. Faults of published schemes: marks that Redis alone has, and a rebuild that loses those made
-//! meanwhile.
+//! Marks and unmarks notices at random through three nodes while Redis is emptied, and compares them with a
+//! plain model: no mark is lost, and reader counts become exact. Published schemes have two faults: marks
+//! that only Redis has, and a rebuild that loses marks made meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,18 +22,18 @@ use crate::{
     polls::until,
 };
 
-/// How much there is of everything.
+/// The numbers in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Platforms; a reader id is another reader in each of them.
+    /// Platforms. The same reader id in another platform is another reader.
     pub(crate) audiences: i32,
-    /// Of each audience.
+    /// The number of readers in each audience.
     pub(crate) readers: i64,
-    /// All of them for all audiences.
+    /// The number of notices; each is for all audiences.
     pub(crate) notices: i64,
-    /// Who call at one time, each for readers of its own.
+    /// How many call at the same time, each for its own readers.
     pub(crate) callers: i64,
-    /// Marks and unmarks of each reader.
+    /// How many marks and unmarks each reader makes.
     pub(crate) calls: usize,
 }
 
@@ -42,23 +42,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often Redis is emptied.
 const EMPTIED: i64 = 3;
 const REGISTERED_AT_ONCE: usize = 1_000;
-/// Readers of one page.
+/// The number of readers on a page.
 const PAGE: i32 = 1_000;
-/// Of so many readers one is asked what it has read.
+/// Every 97th reader is asked for the notices that it has read.
 const ASKED_EVERY: i64 = 97;
 /// Counts may be 10 s old, and after Redis was emptied all sections are scanned again.
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// An audience, and who it knows by this number.
+/// An audience, and a reader id in it.
 type ReaderKey = (i32, i64);
-/// What each reader has read.
+/// The notices that each reader has read.
 type Model = BTreeMap<ReaderKey, BTreeSet<i64>>;
 
 fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
     NoticeServiceClient::new(channel.clone())
 }
 
-/// Plays random calls, and compares all that nodes say in the end with the model.
+/// Plays random calls, and compares all final answers with the model.
 pub(crate) async fn random_marks_equal_a_plain_model(size: Size) {
     let redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
@@ -79,7 +79,7 @@ pub(crate) async fn random_marks_equal_a_plain_model(size: Size) {
     stop(peers).await;
 }
 
-/// Registers half of the readers, and publishes the notices through all nodes.
+/// Registers half the readers, and publishes the notices through all nodes.
 async fn prepare(channels: &[Channel], size: Size) {
     let since = Some(prost_types::Timestamp::default());
     for audience_id in 1..=size.audiences {
@@ -102,7 +102,7 @@ async fn prepare(channels: &[Channel], size: Size) {
     }
 }
 
-/// All callers at once. Redis is emptied when a quarter, a half and three quarters of all calls were made.
+/// Lets all callers act at once. Redis is emptied after a quarter, a half and three quarters of all calls.
 async fn play(channels: &Arc<[Channel]>, size: Size, redis: &Redis) -> Model {
     let (made, mut calls) = mpsc::unbounded_channel();
     let mut callers = JoinSet::new();
@@ -125,7 +125,7 @@ async fn play(channels: &Arc<[Channel]>, size: Size, redis: &Redis) -> Model {
     callers.join_all().await.into_iter().flatten().collect()
 }
 
-/// Marks and unmarks at random through all nodes, and what each reader has read then.
+/// Marks and unmarks at random through all nodes. Returns the notices that each reader has read then.
 async fn call(channels: Arc<[Channel]>, size: Size, caller: i64, made: mpsc::UnboundedSender<()>) -> Model {
     let mut rng = StdRng::seed_from_u64(caller.unsigned_abs());
     let ids = (1..=size.readers).filter(|reader| reader % size.callers == caller);
@@ -153,7 +153,7 @@ async fn call(channels: Arc<[Channel]>, size: Size, caller: i64, made: mpsc::Unb
     model
 }
 
-/// Who has read each notice, by the store.
+/// Compares the readers of each notice, as the store lists them.
 async fn compare_lists(channels: &[Channel], size: Size, audience_id: i32, model: &Model) {
     for notice_id in 1..=size.notices {
         let node = &channels[usize::try_from(notice_id).unwrap() % channels.len()];
@@ -178,7 +178,7 @@ async fn compare_lists(channels: &[Channel], size: Size, audience_id: i32, model
     }
 }
 
-/// How many have read each notice, by the bitmaps of each node.
+/// Compares how many have read each notice, by each node's bitmaps.
 async fn compare_counts(channels: &[Channel], size: Size, audience_id: i32, model: &Model) {
     let of_notice = |notice: i64| {
         let read =
@@ -198,7 +198,7 @@ async fn count(channel: &Channel, size: Size, audience_id: i32) -> (Vec<i64>, bo
     (counted.counts.iter().map(|count| count.read).collect(), counted.incomplete)
 }
 
-/// What some readers have read, by their records.
+/// Compares the notices that some readers have read, by their records.
 async fn compare_totals(channels: &[Channel], size: Size, model: &Model) {
     let every = if size.readers < 10 * ASKED_EVERY { 1 } else { ASKED_EVERY };
     for ((audience_id, reader_id), read) in model.iter().filter(|((_, reader), _)| reader % every == 0) {

@@ -1,4 +1,4 @@
-//! Notices through several nodes.
+//! Several nodes share notices.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn other_node_sees_notices_and_marks() {
     assert_eq!(totals(&b.channel(), 7, None).await, (0, 0));
     let token = publish(&a.channel(), 1).await;
     assert_eq!(totals(&b.channel(), 7, at_least(&token)).await, (0, 1));
-    // One that the caller has seen on another node is marked, whatever the copy of this one says.
+    // A notice that the caller has seen on another node is marked, even if this node's copy does not have it.
     publish(&a.channel(), 2).await;
     let marked = mark(&b.channel(), 7, 2).await;
     assert_eq!((marked.not_found, marked.totals.unwrap().read), (Vec::<i64>::new(), 1));

@@ -1,4 +1,4 @@
-//! Notices on several nodes as they change: totals on streams, bitmaps of new slots, and a publisher that is killed.
+//! Notices change on several nodes: totals on streams, bitmaps for new slots, and a publisher that is killed.
 
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,17 @@ use crate::{
     polls::until,
 };
 
-/// By when other nodes see what a dead one has committed.
+/// How soon other nodes see a commit by a node that has died.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The bitmaps of the first section of audience 1.
+/// Returns the bitmap keys in audience 1's first section.
 async fn bitmap_keys(redis: &Redis) -> Vec<String> {
     let keys = ask(&redis.url(), "KEYS *:notice:1:0}:*:of:*").await;
     keys.split(' ').filter(|word| word.contains(":of:")).map(str::to_owned).collect()
 }
 
-/// A stream of Bea that brings the totals of audience 1.
+/// Bea's stream, which brings the totals in audience 1.
 struct Totals(Streaming<ReceiveResponse>);
 
 impl Totals {
@@ -38,7 +38,7 @@ impl Totals {
         Self(node.messages().receive(acting(chat.bea, request)).await.unwrap().into_inner())
     }
 
-    /// Read and unread as they come next.
+    /// Returns the next totals: read and unread.
     async fn next(&mut self) -> (i32, i32) {
         loop {
             let response =
@@ -100,7 +100,7 @@ async fn bitmaps_of_new_slots_exist_before_a_count() {
     stop([a, b]).await;
 }
 
-/// Fault of published schemes: the id of a reader is the offset of its bit.
+/// Guards against a fault in published schemes: the reader id is the bit offset.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn largest_reader_id_uses_one_bit() {
@@ -113,12 +113,13 @@ async fn largest_reader_id_uses_one_bit() {
     let key = bitmap_keys(&redis).await.remove(0);
     let bytes = ask(&redis.url(), &format!("STRLEN {key}")).await;
     let bytes: usize = bytes.trim_start_matches(':').parse().unwrap();
-    // The ordinals of a node begin with a block of 64.
+    // A node's ordinals begin with a block of 64.
     assert!(bytes <= 1 + 64 / 8, "{bytes}");
     stop([a, b]).await;
 }
 
-/// Fault of published schemes: a mark after the removal makes the key again, and it stays for ever.
+/// Guards against a fault in published schemes: a mark after the removal recreates the key, which stays for
+/// ever.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn mark_of_deleted_notice_leaves_no_key() {
@@ -144,7 +145,7 @@ async fn mark_of_deleted_notice_leaves_no_key() {
     stop([a, b]).await;
 }
 
-/// The slots of a change that was made before may have readers: zeros would deny them for an hour.
+/// The slots from a repeated change may have readers: zeros would hide them for an hour.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn repeated_publication_fills_no_bitmap() {
@@ -176,7 +177,7 @@ async fn notice_of_killed_publisher_is_visible() {
     publish(&channel, 1).await;
     let mut stream = Totals::open(&other, chat).await;
     until(Duration::from_secs(5), async || stream.next().await == (0, 1)).await;
-    // The first command that names the copy of the audience is the one that notifies other nodes of the commit.
+    // The first command that names the audience's copy notifies other nodes about the commit.
     proxy.arm(":audience:1".to_owned());
     let publishing = tokio::spawn(async move { client(&channel).publish_notice(notice(2, "")).await });
     tokio::time::timeout(PATIENCE, proxy.until_cut()).await.expect("the change is committed");

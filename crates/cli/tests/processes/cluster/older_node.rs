@@ -1,4 +1,4 @@
-//! A rolling upgrade: messages are not available while a node of an older schema is registered.
+//! A rolling upgrade: messages are not available while a node with an older schema is registered.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::{
     polls::until,
 };
 
-/// What a node says of itself that knows an early schema.
+/// The registry entry of a node that knows an early schema.
 const CARD: &str =
     r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://127.0.0.1:1","schema":1}"#;
-/// Its number in the registry.
+/// The node's number in the registry.
 const NUMBER: &str = "oldernod";
-/// As a node sees the registry: it looks every 2 s.
+/// How long a node takes to see a change in the registry: it looks every 2 s.
 const SEEN: Duration = Duration::from_secs(20);
 
-/// The registry of the nodes of a site, and another node in it.
+/// The registry with a site's nodes, and another node in it.
 struct Registry {
     redis: String,
     key: String,
 }
 
 impl Registry {
-    /// That of the epoch which the nodes follow.
+    /// Opens the registry for the epoch that the nodes follow.
     async fn of(site: &Site, epoch: i64) -> Self {
         let redis = site.redis.clone().unwrap();
         let keys = ask(&redis, &format!("KEYS *{}*nodes:{epoch}", site.prefix)).await;
@@ -40,8 +40,8 @@ impl Registry {
         Self { redis, key: key.to_owned() }
     }
 
-    /// An older node registers, or renews its registration: an entry has 8 bytes of what it has applied, 13 digits of
-    /// the time, and the card.
+    /// Registers an older node, or renews its registration: an entry has 8 bytes with its applied position,
+    /// 13 digits with the time, and the card.
     async fn live(&self) {
         let script = "local entry = string.rep(string.char(0), 8) .. \
                       string.format('%013.0f', redis.call('TIME')[1] * 1000) .. ARGV[2] \
@@ -51,13 +51,12 @@ impl Registry {
         assert!([":0", ":1"].contains(&answer.as_str()), "{answer}");
     }
 
-    /// It goes.
     async fn remove(&self) {
         ask(&self.redis, &format!("HDEL {} {NUMBER}", self.key)).await;
     }
 }
 
-/// What comes of one call of each kind: a send, a read of messages, a write of a dialog.
+/// Returns the result of one call of each kind: a send, a message read, a dialog write.
 async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
     let to = Some(To::UserId(user));
     let send = SendMessageRequest { to, sender_id: user, body: "hi".into(), ..Default::default() };
@@ -96,7 +95,7 @@ async fn older_node_makes_messages_unavailable() {
     assert!(called(&first, user).await.iter().all(Result::is_ok), "all registered nodes know the schema");
     let registry = Registry::of(&site, first.info().await.epoch).await;
     registry.live().await;
-    // Nodes that agreed once note that; as if they had not.
+    // Nodes that agreed once record it; the record is deleted.
     hand::delete_named(&site.database, "leases", "schema_agreed");
 
     let newer = site.node().await;

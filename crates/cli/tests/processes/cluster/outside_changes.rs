@@ -1,4 +1,4 @@
-//! Changes that come to nodes from elsewhere, and differences that they find by comparison.
+//! Changes reach nodes from elsewhere, and nodes find differences by comparison.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     polls::until,
 };
 
-/// What a change past the nodes may take.
+/// How long a change made outside the nodes may take.
 const BY_HAND: Duration = Duration::from_secs(11);
 
 #[tokio::test(flavor = "multi_thread")]

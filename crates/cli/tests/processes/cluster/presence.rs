@@ -1,4 +1,4 @@
-//! Who is online, through several nodes and one Redis.
+//! Presence through several nodes and one Redis.
 
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,9 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
-/// No gateway of a test is silent for so long.
+/// A lifetime that no gateway in a test outlasts silently.
 const ALIVE: Duration = Duration::from_secs(60);
-/// Until one that is silent is dead, in the test of that.
+/// The time after which a silent gateway is dead, in the test for it.
 const SILENT: Duration = Duration::from_secs(5);
 
 impl PresenceNode for Peer {
@@ -42,7 +42,7 @@ impl Peer {
         (answer.count, answer.incomplete)
     }
 
-    /// A group of these users.
+    /// Creates a group with these users.
     async fn group(&self, users: &[i64]) -> i64 {
         let group = Group {
             name: "Chess".into(),
@@ -62,7 +62,7 @@ impl Peer {
     }
 }
 
-/// Two nodes with relations, where what takes time takes little, but for the death of a gateway.
+/// Starts two nodes with relations and short intervals, except for the time after which a gateway is dead.
 async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
     let site = Site::new(redis);
     let quick = |config: &mut Config| {
@@ -82,7 +82,7 @@ async fn pair_in_redis_of_tests() -> (Site, Peer, Peer) {
     pair(Some(variable("KITH_TEST_REDIS")), ALIVE).await
 }
 
-/// What the nodes of the site keep, as one of them that does nothing else.
+/// Opens the site's presences, like a node that does nothing else.
 async fn presences_of(site: &Site) -> Presences {
     let url = site.redis.clone().unwrap();
     let options = RedisOptions {
@@ -149,7 +149,7 @@ async fn killed_gateway_sends_one_offline_event() {
     let begun = Instant::now();
     for (watch, online) in watches.iter_mut().zip(versions) {
         let (mut state, mut version) = next(watch).await;
-        // While presence is young, who is not seen is unknown first.
+        // While presence is young, unseen users are unknown first.
         if state == PresenceState::Unknown {
             (state, version) = (next(watch).await.0, version);
         }
@@ -161,7 +161,7 @@ async fn killed_gateway_sends_one_offline_event() {
         until(PATIENCE, async || node.counted(group).await == (0, false)).await;
         assert_eq!(state(node, ann).await, PresenceState::Offline);
     }
-    // The next event is another one: there was one event.
+    // The next event has another cause, so there was only one event.
     open(&a, &mut Gateway::new("new"), ann, "phone").await.unwrap();
     for watch in &mut watches {
         assert_eq!(next(watch).await.0, PresenceState::Online);
@@ -250,8 +250,8 @@ async fn without_redis_users_are_unknown() {
         beat.map(|sessions| unknown = sessions).is_ok()
     })
     .await;
-    // A gateway that gets the answer that a session is missing opens it again, unless the node was the first to restore
-    // it.
+    // A gateway reopens a session when the answer says that it is missing, unless the node was the first to
+    // restore it.
     if !unknown.is_empty() {
         open(&a, &mut gateway, ann, "phone").await.unwrap();
     }

@@ -1,4 +1,5 @@
-//! Recalls and edits: no node shows the earlier text once they are acknowledged, and none is made while Redis is away.
+//! Recalls and edits: no node shows the earlier text once they are acknowledged, and none is made while Redis
+//! is away.
 
 use std::time::Duration;
 
@@ -38,11 +39,11 @@ async fn replaced_text_is_read_on_no_node() {
     for number in 1..=250_i64 {
         chat.send(&a, &number.to_string()).await;
     }
-    // In full documents, at their borders, and among the last ones.
+    // The numbers are inside full documents, at their borders, and among the last messages.
     for (round, seq) in [1, 42, 99, 100, 101, 150, 200, 201, 249, 250].into_iter().enumerate() {
         let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let place = usize::try_from(seq).unwrap() - 1;
-        // Each node has a copy of everything.
+        // Each read lets the node copy everything.
         for node in [writer, reader] {
             assert_eq!(chat.read(node, 0).await[place], seq.to_string());
         }
@@ -75,7 +76,7 @@ async fn message_is_not_recalled_while_redis_is_gone() {
     assert_eq!(chat.read(&b, 0).await, ["1"]);
     redis.run().await;
     until_all_follow([&a, &b]).await;
-    // Its windows follow a moment later.
+    // Its windows follow shortly afterwards.
     until(Duration::from_secs(10), async || recall(chat, &a, 1).await.is_ok()).await;
     assert_eq!(chat.read(&b, 0).await, ["", ""]);
     stop([a, b]).await;

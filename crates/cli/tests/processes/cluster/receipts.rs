@@ -1,4 +1,4 @@
-//! Receipts on several nodes: marks that go through all of them, and members who come and go.
+//! Receipts on several nodes: marks go through all nodes, and members come and go.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ use crate::{
 const GROUP: i64 = 9;
 const ID: &str = "g9";
 
-/// Nodes that follow, with a store of members.
+/// Starts nodes that follow, with a member store.
 async fn nodes<const N: usize>(site: &Site, change: impl Fn(&mut Config)) -> [Peer; N] {
     site.nodes(|config| {
         with_relations(config);
@@ -44,7 +44,7 @@ async fn nodes<const N: usize>(site: &Site, change: impl Fn(&mut Config)) -> [Pe
     .await
 }
 
-/// Makes the users from 1 to this one, and a group of all of them.
+/// Creates the users from 1 to `last`, and a group with all of them.
 async fn group(node: &Peer, last: i64) {
     let user = |id| User { user_id: id, user_name: format!("user{id}"), ..User::default() };
     let record = |id| ImportUser { record: id, user: Some(user(id)), ..ImportUser::default() };
@@ -62,7 +62,7 @@ async fn group(node: &Peer, last: i64) {
     }
 }
 
-/// A message of a user: its number. The mark of its sender, which would come later, is left out.
+/// Sends a user's message. Returns its number. Leaves the sender's mark out, because it would come later.
 async fn say(node: &Peer, by: i64) -> i64 {
     let to = Some(To::GroupId(GROUP));
     let request =
@@ -81,7 +81,7 @@ async fn mark(node: &Peer, by: i64, up_to: i64) -> String {
     }
 }
 
-/// How many have read a message, have not, and left.
+/// Returns how many have read a message, have not read it, and have left.
 async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
     let consistency = level.map(|level| Consistency { level: Some(level) });
     let request = GetReceiptRequest { conversation_id: ID.to_owned(), seq, consistency, form: 0 };
@@ -94,7 +94,7 @@ async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn concurrent_marks_lose_no_reader() {
     const MEMBERS: i64 = 300;
-    /// Each through another node: 3,000 marks.
+    /// Each user marks through another node: 3,000 marks.
     const TIMES: i64 = 10;
     let mut redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
@@ -165,8 +165,8 @@ async fn removal_elsewhere_is_in_the_next_receipt() {
     stop([a, b]).await;
 }
 
-/// What opening a chat may cost, by the counts of the servers: a command that reads the end of the log and one that writes the mark, a
-/// publication, and a note to the other devices of the user.
+/// Counts the server commands that opening a chat may cost: one reads the log's end, one writes the mark, one
+/// publishes, and one notifies the user's other devices.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn opening_500_unread_takes_3_round_trips() {
@@ -195,7 +195,8 @@ async fn opening_500_unread_takes_3_round_trips() {
         let of = ["dialogs", "messages", "conversations", "groups", "users"];
         operations.push(of.map(|collection| hand::profiled(&site.database, collection)));
     }
-    // Nodes also look at each other, and read again what was too old: what every call has is what a call takes.
+    // Nodes also observe each other, and reread values that were too old: operations that every call has
+    // belong to the call.
     assert_eq!(operations.iter().min(), Some(&[1, 1, 0, 0, 0]), "{operations:?}");
     assert!(trips.iter().min().is_some_and(|trips| (1..=3).contains(trips)), "{trips:?}");
     stop([a, b]).await;

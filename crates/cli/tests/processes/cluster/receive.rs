@@ -1,4 +1,4 @@
-//! Streams of new messages over several nodes: through Redis, without it, and in a new epoch.
+//! Streams with new messages over several nodes: through Redis, without it, and in a new epoch.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Streams of Bea.
+/// A stream that Bea receives.
 pub(super) struct Stream {
     stream: Streaming<ReceiveResponse>,
     waiting: Vec<What>,
@@ -38,7 +38,7 @@ impl Stream {
         stream
     }
 
-    /// From what Bea has.
+    /// Opens a stream from Bea's position.
     async fn above(node: &Peer, chat: DirectChat, seq: i64) -> Self {
         let positions = vec![Position { conversation_id: chat.id(), seq }];
         Self::open(node, chat, ReceiveRequest { positions, ..Default::default() }).await
@@ -57,7 +57,7 @@ impl Stream {
         Ok(self.waiting.pop())
     }
 
-    /// The numbers of the next messages; what else comes is passed over.
+    /// Returns the next messages' numbers; other events are ignored.
     pub(super) async fn seqs(&mut self, count: usize) -> Vec<i64> {
         let mut seqs = Vec::new();
         while seqs.len() < count {
@@ -156,7 +156,7 @@ async fn messages_sent_without_redis_are_delivered() {
     stop([a, b]).await;
 }
 
-/// The key of Bea's inbox with this part.
+/// Returns the key with this part for Bea's inbox.
 async fn key(url: &str, site: &Site, part: &str, chat: DirectChat) -> String {
     let line = format!("KEYS *{}*:{part}:{}", site.prefix, chat.bea);
     ask(url, &line).await.rsplit(' ').next().unwrap().to_owned()
@@ -212,7 +212,7 @@ async fn note_of_a_dead_node_is_taken_up() {
     let mut stream = Stream::live(&b, chat).await;
     send(chat, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [1]);
-    // As if a node had died with a step of long ago.
+    // This looks like a node that died with an old step.
     let key = key(&url, &site, "m", chat).await;
     let tag = key.trim_start_matches('{').split(":in:").next().unwrap().to_owned();
     let notes = format!("{{{tag}:fan:{}}}", (chat.ann ^ chat.bea) % 16);

@@ -1,4 +1,4 @@
-//! A Redis of a test's own, which it may stop.
+//! A test's own Redis, which it may stop.
 
 use std::{
     net::{Ipv4Addr, TcpStream},
@@ -13,7 +13,7 @@ use crate::{
     spawned::{KilledOnDrop, signal},
 };
 
-/// Ends with the test.
+/// A server that ends with the test.
 pub(crate) struct Redis {
     port: u16,
     arguments: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// One that does not run yet, on a free port. `arguments`: words of its configuration.
+    /// Reserves a free port for a server that does not run yet. `arguments`: words in its configuration.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
         Self { port: crate::port::free(), arguments, process: None }
@@ -33,7 +33,7 @@ impl Redis {
         redis
     }
 
-    /// Empty, on its port.
+    /// Runs an empty server on its port.
     pub(crate) async fn run(&mut self) {
         let port = self.port.to_string();
         let named = std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS_SERVER");
@@ -46,7 +46,7 @@ impl Redis {
         until(Duration::from_secs(10), async || TcpStream::connect(address).is_ok()).await;
     }
 
-    /// As if the machine were gone.
+    /// Kills the server, as if its machine were gone.
     pub(crate) fn kill(&mut self) {
         drop(self.process.take());
     }
@@ -61,7 +61,7 @@ impl Redis {
     }
 }
 
-/// All commands that clients send to a Redis.
+/// Receives all commands that clients send to a Redis.
 pub(crate) struct Monitor {
     url: String,
     lines: Lines<BufReader<tokio::net::TcpStream>>,
@@ -69,7 +69,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Those from now on.
+    /// Receives the commands from now on.
     pub(crate) async fn start(url: &str) -> Self {
         let mut socket = tokio::net::TcpStream::connect(url.strip_prefix("redis://").unwrap()).await.unwrap();
         socket.write_all(b"MONITOR\r\n").await.unwrap();
@@ -78,7 +78,7 @@ impl Monitor {
         Self { url: url.to_owned(), lines, taken: 0 }
     }
 
-    /// The commands since the last time, without those that scripts call.
+    /// Returns the commands since the last time, without commands that scripts call.
     pub(crate) async fn take(&mut self) -> Vec<String> {
         self.taken += 1;
         let end = format!("taken-{}", self.taken);
@@ -89,7 +89,7 @@ impl Monitor {
             if line.contains(&end) {
                 return commands;
             }
-            // The last command of the look before is none of these.
+            // Script commands and the previous look's last command do not count.
             if !line.contains(" lua] ") && !line.ends_with("\"QUIT\"") {
                 commands.push(line);
             }
@@ -97,19 +97,20 @@ impl Monitor {
     }
 }
 
-/// What the Redis at this address answers to a line, as an operator types it; of several lines without their ends.
+/// Returns the answer that the Redis at this address gives to a line, as an operator types it; an answer with
+/// several lines loses its newlines.
 pub(crate) async fn ask(url: &str, line: &str) -> String {
     let address = url.strip_prefix("redis://").unwrap();
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
-    // The last answer is that to QUIT.
+    // The last answer belongs to QUIT.
     let lines: Vec<&str> = answer.trim_end().split("\r\n").collect();
     lines[..lines.len() - 1].join(" ")
 }
 
-/// The id of the database whose nodes have this prefix.
+/// Returns the id of the database whose nodes use this prefix.
 pub(crate) async fn database_id(url: &str, prefix: &str) -> u64 {
     let answer = ask(url, &format!("GET {{{prefix}:database}}")).await;
     u64::from_str_radix(&answer.split(' ').nth(1).unwrap()[..16], 16).unwrap()

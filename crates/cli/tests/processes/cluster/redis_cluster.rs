@@ -1,4 +1,4 @@
-//! Nodes over a Redis Cluster of three.
+//! Nodes over a Redis Cluster with three members.
 
 use std::{path::Path, time::Duration};
 
@@ -11,12 +11,13 @@ use crate::{
     port,
 };
 
-/// The slots of each member.
+/// Each member's slots.
 const SLOTS: [&str; 3] = ["0 5460", "5461 10922", "10923 16383"];
-/// What a change may take to every node while all is well.
+/// The longest time until every node has applied a change in a healthy cluster.
 const HEALTHY: Duration = Duration::from_secs(1);
 
-/// Three primaries that share the slots and know each other. They keep their configuration in the folder.
+/// Starts three primaries that share the slots and know each other. They keep their configuration in the
+/// folder.
 async fn redis_cluster(folder: &Path) -> Vec<Redis> {
     let (mut members, mut first) = (Vec::<Redis>::new(), String::new());
     for (number, slots) in SLOTS.iter().enumerate() {
@@ -48,7 +49,7 @@ async fn nodes_over_redis_cluster_see_writes() {
     let folder = tempfile::tempdir().unwrap();
     let members = redis_cluster(folder.path()).await;
     let (a, b) = Site::new(Some(members[0].url().replacen("redis", "redis-cluster", 1))).pair().await;
-    // So many that their copies are on every member.
+    // There are enough users for every member to have copies.
     for number in 0..30 {
         let id = a.create(&format!("user{number}")).await.user_id;
         assert_eq!(b.get(id).await.nick_name, "", "in the memory of the other now");

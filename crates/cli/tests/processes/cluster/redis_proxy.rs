@@ -1,4 +1,5 @@
-//! A node as a process of its own, whose connection to Redis a test cuts at a command, so that it can be killed between two steps.
+//! A node in its own process. A test cuts its connection to Redis at a command, so that it can be killed
+//! between two steps.
 
 use std::{
     path::Path,
@@ -24,10 +25,10 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// As many bytes as may precede the end of a text that is looked for.
+/// How many bytes may precede the end of a text that is searched for.
 const OVERLAP: usize = 64;
 
-/// The connections of one node to Redis. Once it is armed, nothing passes from the first command on that has a text.
+/// A node's connections to Redis. Once it is armed, the proxy stops at the first command that has a text.
 #[derive(Clone, Default)]
 pub(super) struct RedisProxy(Arc<State>);
 
@@ -39,7 +40,7 @@ struct State {
 }
 
 impl RedisProxy {
-    /// Leads to this server. Returns the address at which it begins.
+    /// Forwards to this server. Returns the proxy's address.
     pub(super) async fn open(&self, redis: &str) -> String {
         let server = redis.strip_prefix("redis://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -58,12 +59,12 @@ impl RedisProxy {
         address
     }
 
-    /// From now on the first command with this text is held back, and all that comes after it.
+    /// Holds back the first command with this text, and everything after it.
     pub(super) fn arm(&self, text: String) {
         *self.0.text.lock().unwrap() = Some(text);
     }
 
-    /// From now on nothing passes.
+    /// Lets nothing pass from now on.
     pub(super) fn cut(&self) {
         self.0.is_cut.store(true, Ordering::Release);
     }
@@ -100,7 +101,7 @@ impl RedisProxy {
     }
 }
 
-/// A node of this site, as a process of its own, with Redis at this address. It takes sockets.
+/// Starts a site's node in its own process, with Redis at this address. It accepts sockets.
 pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
     let mut command = site.command(dir, &FREE);
     command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));
@@ -111,7 +112,7 @@ pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
     Started::of(command)
 }
 
-/// A connection to it, once it follows.
+/// Connects to a node, once it follows.
 pub(crate) async fn following(node: &Started) -> Channel {
     let channel = node.channel().await;
     let admin = AdminServiceClient::new(channel.clone());

@@ -1,4 +1,4 @@
-//! Redis answers and refuses: at the start of a node, and while nodes run.
+//! Redis answers with refusals: when a node starts, and while nodes run.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
     spawned::{FREE, output_of},
 };
 
-/// Longest time until a node has looked at its Redis again, on a machine with other work.
+/// The longest time until a node has checked its Redis again, on a machine with other work.
 const LOOKED: Duration = Duration::from_secs(20);
-/// The line for operators that grants what nodes need.
+/// The documented line with which operators grant the commands that nodes need.
 const DOCUMENTED: &str = include_str!("../../../../../docs/operate/cluster.md");
 
-/// What a node says in `/readyz` for this reason.
+/// Returns a node's `/readyz` remark for this reason.
 fn remark(peer: &Peer, reason: &str) -> Option<String> {
     peer.node.remarks().into_iter().find(|remark| remark.reason == reason).map(|remark| remark.message)
 }
@@ -32,14 +32,14 @@ async fn until_over(peer: &Peer, reason: &str) {
     until(LOOKED, async || remark(peer, reason).is_none()).await;
 }
 
-/// Whether both nodes of a pair are subscribed, as Redis counts it. A node that is not learns of changes later, from its probe,
-/// and its memory is trusted all the same.
+/// Returns whether both nodes are subscribed, as Redis counts them. A node that is not subscribed learns
+/// about changes later, from its probe, and its memory is trusted all the same.
 async fn both_subscribe(url: &str, prefix: &str) -> bool {
     let id = database_id(url, prefix).await;
     ask(url, &format!("PUBSUB NUMSUB {{{prefix}:{id:016x}}}:0:wakes")).await.ends_with(" :2")
 }
 
-/// The line with which a start ends: at once, or after the node has waited for its store.
+/// Returns the line with which a start ends: at once, or after the node has waited for its store.
 async fn refused_start(site: &Site) -> String {
     match Node::start(site.config()).await {
         Ok(node) => refused(node).await,
@@ -47,7 +47,7 @@ async fn refused_start(site: &Site) -> String {
     }
 }
 
-/// Code and output of `kith doctor` for the configuration of the site.
+/// Returns code and output from `kith doctor` with the site's configuration.
 fn doctor(site: &Site) -> (Option<i32>, String) {
     let arguments = ["doctor", "-o", "json", "--set", "limits.connections=16"];
     let (code, found, _) = output_of(site.command(&std::env::temp_dir(), &[&FREE[..], &arguments].concat()));

@@ -1,4 +1,4 @@
-//! A cluster is restored as docs/operate/backup.md says.
+//! A cluster is restored by the steps in docs/operate/backup.md.
 
 use std::{collections::BTreeSet, fs, time::SystemTime};
 
@@ -17,7 +17,7 @@ use crate::{
     spawned::{output_of, refused},
 };
 
-/// The collections of a database, in no order.
+/// A database's collections, in no order.
 const COLLECTIONS: [&str; 17] = [
     "audiences",
     "conversations",
@@ -38,7 +38,7 @@ const COLLECTIONS: [&str; 17] = [
     "users",
 ];
 
-/// A copy of a database, with the time at which it was begun.
+/// A database copy, with the time at which it was begun.
 struct Backup {
     database: String,
     begun: String,
@@ -52,7 +52,8 @@ impl Backup {
         Self { database, begun }
     }
 
-    /// Restores as `mongorestore --drop --noIndexRestore` does, and runs the commands of the page up to the start of nodes.
+    /// Restores like `mongorestore --drop --noIndexRestore`, and runs the page's commands that precede the
+    /// start of nodes.
     fn restore(&self, site: &Site) {
         for name in COLLECTIONS {
             hand::drop_collection(&site.database, name);
@@ -64,7 +65,7 @@ impl Backup {
     }
 }
 
-/// Runs the last commands of the page, against nodes that serve.
+/// Runs the page's last commands, against nodes that serve.
 fn check(site: &Site, nodes: [&Peer; 2]) {
     let [.., status, resync] = commands_of_the_page();
     let [a, b] = nodes.map(Peer::address);
@@ -73,7 +74,7 @@ fn check(site: &Site, nodes: [&Peer; 2]) {
     assert!(!compared.is_empty(), "it compares");
 }
 
-/// Runs a command as it is printed, with the configuration of a node. Returns its output.
+/// Runs a command as it is printed, with a node's configuration. Returns its output.
 fn run(site: &Site, command: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
@@ -82,8 +83,8 @@ fn run(site: &Site, command: &str) -> String {
     out
 }
 
-/// The commands of kith in the steps of a restore, in their order: the end of the restore and the migrations, then, while
-/// nodes run, the comparison and repair of relations, and the state and copies of nodes.
+/// Returns the `kith` commands in the restore steps, in their order: after-restore and migrations, then,
+/// while nodes run, the comparison and repair of relations, and the nodes' state and copies.
 fn commands_of_the_page() -> [String; 6] {
     let page = fs::read_to_string(root().join("docs/operate/backup.md")).unwrap();
     let (_, steps) = page.split_once("\nTo restore:\n").unwrap();
@@ -92,7 +93,7 @@ fn commands_of_the_page() -> [String; 6] {
     commands.try_into().unwrap()
 }
 
-/// What a product is given that must not be given out again.
+/// Allocates ids and numbers that must not be given out again.
 async fn allocate(node: &Peer, name: &str) -> Vec<(&'static str, i64)> {
     let user = node.create(name).await.user_id;
     let group = Group { name: "chess".to_owned(), ..Group::default() };

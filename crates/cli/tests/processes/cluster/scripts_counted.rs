@@ -1,4 +1,4 @@
-//! How many scripts a message costs in Redis.
+//! Counts the scripts that a message costs in Redis.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,11 +20,11 @@ use crate::cluster::{
 const GROUPS: i64 = 30;
 const MESSAGES: usize = 20;
 
-/// The kinds of keys of the scripts that a message runs.
+/// The kinds of keys that a message's scripts use.
 const KINDS: [(&str, &str); 4] =
     [("window", ":log:"), ("inboxes", ":in:"), ("notes", ":fan:"), ("wakes", ":wake:")];
 
-/// Makes groups of these ten users.
+/// Creates groups with these ten users.
 async fn groups(node: &Peer, users: &[i64]) -> Vec<i64> {
     let mut ids = Vec::new();
     for _ in 0..GROUPS {
@@ -39,7 +39,7 @@ async fn groups(node: &Peer, users: &[i64]) -> Vec<i64> {
     ids
 }
 
-/// Sends so many messages to each group one after the other, to all groups at the same time.
+/// Sends `count` messages to each group one after the other, to all groups at the same time.
 async fn send(node: &Peer, groups: &[i64], sender: i64, count: usize) {
     let send = async |group: &i64| {
         for _ in 0..count {
@@ -48,7 +48,7 @@ async fn send(node: &Peer, groups: &[i64], sender: i64, count: usize) {
                 content_type: "text/plain".to_owned(),
                 body: "hi".to_owned().into(),
                 sender_id: sender,
-                // The marks of the sender, which are gathered by time, are left out.
+                // The sender's marks, which are batched by time, are left out.
                 keep_unread: true,
                 ..SendMessageRequest::default()
             };
@@ -58,7 +58,7 @@ async fn send(node: &Peer, groups: &[i64], sender: i64, count: usize) {
     join_all(groups.iter().map(send)).await;
 }
 
-/// The commands of clients since the last look: scripts by the kind of their first key, others by name.
+/// Returns the clients' commands since the last look: scripts by their first key's kind, others by name.
 async fn commands(monitor: &mut Monitor) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in monitor.take().await {
@@ -80,7 +80,7 @@ async fn message_to_ten_costs_few_scripts() {
     let redis = Redis::start(&[]).await;
     let patient = |config: &mut Config| {
         with_relations(config);
-        // A call that is given up is made again.
+        // With this limit no call is given up and repeated.
         config.redis.command_timeout = Duration::from_secs(1);
     };
     let node = Site::new(Some(redis.url())).node_with(patient).await;
@@ -95,7 +95,7 @@ async fn message_to_ten_costs_few_scripts() {
     send(&node, &groups, users[0], MESSAGES).await;
     let offline = commands(&mut monitor).await;
     println!("{sent} messages, no user is online: {offline:?}");
-    // A window, one script for ten recipients, and a share of the notes.
+    // A message costs a window, one script for ten recipients, and a share of the notes.
     assert!(2 * scripts_of_messages(&offline) <= 5 * sent, "at most 2.5 a message: {offline:?}");
 
     let mut streams = JoinSet::new();

@@ -1,4 +1,5 @@
-//! Numbers of sequences, reserved through several nodes while Redis is killed and emptied: none is given out twice.
+//! Sequence numbers are reserved through several nodes while Redis is killed and emptied: no number is given
+//! out twice.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +24,7 @@ use crate::{
     polls::until,
 };
 
-/// Callers of each node.
+/// How many callers each node has.
 const CALLERS: i32 = 6;
 
 const NAME: &str = "room:9";
@@ -38,7 +39,7 @@ async fn reserve(channel: &Channel, name: &str, count: i32, above: i64) -> Vec<i
     numbers
 }
 
-/// Callers of all nodes, until they are stopped.
+/// The callers on all nodes, until they are stopped.
 struct RunningCallers {
     callers: JoinSet<Vec<i64>>,
     stop: Arc<AtomicBool>,
@@ -57,20 +58,20 @@ impl RunningCallers {
         running
     }
 
-    /// Waits until so many more calls were answered.
+    /// Waits until this many more calls were answered.
     async fn until_answered(&self, calls: usize) {
         let enough = self.calls.load(Ordering::Acquire) + calls;
         until(Duration::from_secs(60), async || self.calls.load(Ordering::Acquire) >= enough).await;
     }
 
-    /// All numbers of all callers.
+    /// Stops all callers. Returns all their numbers.
     async fn end(self) -> Vec<i64> {
         self.stop.store(true, Ordering::Release);
         self.callers.join_all().await.concat()
     }
 }
 
-/// One that knows its last number gets higher ones.
+/// Reserves numbers. A caller that knows its last number gets higher numbers.
 async fn call(channel: Channel, caller: i32, stop: Arc<AtomicBool>, calls: Arc<AtomicUsize>) -> Vec<i64> {
     let mut numbers: Vec<i64> = Vec::new();
     while !stop.load(Ordering::Acquire) {
@@ -89,7 +90,7 @@ async fn assert_each_once(peer: &Peer, numbers: &[i64]) {
     assert!(max.max_seqs[0].max_seq >= *distinct.last().unwrap());
 }
 
-/// Whether the numbers of all nodes rise.
+/// Returns whether the numbers rise across all nodes.
 async fn rise(a: &Peer, b: &Peer, name: &str) -> bool {
     let mut last = 0;
     for turn in 0..400 {
@@ -108,7 +109,7 @@ async fn rise(a: &Peer, b: &Peer, name: &str) -> bool {
 async fn later_call_gets_higher_numbers_on_every_node() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let mut rises = false;
-    // A node that the machine does not run for 1.5 s takes numbers from the store.
+    // A node that is not scheduled for 1.5 s takes numbers from the store.
     for name in ["one", "two", "three"] {
         rises = rises || rise(&a, &b, name).await;
     }

@@ -1,4 +1,4 @@
-//! Nodes of one cluster in this process, with a database of their own.
+//! Nodes in one cluster in this process, with their own database.
 
 use std::{
     path::Path,
@@ -35,17 +35,17 @@ use tonic::{
 
 use crate::{polls::until, spawned::kith};
 
-/// What the nodes of a test share.
+/// Settings that a test's nodes share.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) database: String,
-    /// `None`: nothing.
+    /// The Redis address; `None`: no Redis.
     pub(crate) redis: Option<String>,
     pub(crate) prefix: String,
 }
 
 impl Site {
-    /// A new database, and a prefix of its own in that Redis.
+    /// Makes a new database, and a new prefix in that Redis.
     pub(crate) fn new(redis: Option<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Site {
         Self { prefix: database.clone(), database, redis }
     }
 
-    /// The same in the Redis of the tests.
+    /// Makes a site in the tests' Redis.
     pub(crate) fn in_redis_of_tests() -> Self {
         Self::new(Some(variable("KITH_TEST_REDIS")))
     }
@@ -71,7 +71,7 @@ impl Site {
         config
     }
 
-    /// A node that serves.
+    /// Starts a node that serves.
     pub(crate) async fn node(&self) -> Peer {
         self.node_with(|_| {}).await
     }
@@ -84,7 +84,7 @@ impl Site {
         Peer::of(node).await
     }
 
-    /// Nodes that serve and follow, with these changes of their configuration.
+    /// Starts nodes that serve and follow, with these configuration changes.
     pub(crate) async fn nodes<const N: usize>(&self, change: impl Fn(&mut Config)) -> [Peer; N] {
         let mut nodes = Vec::with_capacity(N);
         for _ in 0..N {
@@ -94,12 +94,12 @@ impl Site {
         nodes.try_into().unwrap_or_else(|_| unreachable!("so many were started"))
     }
 
-    /// Two that serve and follow.
+    /// Starts two nodes that serve and follow.
     pub(crate) async fn pair(&self) -> (Peer, Peer) {
         self.nodes(|_| {}).await.into()
     }
 
-    /// A node as a process of its own, in this folder.
+    /// Returns the command that starts a node in its own process, in this folder.
     pub(crate) fn command(&self, dir: &Path, arguments: &[&str]) -> Command {
         let mut command = kith(dir, arguments);
         command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", &self.database);
@@ -111,13 +111,13 @@ impl Site {
     }
 }
 
-/// Gives a node a store of relations.
+/// Adds a relation store to a node.
 pub(crate) fn with_relations(config: &mut Config) {
     config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
     config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
 }
 
-/// A node, and a way to call it.
+/// A node, and a channel to call it.
 pub(crate) struct Peer {
     pub(crate) node: Node,
     channel: Channel,
@@ -163,7 +163,7 @@ impl Peer {
         self.users().create_user(request).await.unwrap().into_inner().user.unwrap()
     }
 
-    /// Changes the nick name; returns the version and the token.
+    /// Changes the nickname; returns the version and the token.
     pub(crate) async fn rename(&self, user_id: i64, nick_name: &str) -> (i64, String) {
         self.try_rename(user_id, nick_name).await.unwrap()
     }
@@ -176,7 +176,7 @@ impl Peer {
         Ok((updated.user.unwrap().version, updated.consistency_token))
     }
 
-    /// A cached read.
+    /// Reads a user, possibly from a cache.
     pub(crate) async fn get(&self, user_id: i64) -> User {
         self.read(user_id, None).await.unwrap()
     }
@@ -191,17 +191,17 @@ impl Peer {
         until(Duration::from_secs(30), async || self.info().await.redis == "follows").await;
     }
 
-    /// What it says of itself.
+    /// Returns the node's information about itself.
     pub(crate) async fn info(&self) -> GetNodeResponse {
         self.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner()
     }
 
-    /// The nodes that it knows.
+    /// Lists the nodes that it knows.
     pub(crate) async fn listed(&self) -> ListNodesResponse {
         self.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner()
     }
 
-    /// The answer of the port for operators, with its head.
+    /// Returns the operations port's answer, with its head.
     pub(crate) async fn operations(&self, path: &str) -> String {
         let mut socket = TcpStream::connect(self.node.addresses().operations.unwrap()).await.unwrap();
         socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
@@ -216,7 +216,7 @@ impl Peer {
     }
 }
 
-/// Waits until each of the nodes follows.
+/// Waits until each node follows.
 pub(crate) async fn until_all_follow(nodes: impl IntoIterator<Item = &Peer>) {
     for node in nodes {
         node.until_following().await;
@@ -230,13 +230,13 @@ pub(crate) async fn stop<const N: usize>(nodes: [Peer; N]) {
     }
 }
 
-/// At least as fresh as this token.
+/// Requests data at least as fresh as this token.
 pub(crate) fn at_least(token: &str) -> Option<Consistency> {
     let level = Level::AtLeast(AtLeast { consistency_tokens: vec![token.to_owned()] });
     Some(Consistency { level: Some(level) })
 }
 
-/// As fresh as the store.
+/// Requests data as fresh as the store.
 pub(crate) fn strong() -> Option<Consistency> {
     Some(Consistency { level: Some(Level::Strong(true)) })
 }

@@ -1,4 +1,4 @@
-//! `kith top` on a terminal, over three nodes.
+//! Runs `kith top` on a terminal, over three nodes.
 
 use std::time::Duration;
 
@@ -15,12 +15,13 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Colors of the palette of a terminal.
+/// Colors in a terminal's palette.
 const RED: u8 = 1;
 const GREEN: u8 = 2;
 const YELLOW: u8 = 3;
 
-/// Reads a user on each of the nodes, and changes it now and then, until it is aborted. Calls may fail while Redis is away.
+/// Reads a user on each node, and changes it now and then, until it is aborted. Calls may fail while Redis is
+/// away.
 async fn call(mut nodes: Vec<UserServiceClient<Channel>>, user_id: i64) {
     let mut pace = interval(Duration::from_millis(5));
     for round in 0_u64.. {
@@ -34,7 +35,7 @@ async fn call(mut nodes: Vec<UserServiceClient<Channel>>, user_id: i64) {
     }
 }
 
-/// Samples that have a bar in the lowest line of bars.
+/// Counts the samples that have a bar in the lowest bar line.
 fn bars(screen: &Screen) -> usize {
     screen
         .contents()
@@ -78,7 +79,7 @@ async fn top_shows_three_nodes_with_and_without_redis() {
     b.stop().await;
     let ended = spawn_blocking(move || {
         top.press("\x1b");
-        // In the title, and in the row of the node.
+        // The word is in the title, and in the node's row.
         top.until(|screen| screen.contents().matches("unreachable").count() == 2);
         assert_eq!(top.words_in(RED), ["unreachable"]);
         top.press("q");

@@ -1,4 +1,4 @@
-//! A cluster without `store.cql.contact_points`.
+//! A cluster runs without `store.cql.contact_points`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn group(node: &Peer, group_id: i64, creator_id: i64) -> Result<i64, Statu
     Ok(made.group.unwrap().group_id)
 }
 
-/// One call of each service that needs the store, and reads as well as writes.
+/// Makes a read and a write in each service that needs the store.
 async fn refused(node: &Peer, user_id: i64, target_id: i64, group_id: i64) -> Vec<Status> {
     let mut relations = RelationServiceClient::new(node.channel());
     let mut members = node.members();

@@ -1,4 +1,4 @@
-//! The access of users over several nodes: strict, and streams end on every node.
+//! User access over several nodes: strict, and streams end on every node.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::{
     polls::until,
 };
 
-/// What a change past the nodes may take.
+/// How long a change made outside the nodes may take.
 const BY_HAND: Duration = Duration::from_secs(11);
-/// The end of a stream: a second, and some time on a busy machine.
+/// How long a stream may take to end: a second, and more on a busy machine.
 const ENDS: Duration = Duration::from_secs(5);
 
-/// Whether the user is let in by this node.
+/// Returns whether this node lets the user in.
 async fn is_let_in(node: &Peer, user: i64) -> bool {
     let request = acting(user, GetUserRequest { user_id: user, consistency: None });
     match node.users().get_user(request).await {
@@ -42,7 +42,7 @@ async fn resume(node: &Peer, user_id: i64) {
     node.users().resume_user(request).await.unwrap();
 }
 
-/// What a stream of the user on this node ends with, once `work` is done.
+/// Returns the status with which the user's stream on this node ends, once `work` is done.
 async fn end_of_stream(node: &Peer, user: i64, work: impl Future<Output = ()>) -> Status {
     let request = acting(user, ReceiveRequest { now: true, ..Default::default() });
     let mut stream = node.messages().receive(request).await.unwrap().into_inner();

@@ -1,4 +1,4 @@
-//! What a node of a cluster sends to watchers.
+//! Messages that a cluster node sends to watchers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kith_proto::admin::v1::{NamespaceStats, WatchNodeRequest, WatchNodeResponse}
 
 use crate::cluster::site::{Site, stop};
 
-/// In vain after so many messages.
+/// The test fails after this many messages.
 const MESSAGES_MAX: usize = 50;
 
 fn of_users(update: &WatchNodeResponse) -> NamespaceStats {

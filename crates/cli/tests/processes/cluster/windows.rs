@@ -1,4 +1,5 @@
-//! The last messages of a conversation, read through Redis: as they were sent on another node, and while Redis is away.
+//! A conversation's last messages, read through Redis: as they were sent on another node, and while Redis is
+//! away.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::{
     polls::until,
 };
 
-/// Two users of a direct conversation.
+/// The two users in a direct conversation.
 #[derive(Clone, Copy)]
 pub(super) struct DirectChat {
     pub(super) ann: i64,
@@ -35,7 +36,7 @@ impl DirectChat {
         format!("d{}-{}", self.ann.min(self.bea), self.ann.max(self.bea))
     }
 
-    /// Ann sends this to Bea. Returns the number.
+    /// Sends a text from Ann to Bea. Returns the number.
     pub(super) async fn send(self, node: &Peer, body: &str) -> i64 {
         let request = SendMessageRequest {
             to: Some(To::UserId(self.bea)),
@@ -46,7 +47,7 @@ impl DirectChat {
         node.messages().send_message(acting(self.ann, request)).await.unwrap().into_inner().seq
     }
 
-    /// What Bea reads from this number on.
+    /// Returns the messages that Bea reads from this number on.
     pub(super) async fn read(self, node: &Peer, from_seq: i64) -> Vec<String> {
         let request = PullMessagesRequest {
             conversation_id: self.id(),
@@ -58,14 +59,14 @@ impl DirectChat {
         texts(answer.messages)
     }
 
-    /// The last ones that Bea reads, the latest first.
+    /// Returns the last messages that Bea reads, the latest first.
     pub(super) async fn last(self, node: &Peer, limit: i32) -> Vec<String> {
         let request = HistoryRequest { conversation_id: self.id(), limit, ..HistoryRequest::default() };
         let answer = node.messages().history(acting(self.bea, request)).await.unwrap().into_inner();
         texts(answer.messages)
     }
 
-    /// Number of the last message, and how many are unread, as Bea's list shows them.
+    /// Returns the last message number and the unread count, as Bea's list shows them.
     async fn listed(self, node: &Peer) -> (i64, i64) {
         let request = ListConversationsRequest { user_id: self.bea, ..ListConversationsRequest::default() };
         let answer =
@@ -75,12 +76,12 @@ impl DirectChat {
     }
 }
 
-/// Two nodes that follow, with a store of blocks.
+/// Starts two nodes that follow, with a block store.
 pub(super) async fn pair(site: Site) -> (Peer, Peer) {
     let patient = |config: &mut Config| {
         with_relations(config);
-        // A node that gets no answer of Redis in time has lost it for that moment, and others may read without its message. That is no
-        // subject here, and a busy machine may need longer than 100 ms.
+        // A node that gets no answer from Redis in time has lost it for that moment, and others may read
+        // without its message. This test is not about that, and a busy machine may need longer than 100 ms.
         config.redis.command_timeout = Duration::from_secs(1);
     };
     site.nodes(patient).await.into()
@@ -96,12 +97,13 @@ fn texts(messages: Vec<Message>) -> Vec<String> {
     messages.into_iter().map(|message| String::from_utf8(message.body.to_vec()).unwrap()).collect()
 }
 
-/// How many reads the windows of this process have answered.
+/// Counts the reads that this process's windows have answered.
 async fn hits(node: &Peer) -> u64 {
     counted(node, "kith_window_reads_total{result=\"hit\"}").await
 }
 
-/// How many appends to windows Redis did not take in time: after one, another node may read without the message for a while.
+/// Counts the window appends that Redis did not take in time: after such an append, another node may read
+/// without the message for a while.
 async fn appends_that_failed(nodes: [&Peer; 2]) -> [u64; 2] {
     let [a, b] = nodes.map(|node| counted(node, "kith_window_appends_total{result=\"failed\"}"));
     [a.await, b.await]
@@ -119,7 +121,7 @@ async fn acknowledged_message_is_read_on_other_nodes() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let chat = DirectChat::begin(&a).await;
     chat.send(&a, "1").await;
-    // A window that is there without the messages that follow.
+    // The window exists without the messages that follow.
     until(Duration::from_secs(5), async || {
         let before = hits(&b).await;
         chat.last(&b, 1).await;
@@ -135,7 +137,7 @@ async fn acknowledged_message_is_read_on_other_nodes() {
             2 => chat.read(reader, number).await[0].parse().unwrap(),
             _ => chat.listed(reader).await.1,
         };
-        // A list counts what is unread among the last 100.
+        // A list counts the unread messages among the last 100.
         let expected = if number % 4 == 3 { number.min(100) } else { number };
         assert_eq!(read, expected, "failed appends: {:?}", appends_that_failed([&a, &b]).await);
     }
@@ -181,7 +183,7 @@ async fn messages_continue_while_redis_is_gone() {
     stop([a, b]).await;
 }
 
-/// What a change by hand is seen within.
+/// How soon a change by hand is seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(11);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,10 +195,10 @@ async fn message_changed_by_hand_is_read_everywhere() {
     for number in 1..=120_i64 {
         chat.send(&a, &number.to_string()).await;
     }
-    // The first one is read from a document in memory, the others from the window.
+    // The first is read from a document in memory, the others from the window.
     for (seq, body) in [(5, "in memory"), (60, "in Redis"), (60, "again")] {
         let place = usize::try_from(seq).unwrap() - 1;
-        // Each node has copies of all.
+        // Each read lets the node copy all messages.
         for node in [&a, &b] {
             until(Duration::from_secs(5), async || {
                 let before = hits(node).await;

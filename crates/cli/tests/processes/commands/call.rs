@@ -1,4 +1,4 @@
-//! `kith call`.
+//! Runs `kith call` against a node.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `kith doctor`.
+//! Runs `kith doctor` with and without problems.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::{CommandOutput, command, output_of, serve};
 use crate::{polls::block_until, process::free_address, spawned::KilledOnDrop};
 
-/// By when a node is found that has just been started.
+/// The time within which a node that has just been started is found.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
-/// In `dir`, with ports that are free and few connections, so that the machine of the test does not matter.
+/// Runs it in `dir`, with free ports and few connections, so that the test machine does not matter.
 fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
     let mut command = command(dir);
     command.args(["doctor", "-o", "json", "--set", "limits.connections=16"]);
@@ -27,7 +27,7 @@ fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Comma
     output_of(command, "")
 }
 
-/// The one finding.
+/// Returns the only finding.
 #[track_caller]
 fn finding(ended: &CommandOutput) -> (String, String, String) {
     let found = ended.json()["findings"].as_array().unwrap().clone();
@@ -114,8 +114,8 @@ fn unfit_data_files_are_found() {
     assert!(group == "data" && run == "chmod go= ./data/kith.db*", "{run}");
 }
 
-/// A node that listens at these addresses. Before that, `kith doctor` tries to listen there itself, and may take the port from the
-/// node.
+/// Starts a node that listens at these addresses. Before that, `kith doctor` tries to listen there itself,
+/// and may take the port from the node.
 fn listening(dir: &Path, flags: &[&str], addresses: [&str; 2]) -> KilledOnDrop {
     let node = serve(dir, flags);
     let listens = || addresses.iter().all(|address| TcpStream::connect(address).is_ok());

@@ -1,4 +1,4 @@
-//! `kith edges` at a node whose data were damaged by hand.
+//! Runs `kith edges` at a node whose data were damaged by hand.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn difference_is_reported_and_repaired() {
 
     let mended = at(&node, &["edges", "repair", "-o", "json"]);
     assert_eq!(mended.code, 0, "{mended:?}");
-    // One index is made again by the first difference, so that the second is never met.
+    // The first difference recreates an index, so the second difference is never found.
     assert_eq!(mended.json()["differences"], mended.json()["repaired"]);
     assert!(mended.err.starts_with("101 -> 102: not among fans, mended\n"), "{mended:?}");
 

@@ -1,4 +1,4 @@
-//! `kith status`, `inspect`, `check` and `ping`.
+//! Runs `kith status`, `inspect`, `check` and `ping`.
 
 use std::{
     process::Stdio,
@@ -13,7 +13,7 @@ use crate::{
     spawned::Started,
 };
 
-/// A node whose store is away from the start, and its folder.
+/// Starts a node whose store is away from the start. Returns its folder, too.
 fn starting() -> (Started, tempfile::TempDir) {
     let (dir, mongodb) = (tempfile::tempdir().unwrap(), free_address());
     let uri = format!("store.mongodb.uri=mongodb://{mongodb}/");
@@ -21,7 +21,7 @@ fn starting() -> (Started, tempfile::TempDir) {
     (node, dir)
 }
 
-/// Hits, misses and entries of users on a node, summed by the node itself.
+/// Returns a node's hits, misses and entries for users, summed by the node itself.
 fn figures(node: &Node) -> Value {
     let stats = at(node, &["call", "GetCacheStats"]).json();
     let users =
@@ -110,7 +110,7 @@ fn conversation_is_inspected_with_its_log() {
     let (found, mut log) = (inspected.json(), inspected.json()["log"].clone());
     assert_eq!((inspected.code, &found["verdict"]), (0, &json!("same")), "{found}");
     assert!(log["last_time"].take().as_str().unwrap().ends_with('Z'), "{found}");
-    // Upkeep may have been there already.
+    // The upkeep may have run already.
     assert!(log["trim"].take().is_boolean(), "{found}");
     let expected = json!({
         "exists": true, "max_seq": 2, "last_time": null, "first_seq": 1, "documents": 1, "min_seq": 2, "trim": null,

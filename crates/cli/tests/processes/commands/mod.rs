@@ -1,4 +1,4 @@
-//! Runs `kith` with nothing of the environment but the path to programs.
+//! Runs `kith` with an empty environment except for the path to programs.
 
 mod call;
 mod doctor;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{process::Node, spawned::KilledOnDrop};
 
-/// What a command left.
+/// A command's output and exit code.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) code: i32,
@@ -34,12 +34,12 @@ impl CommandOutput {
         serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {self:?}"))
     }
 
-    /// The lines on standard error.
+    /// Returns the lines on standard error.
     pub(crate) fn notes(&self) -> Vec<&str> {
         self.err.lines().collect()
     }
 
-    /// The one line that it printed as the reason, after `kith: `.
+    /// Returns the single line that it printed as the reason, after `kith: `.
     #[track_caller]
     pub(crate) fn why(&self) -> &str {
         let notes = self.notes();
@@ -48,7 +48,7 @@ impl CommandOutput {
     }
 }
 
-/// A command that has nothing of the environment but PATH.
+/// Makes a command with an empty environment except for PATH.
 fn command(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(dir);
@@ -71,7 +71,7 @@ pub(crate) fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> C
     output_of(command, "")
 }
 
-/// A command for a node, whose address is in the environment.
+/// Makes a command for a node, whose address is in the environment.
 pub(crate) fn command_at(node: &Node, arguments: &[&str]) -> Command {
     let mut command = command(&std::env::temp_dir());
     command.args(arguments).env("KITH_ADDR", &node.grpc);
@@ -87,7 +87,7 @@ pub(crate) fn at_with(node: &Node, arguments: &[&str], input: impl AsRef<[u8]>) 
     output_of(command_at(node, arguments), input)
 }
 
-/// Runs `kith serve` without a look at what it prints, until it is dropped.
+/// Runs `kith serve` and ignores its output, until it is dropped.
 fn serve(dir: &Path, arguments: &[&str]) -> KilledOnDrop {
     let mut serve = command(dir);
     serve.arg("serve").args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,7 +102,7 @@ fn user(node: &Node, id: i64, name: &str) {
     assert_eq!(created.code, 0, "{created:?}");
 }
 
-/// Takes connections and says nothing.
+/// Accepts connections and sends nothing.
 fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

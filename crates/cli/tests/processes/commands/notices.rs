@@ -1,11 +1,11 @@
-//! `kith notice`.
+//! Runs `kith notice` against a node.
 
 use serde_json::json;
 
 use super::{CommandOutput, at};
 use crate::process::Node;
 
-/// With its result in JSON.
+/// Runs a command that prints its result as JSON.
 fn result(node: &Node, arguments: &[&str]) -> CommandOutput {
     at(node, &[arguments, &["-o", "json"]].concat())
 }

@@ -1,4 +1,4 @@
-//! `kith top`.
+//! Runs `kith top` on a terminal and in a pipe.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -17,7 +17,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// In vain after it.
+/// The test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -68,7 +68,7 @@ fn unreachable_node_comes_back_by_itself() {
     let flags = ["--listen", &grpc, "--set", "operations.enabled=false"];
     let node = serve(dir.path(), &flags);
     let mut top = command(dir.path());
-    // Two, so that it does not matter which is there first.
+    // Two nodes are watched, so that it does not matter which is there first.
     top.args(["top", "-o", "json", "--interval", "200ms", "--addr", &grpc, "--addr", &other]);
     let mut top = KilledOnDrop(top.stdout(Stdio::piped()).spawn().unwrap());
     let (sender, states) = mpsc::channel();
@@ -91,7 +91,7 @@ fn unreachable_node_comes_back_by_itself() {
     until("serving");
 }
 
-/// `kith top` of a node, once it is drawn.
+/// Runs `kith top` for a node, and waits until it is drawn.
 fn on_a_terminal(node: &Node) -> Terminal {
     let mut terminal = Terminal::start(24, 80, &format!("top --addr {} --interval 200ms", node.grpc));
     terminal.until_text("healthy");

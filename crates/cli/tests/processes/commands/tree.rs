@@ -1,4 +1,4 @@
-//! Every command there is, in the form for programs.
+//! Every command runs with output for programs.
 
 use std::{fs, process::Command as Process};
 
@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::{CommandOutput, at, command, output_of, user};
 use crate::process::{Node, root};
 
-/// `serve` runs until it is stopped; what it prints is tested with it. `epoch after-restore` needs a cluster that is stopped.
+/// `serve` runs until it is stopped; what it prints is tested with it. `epoch after-restore` needs a cluster
+/// that is stopped.
 const NO_RESULT: [&str; 3] = ["demo", "epoch after-restore", "serve"];
 
-/// Where commands are run: a folder with files to read and a node to talk to.
+/// The place where commands run: a folder with files to read and a node to call.
 pub(super) struct Scene {
     pub(super) dir: tempfile::TempDir,
     node: Node,
@@ -46,7 +47,7 @@ impl Scene {
         output_of(self.command(arguments), "")
     }
 
-    /// Against the node, with its result in JSON.
+    /// Makes a command against the node, with its result in JSON.
     pub(super) fn command(&self, arguments: &[&str]) -> Process {
         let mut command: Process = command(self.dir.path());
         command.args(arguments).args(["-o", "json"]).env("KITH_ADDR", &self.node.grpc);
@@ -54,7 +55,8 @@ impl Scene {
     }
 }
 
-/// Lines of commands that end with a result, each at least once; whether it may be JSON Lines.
+/// Returns command lines that end with a result, each at least once, and whether the result may be JSON
+/// Lines.
 pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
     let words = |line: &'static str| line.split(' ').collect::<Vec<_>>();
     let (lines, streamed): (&[&'static str], bool) = match leaf {
@@ -102,7 +104,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
     Some((lines.iter().map(|line| words(line)).collect(), streamed))
 }
 
-/// The commands that have none below them, with the path to each.
+/// Collects the commands that have none below them, with the path to each.
 fn leaves(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
     {
@@ -141,7 +143,7 @@ fn every_command_has_a_result_in_json() {
                     serde_json::Deserializer::from_str(&ran.out).into_iter::<Value>().all(|one| one.is_ok())
                 }
             };
-            // A doctor may find something wrong with the machine of the test.
+            // `kith doctor` may find a real problem on the test machine.
             assert!(ran.code == 0 || path == "doctor", "kith {line:?}: {ran:?}");
             assert!(parses && (streamed || !ran.out.is_empty()), "kith {line:?}: {ran:?}");
         }
@@ -180,7 +182,7 @@ fn completions_are_a_script_that_the_shell_takes() {
     let mut command = command(&root());
     command.args(["completions", "bash"]);
     let script = output_of(command, "").out;
-    // As an argument it would be too long.
+    // The value would be too long as an argument.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kith.bash");
     fs::write(&file, &script).unwrap();

@@ -1,4 +1,5 @@
-//! Every command whose standard output or standard error takes nothing: a full device, or a pipe without a reader.
+//! Every command meets a standard output or standard error that cannot be written: a full device, or a pipe
+//! without a reader.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,14 +18,14 @@ fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// The end to write to of a pipe that has no reader.
+/// Returns the write end of a pipe that has no reader.
 fn broken() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-/// Runs every command of the tree in a scene of its own: some make files.
+/// Runs every command in the tree in its own scene: some commands make files.
 fn each(run: impl Fn(&str, Command)) {
     let scene = Scene::set();
     for (path, _) in all() {
@@ -68,7 +69,7 @@ fn a_full_standard_error_stops_no_result() {
         let ended = command.stderr(full()).output().unwrap();
         let code = ended.status.code();
         match path {
-            // The summary of an export is for standard error.
+            // An export's summary goes to standard error.
             "export users" | "export groups" | "export messages" => assert_eq!(code, Some(2), "{command:?}"),
             "doctor" => assert!(code <= Some(1), "{command:?}: {code:?}"),
             _ => assert_eq!(code, Some(0), "{command:?}"),

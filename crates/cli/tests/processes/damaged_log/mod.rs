@@ -1,6 +1,7 @@
-//! The end of the log of a SQLite file, as a loss of power in the midst of a write leaves it.
+//! Damages the log's end in a SQLite file, like a power loss during a write.
 //!
-//! What is whole and committed stays: the disk had it before the node acknowledged it. Behind it may be anything.
+//! Complete commits stay: the disk had them before the node acknowledged them. Behind them there may be
+//! anything.
 
 #![allow(unreachable_pub, reason = "a module of tests has no outside")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -9,32 +10,32 @@ use std::{fs, path::Path};
 
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
-/// Bytes before the first frame, and before the page of each.
+/// The bytes before the first frame, and before each frame's page.
 const HEAD: usize = 32;
 const FRAME_HEAD: usize = 24;
-/// First word of a log whose checksums are of little-endian words; the last bit says big-endian.
+/// The first word in a log whose checksums use little-endian words; the last bit means big-endian.
 const MAGIC: u32 = 0x377f_0682;
 
-/// What lies behind the last commit.
+/// The bytes behind the last commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogTail {
-    /// As the node left it.
+    /// The bytes that the node left.
     Left,
-    /// Nothing more, or a part of what was being written.
+    /// No bytes, or a part of the unfinished write.
     Cut,
-    /// What else was on the disk.
+    /// Other bytes from the disk.
     Noise,
-    /// A frame that says it is a commit, and whose page came in part.
+    /// A frame that claims to be a commit, and whose page is incomplete.
     HalfFrame,
 }
 
 impl LogTail {
-    /// Another one each time.
+    /// Returns another kind in each round.
     pub fn of_round(round: usize) -> Self {
         [Self::Left, Self::Cut, Self::Noise, Self::HalfFrame][round % 4]
     }
 
-    /// Makes the log of this data file so. Returns whether there was a log to damage.
+    /// Damages this data file's log. Returns whether there was a log to damage.
     pub fn damage(self, data: &Path, seed: u64) -> bool {
         let path = data.join("kith.db-wal");
         let Ok(mut log) = fs::read(&path) else { return false };
@@ -61,7 +62,7 @@ impl LogTail {
     }
 }
 
-/// Where the last complete commit ends, and the size of a page. `None`: the bytes are no log.
+/// Returns the last complete commit's end, and the page size. `None`: the bytes are no log.
 pub fn committed(log: &[u8]) -> Option<(usize, usize)> {
     let head = log.get(..HEAD)?;
     let magic = word(head, 0, false);
@@ -87,7 +88,7 @@ pub fn committed(log: &[u8]) -> Option<(usize, usize)> {
     Some((end, page))
 }
 
-/// <https://www.sqlite.org/fileformat2.html#checksum_algorithm>
+/// Implements <https://www.sqlite.org/fileformat2.html#checksum_algorithm>.
 fn checksum(sum: [u32; 2], bytes: &[u8], little: bool) -> [u32; 2] {
     bytes.chunks_exact(8).fold(sum, |[one, two], pair| {
         let one = one.wrapping_add(word(pair, 0, little)).wrapping_add(two);

@@ -1,4 +1,4 @@
-//! What a new user of the compose file does, as the documents print it: commands are run in the container of a node and outside of it.
+//! A new user follows the documents for the compose file: commands run in a node's container and outside.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{cluster::site::variable, node::data_stores::DataStores};
 
-/// The commands of a document that hold this text.
+/// Returns the commands in a document that contain this text.
 fn lines(file: &str, with: &str) -> Vec<String> {
     let content = text(file);
     let commands = content.lines().filter_map(|line| line.strip_prefix("    ").or(line.strip_prefix("#   ")));

@@ -1,4 +1,4 @@
-//! The files that are tested, and their content.
+//! Reads the files that are tested.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-/// An alert of `alerts.yml`.
+/// An alert in `alerts.yml`.
 #[derive(Debug)]
 pub(crate) struct Alert {
     pub(crate) name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Alert {
     pub(crate) runbook: String,
 }
 
-/// A query of a board, and the labels by which it distinguishes the results.
+/// A query on a board, and the labels by which it distinguishes the results.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) place: String,
@@ -26,17 +26,17 @@ pub(crate) struct Query {
     pub(crate) legend: String,
 }
 
-/// A file or folder below the root.
+/// Returns the path of a file or folder below the root.
 pub(crate) fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The text of a file below the root.
+/// Reads a file below the root.
 pub(crate) fn text(path: &str) -> String {
     fs::read_to_string(at(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// The lines of a block of YAML or a value in one line that follow `key`, without what they are indented by.
+/// Returns the YAML block or one-line value that follows `key`, without its indentation.
 pub(crate) fn block(text: &str, key: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with(key));
     let first = lines.next()?;
@@ -52,7 +52,7 @@ pub(crate) fn block(text: &str, key: &str) -> Option<String> {
     Some(block.iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect())
 }
 
-/// All alerts, in their order.
+/// Returns all alerts, in their order.
 pub(crate) fn alerts() -> Vec<Alert> {
     let text = text("deploy/prometheus/alerts.yml");
     let rules: Vec<&str> = text.split("- alert:").skip(1).collect();
@@ -71,7 +71,7 @@ pub(crate) fn alerts() -> Vec<Alert> {
     rules.iter().map(alert).collect()
 }
 
-/// All that the boards ask for, their variables among it.
+/// Returns all queries on the boards, including those for their variables.
 pub(crate) fn queries() -> Vec<Query> {
     let mut queries = Vec::new();
     for entry in fs::read_dir(at("deploy/grafana/dashboards")).unwrap() {
@@ -104,7 +104,7 @@ fn collect(value: &Value, place: &str, queries: &mut Vec<Query>) {
     }
 }
 
-/// The labels in a text like `{{instance}} {{ method }}`.
+/// Returns the labels in a text like `{{instance}} {{ method }}`.
 pub(crate) fn shown(legend: &str) -> Vec<String> {
     let labels = legend.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
     labels.map(|(label, _)| label.trim().to_owned()).collect()

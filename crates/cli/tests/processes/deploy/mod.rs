@@ -1,5 +1,5 @@
-//! The files in `deploy/` compared with the product: boards and alerts name exported metrics, every alert has a section
-//! in the runbook and test cases, and nodes know every setting.
+//! Compares the files in `deploy/` with the product: boards and alerts name exported metrics, every alert has
+//! a section in the runbook and test cases, and nodes know every setting.
 
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -67,7 +67,7 @@ fn what_is_in_no_table_is_noticed() {
     );
 }
 
-/// As `#kithnodenotserving` leads to `### KithNodeNotServing`.
+/// For example, `#kithnodenotserving` leads to `### KithNodeNotServing`.
 #[test]
 fn every_alert_has_severity_and_runbook() {
     for alert in alerts() {

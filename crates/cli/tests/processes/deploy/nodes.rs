@@ -1,4 +1,4 @@
-//! The configuration of nodes in the compose file and in Kubernetes, read as a node reads it.
+//! Reads the nodes' configuration in the compose file and in Kubernetes as a node reads it.
 
 use std::{fs, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::deploy::files::{block, text};
 const COMPOSE: &str = "docker-compose.yml";
 const NODES: &str = "deploy/kubernetes/nodes.yaml";
 
-/// The content, with a folder of the test in place of the folder of these secrets.
+/// Returns the content, with a test folder instead of these secrets' folder.
 fn with_secrets(content: &str, folder: &str, secrets: &[(&str, &str)]) -> (TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     for (name, secret) in secrets {
@@ -57,7 +57,7 @@ fn assert_fit(config: &Config) {
     }
 }
 
-/// The first number behind this text.
+/// Returns the first number behind this text.
 fn number(text: &str, before: &str) -> Duration {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -104,7 +104,8 @@ fn commands_in_a_pod_send_the_key_of_its_node() {
     assert!(nodes.contains(&format!("\"{folder}/kith.toml\"")), "{folder}");
 }
 
-/// A pod reads its configuration at its start: a change that replaces no pod would wait for the next restart of each.
+/// A pod reads its configuration when it starts: a change that replaces no pod would wait for each pod's next
+/// restart.
 #[test]
 fn changed_configuration_replaces_pods() {
     let config = text("deploy/kubernetes/config.yaml");
@@ -118,7 +119,7 @@ fn changed_configuration_replaces_pods() {
     }
 }
 
-/// The operations port has no key.
+/// The operations port has no key, so a network policy protects it.
 #[test]
 fn operations_port_is_for_one_namespace() {
     let policy = text("deploy/kubernetes/network-policy.yaml");
@@ -157,7 +158,8 @@ fn no_deployment_file_has_a_key() {
     }
 }
 
-/// What Kubernetes sets in a pod for a Service, as in `makeEnvVariableMap` and `makeLinkVariables` of the kubelet.
+/// Returns the variables that Kubernetes sets in a pod for a Service, as in the kubelet's
+/// `makeEnvVariableMap` and `makeLinkVariables`.
 fn service_links(name: &str, port_name: &str, port: u16) -> Vec<(String, String)> {
     let (host, name) = ("10.96.0.17", name.replace('-', "_").to_uppercase());
     let (url, port) = (format!("tcp://{host}:{port}"), port.to_string());
@@ -207,14 +209,14 @@ fn image_has_the_compiler_of_the_project() {
     assert_eq!(version, channel.trim_matches('"'));
 }
 
-/// A line for the frontend would be fetched from a registry, which an air gap or a mirror of images does not have.
+/// A frontend line would be fetched from a registry, which an air gap or an image mirror does not have.
 #[test]
 fn image_needs_no_frontend_of_a_registry() {
     assert!(!text("Dockerfile").contains("# syntax="));
     assert!(text("Dockerfile").contains("ENV BUILD_COMMIT=${REVISION}"));
 }
 
-/// Each check of the shell of MongoDB takes a second or two of a processor.
+/// Each check with the MongoDB shell takes a second or two of processor time.
 #[test]
 fn shell_of_mongodb_is_started_seldom() {
     let compose = text("docker-compose.yml");

@@ -1,21 +1,21 @@
-//! As much of PromQL as it takes to see what an expression names. It is read strictly: what is not understood is
-//! taken for the name of a metric, and then there is none of that name.
+//! Parses enough PromQL to see the names in an expression. It is strict: text that it does not understand
+//! counts as a metric name, and then no such metric exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Before a list of labels in parentheses.
+/// Words that precede a label list in parentheses.
 const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
-/// Words that stand alone.
+/// Words without a meaning for names.
 const WORDS: [&str; 5] = ["and", "or", "unless", "offset", "bool"];
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamesInUse {
-    /// Labels by the metric that is selected by them.
+    /// Labels by the metric that they select.
     pub(crate) metrics: BTreeMap<String, BTreeSet<String>>,
     /// Labels by which series are joined and grouped.
     pub(crate) grouped: BTreeSet<String>,
-    /// Labels with the values that are asked for, as they are written.
+    /// Labels with the values in the query, as they are written.
     pub(crate) values: BTreeSet<(String, String)>,
 }
 
@@ -83,13 +83,14 @@ fn word_of(token: &Token) -> Option<String> {
     }
 }
 
-/// The tokens before the closing sign, and those behind it.
+/// Splits the tokens at the closing sign.
 fn until(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
     let end = tokens.iter().position(|token| *token == Token::Sign(close)).unwrap_or(tokens.len());
     (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())
 }
 
-/// Words, texts in quotes, and signs. Numbers, durations and variables of boards name nothing, and are left out.
+/// Splits an expression into words, quoted texts and signs. Numbers, durations and board variables name
+/// nothing, and are left out.
 fn tokens(text: &str) -> Vec<Token> {
     let (mut tokens, mut left) = (Vec::new(), text);
     while let Some(first) = left.chars().next() {

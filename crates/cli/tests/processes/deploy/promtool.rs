@@ -1,4 +1,4 @@
-//! The rules and their cases, by Prometheus' own tool.
+//! Checks the rules and their cases with Prometheus' own tool.
 
 use std::{
     env, fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::deploy::files::{at, text};
 
-/// Whether the tool is content, and all that it says.
+/// Returns whether the tool succeeds, and all its output.
 fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
     let program = env::var_os("KITH_TEST_PROMTOOL").expect("KITH_TEST_PROMTOOL names the promtool program");
     let Output { status, stdout, stderr } = Command::new(program).args(arguments).arg(file).output().unwrap();
@@ -33,7 +33,7 @@ fn alerts_fire_and_are_silent_as_their_cases_say() {
     assert_content(&["test", "rules"], "deploy/prometheus/alerts_test.yml");
 }
 
-/// A rule that is broken, or never true, or true in a healthy hour, does not pass the case that is about it.
+/// A rule that is broken, or never true, or true in a healthy hour, does not pass its case.
 #[test]
 #[ignore = "needs promtool: run cargo xtask test"]
 fn rules_that_are_wrong_do_not_pass() {
@@ -59,7 +59,7 @@ fn rules_that_are_wrong_do_not_pass() {
     }
 }
 
-/// The file of cases with one of them.
+/// Returns the file with only one case.
 fn only(cases: &str, name: &str) -> String {
     let mut parts = cases.split("  - name: ");
     let head = parts.next().unwrap();

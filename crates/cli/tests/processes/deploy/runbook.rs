@@ -1,4 +1,5 @@
-//! The commands of the runbook and of the pages for operators run as they are printed, in the container of a node of the compose file.
+//! The commands in the runbook and on operator pages run as printed, in the container of a node in the
+//! compose file.
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
@@ -7,8 +8,8 @@ use crate::{cluster::site::variable, node::data_stores::DataStores, polls::block
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGES: [&str; 4] = ["runbook", "cluster", "upgrade", "data"];
-/// Beginnings of what is no command to run here: it starts a node, needs a terminal or a node on SQLite, is only named, or is run by
-/// another test.
+/// Prefixes of commands that do not run here: they start a node, need a terminal or a node on SQLite, are
+/// only named, or are run by another test.
 const NOT_RUN: [&str; 8] = [
     "kith serve",
     "kith top",
@@ -20,7 +21,7 @@ const NOT_RUN: [&str; 8] = [
     "kith token check",
 ];
 
-/// The commands of a page, in their order: code in a text, and lines without their comments.
+/// Returns a page's commands in their order: code in a text, and lines without their comments.
 fn commands(page: &str) -> Vec<String> {
     let content = text(&format!("docs/operate/{page}.md"));
     let mut found = Vec::new();
@@ -40,7 +41,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// The command with real names in place of those that stand for them.
+/// Returns the command with real names instead of placeholders.
 fn filled(command: &str, stage: &Stage, nodes: &[Started]) -> String {
     let [a, b, c] = [0, 1, 2].map(|node| stage.address_of_others(node));
     let names = [("NODE", &a), ("A", &a), ("B", &b), ("C", &c)];
@@ -56,8 +57,8 @@ fn filled(command: &str, stage: &Stage, nodes: &[Started]) -> String {
     if command.starts_with("kith ") { format!("docker compose exec kith-1 {command}") } else { command }
 }
 
-/// Whether a command did what it is for. A doctor may find what the compose file leaves open, but must reach what it asks; a record
-/// may be in no tier.
+/// Returns whether a command worked. A doctor may find problems that the compose file leaves open, but must
+/// reach the node; a record may be in no tier.
 fn is_done(command: &str, code: i32, printed: &str) -> bool {
     let command = command.trim_start_matches("docker compose exec kith-1 ");
     match command.split(' ').nth(1) {

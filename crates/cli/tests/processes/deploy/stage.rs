@@ -1,5 +1,5 @@
-//! The compose file on this machine: its services run as the file says, as processes in place of containers, and commands are run in
-//! a container and outside of it.
+//! The compose file on this machine: its services run as the file says, as processes instead of containers,
+//! and commands run in a container and outside.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,13 @@ use super::files::{block, text};
 use crate::{cluster::site::variable, polls::block_until, port, spawned::Started};
 
 pub(super) const COMPOSE: &str = "docker-compose.yml";
-/// Before the command of the service that makes the key.
+/// The text before the command that the key service runs.
 pub(super) const MAKE_KEY: &str = "\n  key:\n    image: kith:local\n    pull_policy: never\n    command: ";
 const MIGRATE: &str = "build: .\n    command: ";
 const CHECK_HEALTH: &str = "healthcheck:\n    test: ";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// In place of Docker: `docker compose exec SERVICE COMMAND...` runs the command with the environment of the container.
+/// Replaces Docker: `docker compose exec SERVICE COMMAND...` runs the command with the container's
+/// environment.
 const DOCKER: &str = r#"docker() {
     [ "$1 $2" = "compose exec" ] || exit 9
     local environment="CONTAINER_${3#kith-}"
@@ -28,10 +29,10 @@ const DOCKER: &str = r#"docker() {
     env ${!environment} "$@"
 }"#;
 
-/// Containers of the file, and a user of this machine.
+/// The file's containers, and a user on this machine.
 pub(super) struct Stage {
     folder: TempDir,
-    /// Those of the nodes, from `kith-1` on.
+    /// The node containers, from `kith-1` on.
     nodes: Vec<NodeContainer>,
 }
 
@@ -41,7 +42,7 @@ struct NodeContainer {
 }
 
 impl Stage {
-    /// `name`: of the database and of the prefix in Redis, which others use too.
+    /// `name`: the database and Redis prefix, because other tests share the servers.
     pub(super) fn new(name: &str, keyspace: &str, nodes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, needed) in [("mongodb_uri", "KITH_TEST_MONGODB"), ("redis_url", "KITH_TEST_REDIS")] {
@@ -53,7 +54,7 @@ impl Stage {
         Self { folder, nodes }
     }
 
-    /// What the container of this node runs, as a list of words in JSON: that behind this text of the file.
+    /// Returns the command that this node's container runs, the JSON word list after this text in the file.
     pub(super) fn container(&self, node: usize, file: &str, before: &str) -> Command {
         let content = text(file);
         let line = content.split_once(before).unwrap_or_else(|| panic!("{file} has no {before}")).1;
@@ -80,7 +81,7 @@ impl Stage {
         nodes
     }
 
-    /// Runs lines of a document, as the user of this machine. Returns the exit code, and all that was printed.
+    /// Runs a document's lines as a user on this machine. Returns the exit code and all output.
     pub(super) fn shell(&self, lines: &str) -> (i32, String) {
         let volume = self.folder.path().join("volume").display().to_string();
         let programs = Path::new(env!("CARGO_BIN_EXE_kith")).parent().unwrap().display();
@@ -101,12 +102,13 @@ impl Stage {
         (status.code().unwrap(), String::from_utf8([stdout, stderr].concat()).unwrap())
     }
 
-    /// Where a program of the machine or of its container reaches a node.
+    /// Returns the address at which a program on the machine or in its container reaches a node.
     pub(super) fn address(&self, node: usize) -> String {
         format!("127.0.0.1:{}", self.nodes[node].port)
     }
 
-    /// Where other containers reach a node: an address that does not say that it is of this machine.
+    /// Returns the address at which other containers reach a node. It does not show that it is on this
+    /// machine.
     pub(super) fn address_of_others(&self, node: usize) -> String {
         format!("0.0.0.0:{}", self.nodes[node].port)
     }
@@ -136,7 +138,7 @@ impl NodeContainer {
         };
         let mut environment: BTreeMap<_, _> = here.lines().filter_map(pair).collect();
         let address = format!("127.0.0.1:{port}");
-        // What others use too has names of its own here; the usual port is that of the container.
+        // Shared resources have their own names here; the usual port is the container's.
         for (key, value) in [
             ("KITH_STORE__MONGODB__DATABASE", name),
             ("KITH_STORE__CQL__KEYSPACE", keyspace),

@@ -1,4 +1,4 @@
-//! What may be asked of the metrics of a node, by the table that it is documented by.
+//! The metrics that queries may use, according to the table that documents them.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -6,12 +6,13 @@ use kith_service::metric::MetricKind;
 
 use crate::deploy::promql::NamesInUse;
 
-/// Labels that Prometheus sets by itself.
+/// Labels that Prometheus adds.
 const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
-/// Labels whose values are written in the sources as they are exported.
+/// Labels whose exported values are written in the sources.
 const CLOSED: [&str; 6] = ["cause", "code", "direction", "how", "result", "tier"];
 
-/// Labels of a series of this name; `None`: there is none. A histogram is known by the names that it is exported by.
+/// Returns the labels of a series; `None`: there is no such series. A histogram is known by the names that it
+/// exports.
 fn labels(series: &str) -> Option<BTreeSet<String>> {
     let all = kith_server::metrics_table::all();
     let exact = all.iter().find(|metric| metric.name == series && metric.kind != MetricKind::Histogram);
@@ -29,7 +30,7 @@ fn labels(series: &str) -> Option<BTreeSet<String>> {
     Some(own.iter().chain(&le).chain(&OF_PROMETHEUS).map(|label| (*label).to_owned()).collect())
 }
 
-/// The violations of an expression whose series are also distinguished by `shown`; empty: nothing.
+/// Returns an expression's violations; its series are also distinguished by `shown`.
 pub(crate) fn violations(named: &NamesInUse, shown: &[String]) -> Vec<String> {
     let (mut violations, mut all) = (Vec::new(), BTreeSet::new());
     for (series, selected) in &named.metrics {
@@ -51,7 +52,7 @@ pub(crate) fn violations(named: &NamesInUse, shown: &[String]) -> Vec<String> {
     violations
 }
 
-/// Whether a source has this text as a whole.
+/// Returns whether a source has this text as a whole.
 fn is_written(value: &str) -> bool {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let files = [

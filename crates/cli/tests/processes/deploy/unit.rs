@@ -1,4 +1,4 @@
-//! The unit file for systemd: the codes, signals and times that it names are those of the program.
+//! The systemd unit file: its codes, signals and times are the program's.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ const UNIT: &str = "deploy/systemd/kith.service";
 const PATIENCE: Duration = Duration::from_secs(30);
 const CONFIG: &str = "listen = \"127.0.0.1:0\"\noperations.listen = \"127.0.0.1:0\"\ndrain_wait = \"0s\"\n";
 
-/// The value of a setting that the unit has once.
+/// Returns the value of a setting that the unit has once.
 fn value(key: &str) -> String {
     let unit = text(UNIT);
     let values: Vec<&str> =
@@ -28,7 +28,7 @@ fn value(key: &str) -> String {
     (*value).to_owned()
 }
 
-/// What the unit starts, with this folder in place of those that it names.
+/// Returns the command that the unit starts, with this folder instead of its own folders.
 fn start(folder: &Path) -> Command {
     let here = folder.display().to_string();
     let line = value("ExecStart").replace("/etc/kith", &here);

@@ -1,4 +1,4 @@
-//! `kith serve --ephemeral` as other people's tests use it: the real program in an empty folder.
+//! Runs `kith serve --ephemeral` as other people's tests use it: the real program in an empty folder.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -57,7 +57,7 @@ fn spread(times: &[Duration]) -> String {
     format!("ready within {first:.1?} at least, {median:.1?} in the median, {last:.1?} at most")
 }
 
-/// How long a node took to be ready; it is stopped again.
+/// Starts and stops a node. Returns how long it took to be ready.
 fn one_node() -> Duration {
     let node = Node::start(&["--ephemeral"]);
     let (grpc, operations, ready) = (node.ports.grpc.clone(), node.ports.operations.clone(), node.ready);
@@ -69,7 +69,7 @@ fn one_node() -> Duration {
     ready
 }
 
-/// A pipe of which the node holds an end shows when it is gone, whichever process reaps it.
+/// A pipe whose end the node holds shows when it is gone, even if another process reaps it.
 #[test]
 fn a_node_ends_with_its_parent_however_that_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn ports_file_of_an_earlier_node_is_ignored() {
     let is_new = || fs::read_to_string(&file).is_ok_and(|text| text != stale);
     block_until(PATIENCE, is_new, || "the file is the earlier one");
     assert_eq!(ports(folder.path()).pid, node.id());
-    // Another node took the file over: it is no more this one's to remove.
+    // Another node took the file over, so this node must not remove it.
     fs::write(&file, stale).unwrap();
     node.stop();
     assert_eq!(fs::read_to_string(&file).unwrap(), stale);
@@ -148,7 +148,8 @@ async fn a_seed_holds_users_and_groups_in_one_file() {
     }
 }
 
-/// Two threads: the client has to see that the node closes its connection while the test waits for the end.
+/// The test needs two threads: the client has to see that the node closes its connection while the test waits
+/// for the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_that_keeps_data_has_a_ports_file() {
     let node = Node::start(&[]);

@@ -1,4 +1,4 @@
-//! Starts that are refused: one line, code 2, and nothing left behind.
+//! Refused starts print one line, end with code 2, and leave nothing behind.
 
 use std::{fs, path::Path};
 

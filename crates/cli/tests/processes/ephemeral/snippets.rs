@@ -1,4 +1,4 @@
-//! Runs the examples of docs/internals/testing.md for a shell and Python. Examples in Rust are tests of the
+//! Runs the examples in docs/internals/testing.md for a shell and Python. Examples in Rust are tests in the
 //! crate's documentation.
 
 use std::{
@@ -8,19 +8,19 @@ use std::{
 
 const PAGE: &str = include_str!("../../../../../docs/internals/testing.md");
 
-/// What is fenced as `language` under the heading.
+/// Returns the block that is fenced as `language` under the heading.
 fn example(heading: &str, language: &str) -> &'static str {
     let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).unwrap();
     let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
     block.split("```").next().unwrap()
 }
 
-/// Runs a text in an empty folder, with `kith` of this build.
+/// Runs a text in an empty folder, with this build's `kith`.
 fn run(program: &str, text: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let built = Path::new(env!("CARGO_BIN_EXE_kith")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap();
-    // One that was built for the tests is on no path.
+    // A `grpcurl` that was built for the tests is on no path.
     let grpcurl = std::env::var_os("KITH_TEST_GRPCURL");
     let grpcurl = grpcurl.iter().filter_map(|program| Path::new(program).parent().map(Path::to_owned));
     let path = [built].into_iter().chain(std::env::split_paths(&path)).chain(grpcurl);

@@ -1,4 +1,4 @@
-//! Nodes for tests as processes, in an empty working folder.
+//! Runs test nodes as processes, in an empty working folder.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use crate::{
     spawned::{Started, kith},
 };
 
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the file of the ports says.
+/// The contents of the ports file.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Ports {
     pub(crate) grpc: String,
@@ -30,13 +30,13 @@ pub(crate) struct Ports {
 /// A node that serves; killed when dropped.
 pub(crate) struct Node {
     pub(crate) ports: Ports,
-    /// From its start until it announced that it serves.
+    /// The time from its start until it announced that it serves.
     pub(crate) ready: Duration,
     process: Started,
     folder: TempDir,
 }
 
-/// `kith serve` on free ports, in this folder, with a file of its ports there.
+/// Returns `kith serve` on free ports, in this folder, with its ports file there.
 pub(crate) fn serve(folder: &Path, flags: &[&str]) -> Command {
     let mut command =
         kith(folder, &["serve", "--port", "0", "--operations-port", "0", "--ports-file", "ports.json"]);
@@ -45,7 +45,7 @@ pub(crate) fn serve(folder: &Path, flags: &[&str]) -> Command {
 }
 
 impl Node {
-    /// Starts one with these flags.
+    /// Starts a node with these flags.
     pub(crate) fn start(flags: &[&str]) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), flags)
     }
@@ -57,14 +57,14 @@ impl Node {
         Self { ports, ready: begun.elapsed(), process, folder }
     }
 
-    /// Ends it in order. Its code, what it wrote to standard error, and what it left in its folder.
+    /// Ends it in order. Returns its code, its standard error, and the files that it left in its folder.
     pub(crate) fn stop(self) -> (Option<i32>, String, Vec<PathBuf>) {
         let (code, _, errors) = self.process.terminate();
         (code, errors, files(self.folder.path()))
     }
 }
 
-/// Waits until a node there says where it listens.
+/// Waits until a node there has written its addresses.
 pub(crate) fn ports(folder: &Path) -> Ports {
     let file = folder.join("ports.json");
     block_until(PATIENCE, || file.exists(), || "no node serves");

@@ -1,4 +1,4 @@
-//! An import that does not come to its end.
+//! Kills an import before its end.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Kills this import of a file once it has noted that it came behind this line.
+/// Kills an import after it has recorded that it passed this line.
 pub(crate) fn killed_midway(mut import: Command, file: &Path, behind: u64) {
     let mut running = import.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let kept = PathBuf::from(format!("{}.kith-progress", file.display()));

@@ -1,4 +1,4 @@
-//! A node as a process of its own, on free ports, with a data folder of its own.
+//! A node in its own process, on free ports, with its own data folder.
 
 #![expect(clippy::unwrap_used, reason = "for tests")]
 
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::{port, spawned::Started};
 
-/// Killed when dropped.
+/// A node that is killed when dropped.
 pub(crate) struct Node {
-    /// Where gRPC is served.
+    /// The gRPC address.
     pub(crate) grpc: String,
-    /// Where operators look.
+    /// The operations address.
     pub(crate) operations: String,
     _process: Started,
     folder: tempfile::TempDir,
@@ -22,7 +22,7 @@ impl Node {
         Self::start_with(tempfile::tempdir().unwrap(), &[])
     }
 
-    /// The same over the data in the folder `data` of this one, with settings such as `messages.events=false`.
+    /// Starts a node over the data in this folder's `data`, with settings such as `messages.events=false`.
     pub(crate) fn start_with(folder: tempfile::TempDir, settings: &[&str]) -> Self {
         let settings: Vec<_> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
         let process = Started::new(folder.path(), &settings);
@@ -30,18 +30,18 @@ impl Node {
         Self { grpc: process.grpc(), operations: process.operations(), _process: process, folder }
     }
 
-    /// Where it keeps its data.
+    /// Returns its data folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 }
 
-/// Unused for now.
+/// Returns an address that is unused for now.
 pub(crate) fn free_address() -> String {
     format!("127.0.0.1:{}", port::free())
 }
 
-/// The root of the workspace.
+/// Returns the workspace root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }

@@ -1,5 +1,5 @@
-//! Keys that change all the time: each is added to the file of callers, is used by clients once it is sure to be valid, and is removed
-//! again, while other clients try those that were removed.
+//! Swaps keys all the time: each is added to the caller file, used by clients once it must be valid, and
+//! removed again, while other clients try removed keys.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -25,13 +25,13 @@ use tonic::{Code, Request, Streaming, transport::Channel};
 use crate::spawned::Started;
 
 const CLIENTS: usize = 4;
-/// Between the calls of a client: a machine has more to do.
+/// The pause between a client's calls: the machine has other work.
 const BETWEEN_CALLS: Duration = Duration::from_millis(2);
-/// Between two swaps.
+/// The time between two swaps.
 const EVERY: Duration = Duration::from_secs(1);
-/// Keys whose streams are open when they are removed.
+/// How many keys have open streams when they are removed.
 const STREAMED: usize = 3;
-/// Longer than anything here takes; a machine may be busy.
+/// Longer than any step in these tests; a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How fast a node is configured to follow.
@@ -42,22 +42,22 @@ pub(crate) struct Pace {
     pub(crate) swaps: usize,
     /// How many keys the file has.
     pub(crate) kept: usize,
-    /// When a key that was added is valid on every node, so that clients begin to use it.
+    /// The time after which an added key is valid on every node, so that clients begin to use it.
     pub(crate) added: Duration,
-    /// When a key that was removed is refused.
+    /// The time after which a removed key is refused.
     pub(crate) removed: Duration,
-    /// When the streams of a key have ended, once it is refused.
+    /// How soon after a key is refused its streams must have ended.
     pub(crate) streams: Duration,
 }
 
-/// A key, and since when it is in the file and no longer.
+/// A key, and the times when it was added to the file and removed.
 struct Key {
     text: String,
     added: Instant,
     removed: Option<Instant>,
 }
 
-/// The keys of now, and what clients have seen.
+/// The current keys, and the clients' observations.
 struct Rotation {
     pace: Pace,
     file: PathBuf,
@@ -69,7 +69,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// With the first keys in the file, of a node that has not started.
+    /// Begins with the first keys in the file, for a node that has not started.
     fn new(pace: Pace, folder: &Path) -> Arc<Self> {
         let long_ago = Instant::now().checked_sub(pace.added).unwrap();
         let keys = (0..pace.kept).map(|number| Key { added: long_ago, ..Key::new(number) }).collect();
@@ -86,7 +86,7 @@ impl Rotation {
         Arc::new(rotation)
     }
 
-    /// Replaces the file by one with the keys that are not removed.
+    /// Replaces the file with the keys that are not removed.
     fn write(&self) {
         let keys = self.keys.lock().unwrap();
         let text: String = keys.iter().filter(|key| key.removed.is_none()).map(Key::toml).collect();
@@ -96,7 +96,7 @@ impl Rotation {
         fs::rename(new, &self.file).unwrap();
     }
 
-    /// Adds a key and removes the oldest one.
+    /// Adds a key and removes the oldest key.
     fn swap(&self) {
         {
             let mut keys = self.keys.lock().unwrap();
@@ -107,7 +107,7 @@ impl Rotation {
         self.write();
     }
 
-    /// The numbers and texts of the keys for which it holds.
+    /// Returns the numbers and texts of the keys for which `holds` is true.
     fn those(&self, holds: impl Fn(&Key) -> bool) -> Vec<(usize, String)> {
         let keys = self.keys.lock().unwrap();
         let found = keys.iter().enumerate().filter(|(_, key)| holds(key));
@@ -118,7 +118,7 @@ impl Rotation {
         self.keys.lock().unwrap()[number].removed.is_some()
     }
 
-    /// Calls with keys that have to be taken, and with such that must not be.
+    /// Makes calls with keys that must be accepted, and with keys that must not.
     async fn load(self: Arc<Self>, channel: Channel, client: usize) {
         for round in client.. {
             if self.ended.load(Ordering::Relaxed) {
@@ -128,7 +128,7 @@ impl Rotation {
             let valid = self.those(|key| key.removed.is_none() && key.added.elapsed() >= self.pace.added);
             let (number, key) = &valid[round % valid.len()];
             let code = called(&channel, key).await;
-            // One that was removed meanwhile may have been refused.
+            // A key that was removed meanwhile may have been refused.
             if !self.is_removed(*number) {
                 self.note(&self.valid, code == Code::NotFound, || format!("valid key {number}: {code:?}"));
             }
@@ -157,7 +157,7 @@ impl Key {
         Self { text, added: Instant::now(), removed: None }
     }
 
-    /// A caller of its own.
+    /// Formats the key with its own caller.
     fn toml(&self) -> String {
         let name = self.text.rsplit('-').next().unwrap();
         let digest: String = Sha256::digest(&self.text).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -167,21 +167,21 @@ impl Key {
     }
 }
 
-/// The request with this key.
+/// Makes a request with this key.
 pub(crate) fn with<T>(key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
     request
 }
 
-/// What the node answers to a call with this key: NOT_FOUND is what a valid one gets.
+/// Returns the code that a call with this key gets: NOT_FOUND for a valid key.
 pub(crate) async fn called(channel: &Channel, key: &str) -> Code {
     let request = with(key, GetUserRequest { user_id: 1, consistency: None });
     let answer = UserServiceClient::new(channel.clone()).get_user(request).await;
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// When and with what a stream ends that is read all the time.
+/// Reads a stream to its end. Returns when and with which code it ends.
 fn end<T: Send + 'static>(mut stream: Streaming<T>) -> JoinHandle<(Instant, Code)> {
     tokio::spawn(async move {
         loop {
@@ -194,7 +194,8 @@ fn end<T: Send + 'static>(mut stream: Streaming<T>) -> JoinHandle<(Instant, Code
     })
 }
 
-/// Opens a stream that has nothing to send and one that sends five times a second; yields what they end with.
+/// Opens a stream that has nothing to send and a stream that sends five times a second; yields the statuses
+/// with which they end.
 async fn streams(channel: &Channel, key: &str) -> [JoinHandle<(Instant, Code)>; 2] {
     let mut messages = MessageServiceClient::new(channel.clone());
     let idle = messages.watch_offline(with(key, WatchOfflineRequest::default())).await.unwrap();
@@ -219,7 +220,8 @@ async fn ends_with_its_key(rotation: Arc<Rotation>, channel: Channel, number: us
     }
 }
 
-/// Swaps keys of a node under load. No call with a valid key fails, none with a removed one is taken, and streams end with their key.
+/// Swaps a node's keys under load. No call with a valid key fails, no call with a removed key is accepted,
+/// and streams end with their key.
 pub(crate) async fn keys_are_swapped_under_load(pace: Pace) {
     let folder = tempfile::tempdir().unwrap();
     let rotation = Rotation::new(pace, folder.path());

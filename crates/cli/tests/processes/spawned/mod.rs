@@ -1,4 +1,4 @@
-//! The `kith` program as a person or an orchestrator starts it: what it prints, where, and how it ends.
+//! Runs the `kith` program as a person or an orchestrator starts it: its output, and how it ends.
 
 #![allow(dead_code, reason = "every test file uses a part")]
 #![allow(unreachable_pub, reason = "a module of tests has no outside")]
@@ -22,7 +22,7 @@ use crate::polls::block_until;
 /// How long a node may take over anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command within `dir`, without what the environment of the tests says to nodes, and with backtraces asked for.
+/// Makes a command in `dir`, without the test environment's variables for nodes, and with backtraces.
 pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.current_dir(dir).args(arguments).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
@@ -34,14 +34,14 @@ pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end: its code, standard output and standard error.
+/// Runs it to its end. Returns code, standard output and standard error.
 pub fn output_of(mut command: Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The one line with which a command ends that cannot begin; it prints nothing else.
+/// Returns the single line with which a command ends that cannot begin; it prints nothing else.
 #[track_caller]
 pub fn refused(command: Command) -> String {
     let (code, out, err) = output_of(command);
@@ -51,7 +51,7 @@ pub fn refused(command: Command) -> String {
     err.trim_end().to_owned()
 }
 
-/// On any free ports.
+/// Lets the node choose free ports.
 pub const FREE: [&str; 4] = ["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"];
 
 /// A process that is killed when this is dropped.
@@ -71,7 +71,7 @@ pub fn signal(process: u32, name: &str) {
 
 /// A node that has printed its banner; killed when dropped.
 pub struct Started {
-    /// Its one line on standard output.
+    /// The node's single line on standard output.
     pub banner: Value,
     process: KilledOnDrop,
     out: BufReader<std::process::ChildStdout>,
@@ -80,7 +80,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts a node on free ports, out of `dir`, and reads its banner.
+    /// Starts a node on free ports in `dir`, and reads its banner.
     pub fn new(dir: &Path, arguments: &[&str]) -> Self {
         Self::of(kith(dir, &[&FREE, arguments].concat()))
     }
@@ -103,7 +103,7 @@ impl Started {
         Self { banner, process: KilledOnDrop(process), out, errors, reading: Some(reading) }
     }
 
-    /// Of the process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.process.0.id()
     }
@@ -112,7 +112,7 @@ impl Started {
         format!("http://{}", self.grpc())
     }
 
-    /// A connection to it.
+    /// Connects to the node.
     pub async fn channel(&self) -> Channel {
         Endpoint::from_shared(self.url()).unwrap().connect().await.unwrap()
     }
@@ -125,7 +125,7 @@ impl Started {
         self.banner["operations"].as_str().unwrap().to_owned()
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     pub fn logged(&self) -> String {
         self.errors.lock().unwrap().clone()
     }
@@ -134,7 +134,7 @@ impl Started {
         http(&self.operations(), "GET", "/metrics").1
     }
 
-    /// The value of a metric with its labels; 0 if there is none.
+    /// Returns a metric's value with its labels; 0 if there is none.
     pub fn figure(&self, sample: &str) -> u64 {
         figure(&self.operations(), sample)
     }
@@ -144,7 +144,7 @@ impl Started {
         (code, serde_json::from_str(&body).unwrap())
     }
 
-    /// Waits until `/readyz` says what is expected, and yields it.
+    /// Waits until `/readyz` gives the expected answer, and yields it.
     pub fn until_ready(&self, expected: impl Fn(u16, &Value) -> bool) -> Value {
         let mut found = Value::Null;
         let is_expected = || {
@@ -156,7 +156,7 @@ impl Started {
         found
     }
 
-    /// Waits for the end: the code, what else came on standard output, and all of standard error.
+    /// Waits for the end. Returns the code, the rest of standard output, and all standard error.
     pub fn ended(mut self) -> (Option<i32>, String, String) {
         let errors = Arc::clone(&self.errors);
         let has_ended = || self.process.0.try_wait().unwrap().is_some();
@@ -168,7 +168,7 @@ impl Started {
         (code, rest, self.logged())
     }
 
-    /// SIGTERM, then as [`Self::ended`].
+    /// Sends SIGTERM, then waits like [`Self::ended`].
     pub fn terminate(self) -> (Option<i32>, String, String) {
         signal(self.id(), "-TERM");
         self.ended()
@@ -180,20 +180,20 @@ impl Started {
         assert_eq!(code, Some(0), "{logged}");
     }
 
-    /// SIGHUP.
+    /// Sends SIGHUP to the process.
     pub fn hang_up(&self) {
         signal(self.id(), "-HUP");
     }
 }
 
-/// The value of a metric with its labels at a port for operators; 0 if there is none.
+/// Returns a metric's value with its labels from an operations port; 0 if there is none.
 pub fn figure(operations: &str, sample: &str) -> u64 {
     let (_, metrics) = http(operations, "GET", "/metrics");
     let found = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     found.map_or(0, |value| value.parse().unwrap())
 }
 
-/// One request of HTTP/1.1: status and body.
+/// Sends an HTTP/1.1 request. Returns status and body.
 pub fn http(address: &str, method: &str, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A program on a terminal of its own, which is read as a person sees it.
+//! Runs a program on its own terminal, which is read as a person sees it.
 
 mod svg;
 
@@ -17,9 +17,9 @@ use vt100::{Parser, Screen};
 
 use crate::spawned::KilledOnDrop;
 
-/// Where the pictures of the documents are, for those who make them again.
+/// The variable with the folder to which the documents' pictures are written.
 const IMAGES: &str = "KITH_TEST_IMAGES";
-/// In vain after it.
+/// The test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `kith` on a terminal; killed when dropped.
@@ -28,13 +28,13 @@ pub(crate) struct Terminal {
     keys: ChildStdin,
     pieces: Receiver<Vec<u8>>,
     parser: Parser,
-    /// All that was written to the terminal.
+    /// Everything that was written to the terminal.
     pub(crate) written: String,
     folder: tempfile::TempDir,
 }
 
 impl Terminal {
-    /// Runs `kith` with these arguments on so many rows and columns.
+    /// Runs `kith` with these arguments on a terminal of this size.
     pub(crate) fn start(rows: u16, columns: u16, arguments: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = env!("CARGO_BIN_EXE_kith");
@@ -60,7 +60,7 @@ impl Terminal {
         Self { script: KilledOnDrop(script), keys, pieces, parser, written: String::new(), folder }
     }
 
-    /// Waits until the screen is so.
+    /// Waits until `is` returns true for the screen.
     pub(crate) fn until(&mut self, is: impl Fn(&Screen) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !is(self.parser.screen()) {
@@ -80,12 +80,12 @@ impl Terminal {
         self.written += &String::from_utf8_lossy(piece);
     }
 
-    /// The lines of the screen.
+    /// Returns the screen's lines.
     pub(crate) fn text(&self) -> String {
         self.parser.screen().contents()
     }
 
-    /// The words whose letters have one of the colors of the palette, in their order.
+    /// Returns the words whose letters have one of the palette's colors, in their order.
     pub(crate) fn words_in(&self, color: u8) -> Vec<String> {
         let screen = self.parser.screen();
         let cells = svg::cells(screen).map(|(_, _, cell)| cell);
@@ -98,7 +98,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The id of the process of `kith`.
+    /// Returns the id of the `kith` process.
     pub(crate) fn pid(&self) -> u32 {
         std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().parse().unwrap()
     }
@@ -115,12 +115,12 @@ impl Terminal {
         }
     }
 
-    /// Whether pictures are made.
+    /// Returns whether pictures are made.
     pub(crate) fn makes_pictures() -> bool {
         env::var_os(IMAGES).is_some()
     }
 
-    /// Writes the screen as a picture where [`IMAGES`] says.
+    /// Writes the screen as a picture to the folder in [`IMAGES`].
     pub(crate) fn picture(&self, name: &str) {
         let picture = svg::picture(self.parser.screen());
         assert!(picture.starts_with("<svg") && picture.contains("kith"), "{name}");

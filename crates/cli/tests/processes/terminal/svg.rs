@@ -1,17 +1,17 @@
-//! A screen as a picture.
+//! Draws a screen as a picture.
 
 use std::fmt::Write as _;
 
 use vt100::{Cell, Color, Screen};
 
-/// Of a cell, in units of the picture.
+/// A cell's size, in the picture's units.
 const WIDTH: u16 = 9;
 const HEIGHT: u16 = 18;
 const MARGIN: u16 = 12;
 const BACKGROUND: &str = "#1c1c1c";
 const FOREGROUND: &str = "#d0d0d0";
 
-/// The cells of a screen with their row and column, line by line.
+/// Returns a screen's cells with their row and column, line by line.
 pub(super) fn cells(screen: &Screen) -> impl Iterator<Item = (u16, u16, &Cell)> {
     let (rows, columns) = screen.size();
     (0..rows.get()).flat_map(move |row| {
@@ -19,7 +19,7 @@ pub(super) fn cells(screen: &Screen) -> impl Iterator<Item = (u16, u16, &Cell)> 
     })
 }
 
-/// How the letters of a run of cells look.
+/// The look of the letters in a run of cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Style {
     color: Color,
@@ -27,7 +27,7 @@ struct Style {
     inverse: bool,
 }
 
-/// Neighbours in a line with the same style.
+/// Adjacent cells in a line with the same style.
 struct Run {
     row: u16,
     column: u16,
@@ -78,7 +78,7 @@ fn draw(svg: &mut String, run: &Run) {
     let length = u16::try_from(text.chars().count()).unwrap() * WIDTH;
     let weight = if run.style.bold { " font-weight=\"bold\"" } else { "" };
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    // As wide as its cells in every font.
+    // The text is as wide as its cells in every font.
     writeln!(
         svg,
         "<text x=\"{x}\" y=\"{}\" textLength=\"{length}\" fill=\"{letters}\"{weight} xml:space=\"preserve\">{text}</text>",

@@ -1,5 +1,6 @@
-//! Users who do not exist, because they were never created or are deleted: no method writes for them, so that a later
-//! account with the id inherits nothing. Walked over every method of the contract that users may call and that writes.
+//! Users who do not exist, because they were never created or are deleted: no method writes for them, so that
+//! a later account with the id inherits nothing. The walk covers every contract method that users may call
+//! and that writes.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +22,20 @@ use crate::{
     signing::Signer,
 };
 
-/// Never created.
+/// An id that was never created.
 const NEVER: i64 = 4_711;
-/// Created and deleted.
+/// A user who was created and deleted.
 const DELETED: i64 = 30;
 
-/// Methods that only read, or take away: without the user there is nothing to take, and they succeed.
+/// Methods that only read or remove: without the user there is nothing to remove, and they succeed.
 const WRITES_NOTHING: [&str; 2] = ["UserService/VerifySecret", "RelationService/Unblock"];
 
-/// How a call names the user who does not exist.
+/// The way in which a call names the user who does not exist.
 #[derive(Clone, Copy, Debug)]
 enum Naming {
     Token,
     ActingUser,
-    /// By the self field: a service calls for itself.
+    /// The self field names it: a service calls for itself.
     SelfField,
 }
 
@@ -64,7 +65,7 @@ impl Cell {
         }
     }
 
-    /// The error that is wrong; `None`: the call was refused as it has to be.
+    /// Returns the wrong error; `None`: the call was refused as expected.
     async fn taken_for(&self, node: &SecuredNode, user: i64, naming: Naming) -> Option<String> {
         let headers = self.headers_of(user, naming);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -74,7 +75,7 @@ impl Cell {
             // The record may decide first: a user who does not exist is no member, and has no role.
             Some("NOT_FOUND" | "NOT_ALLOWED" | "STATE_FORBIDS") => true,
             Some("SCOPE_MISSING") => matches!(naming, Naming::Token),
-            // A deletion ends the tokens of its user.
+            // A deletion ends its user's tokens.
             Some("CREDENTIALS_REFUSED") => matches!(naming, Naming::Token) && user == DELETED,
             _ => false,
         };
@@ -82,7 +83,8 @@ impl Cell {
     }
 }
 
-/// Every method that writes, about groups and, where it names a conversation, about one of the user and another one.
+/// Returns every method that writes: calls about groups, and, if they name a conversation, also calls about a
+/// direct conversation.
 fn cells(replacements: &BTreeMap<&'static str, String>, user: i64) -> Vec<Cell> {
     let direct = format!("\"d{}-{}\"", ME.min(user), ME.max(user));
     let mut of_direct = replacements.clone();

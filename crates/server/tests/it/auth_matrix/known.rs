@@ -1,4 +1,4 @@
-//! The known data of the matrix.
+//! The matrix's known data.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use kith_proto::{
 use super::requests::{APPLICANT, FRIEND, GROUP, ME, OTHER, SPARE, SPARE_GROUP};
 use crate::secured_node::{ALL, SecuredNode, by};
 
-/// Creates it, and returns what requests name by a word.
+/// Creates the data, and returns the values that requests name by a word.
 pub(super) async fn create(node: &SecuredNode) -> BTreeMap<&'static str, String> {
     for user in [ME, OTHER, FRIEND, SPARE, APPLICANT] {
         let user_name = format!("user{user}");
@@ -42,7 +42,7 @@ fn text() -> SendMessageRequest {
     }
 }
 
-/// Private, so that strangers see nothing of it.
+/// Creates a private group, so that strangers see nothing.
 async fn create_group(node: &SecuredNode, group_id: i64) {
     let group = Group {
         group_id,

@@ -1,5 +1,5 @@
-//! Who may call what: every method of the contract, called by every kind of principal. What is expected follows from the
-//! option of the method alone, so a check that is missing in the edge or in a domain is a cell that fails.
+//! Every method in the contract is called by every kind of principal. The expected result follows only from
+//! the method's option, so a check that is missing in the edge or in a domain is a cell that fails.
 
 mod absent;
 mod known;
@@ -36,54 +36,55 @@ use crate::{
     sockets::Socket,
 };
 
-/// One method, as the matrix calls it.
+/// A method, as the matrix calls it.
 struct Cell {
     path: String,
-    /// `UserService/GetUser`.
+    /// The service and method, such as `UserService/GetUser`.
     name: String,
     method: MethodDescriptor,
     access: Access,
     scope: Scope,
-    /// `None`: implied by the scope.
+    /// The scope to call for itself; `None`: the scope implies it.
     own: Option<Scope>,
     request: DynamicMessage,
 }
 
-/// Who makes a call.
+/// The kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallerKind {
-    /// No credential.
+    /// A caller without a credential.
     Nothing,
     /// A key that the node does not know.
     WrongKey,
-    /// A key with every scope but that of the method.
+    /// A key with every scope except the method's.
     WithoutScope,
-    /// A key with the scope of the method, and `own`.
+    /// A key with the method's scope, and `own`.
     Itself,
-    /// The same, for a user.
+    /// A key with the method's scope, and `own`, which acts for a user.
     ItselfForUser,
-    /// A key with the scope of the method, and `act`, for no user.
+    /// A key with the method's scope, and `act`, for no user.
     ForNoUser,
-    /// The same, for the user of the self field, who owns the object.
+    /// A key with the method's scope, and `act`, for the user in the self field, who owns the object.
     ForSelf,
-    /// The same, for another user than that of the self field, or a stranger to the object.
+    /// A key with the method's scope, and `act`, for another user than in the self field, or a stranger to
+    /// the object.
     ForOther,
-    /// A key with the scopes of administration.
+    /// A key with the administration scopes.
     Operator,
-    /// Another node.
+    /// Another cluster node.
     Node,
-    /// The user of the self field, who owns the object, by a token.
+    /// A token for the user in the self field, who owns the object.
     User,
-    /// The same, of another user than that of the self field, or of a stranger to the object.
+    /// A token for another user than in the self field, or for a stranger to the object.
     UserForOther,
 }
 
-/// Numbers of gateways.
+/// Numbers for gateways.
 static GATEWAYS: AtomicU32 = AtomicU32::new(0);
-/// What is not as the contract says.
+/// Deviations from the contract.
 static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Those that a method refuses come first: calls that are taken change the known data.
+/// Callers that a method refuses come first: accepted calls change the known data.
 const PRINCIPALS: [CallerKind; 12] = [
     CallerKind::Nothing,
     CallerKind::WrongKey,
@@ -99,19 +100,19 @@ const PRINCIPALS: [CallerKind; 12] = [
     CallerKind::User,
 ];
 
-/// What is expected of a call.
+/// The expected result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// It passes every check of rights. It may fail otherwise.
+    /// The call passes every check of rights. It may fail otherwise.
     Taken,
-    /// This reason.
+    /// The call is refused for this reason.
     Refused(&'static str),
     /// The domain does not show the object, or refuses.
     Hidden,
 }
 
 impl Cell {
-    /// Of every method of the contract.
+    /// Returns a cell for every method in the contract.
     fn all(replacements: &BTreeMap<&str, String>) -> Vec<Self> {
         contract::methods().into_iter().map(|method| Self::of(method, replacements)).collect()
     }
@@ -132,13 +133,13 @@ impl Cell {
         Self { path, name, method, access, scope, own, request }
     }
 
-    /// The user of the self field, if the method has one.
+    /// Makes the request. If the method has a self field, it names the user.
     fn request(&self, user: i64) -> DynamicMessage {
         let mut request = self.request.clone();
         if !self.access.self_field.is_empty() {
             set(&mut request, &self.access.self_field, user);
         }
-        // A gateway belongs to who named it first.
+        // A gateway belongs to the caller that named it first.
         if request.descriptor().get_field_by_name("gateway_id").is_some() {
             let number = GATEWAYS.fetch_add(1, Ordering::Relaxed);
             request.set_field_by_name("gateway_id", Value::String(format!("gw-{number}")));
@@ -150,7 +151,7 @@ impl Cell {
         if self.method.name() == "DeleteUser" { SPARE } else { ME }
     }
 
-    /// Of whom the request is, and who acts.
+    /// Returns the user in the request, and the acting user.
     fn users(&self, by: CallerKind) -> (i64, Option<i64>) {
         let me = self.me();
         match by {
@@ -215,7 +216,8 @@ impl Cell {
         }
     }
 
-    /// What the design gives to users: reads and writes of every domain but sequences, and invite codes.
+    /// Returns whether the design lets users call it: reads and writes in every domain except sequences, and
+    /// invite codes.
     fn is_for_users(&self) -> bool {
         let (domain, verb) = self.scope.text().split_once(':').unwrap();
         let reads_or_writes = ["read", "write"].contains(&verb) && !["sequence", "admin"].contains(&domain);
@@ -227,7 +229,7 @@ impl Cell {
     }
 
     fn check(&self, by: CallerKind, how: &str, reason: Option<&str>) {
-        // The first of them ends the tokens of its user.
+        // The first deletion ends its user's tokens.
         let ended = self.method.name() == "DeleteUser" && reason == Some("CREDENTIALS_REFUSED");
         let right = match self.expected(by) {
             Expected::Taken if by == CallerKind::User && ended => true,
@@ -249,7 +251,7 @@ impl Cell {
         self.check(by, "gRPC", answer.as_ref().map(reason).as_deref());
     }
 
-    /// The code of HTTP and the reason, of a call as JSON.
+    /// Calls as JSON and checks the HTTP code and the reason.
     async fn json(&self, node: &SecuredNode, by: CallerKind) {
         let headers = self.headers(by);
         let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -278,7 +280,7 @@ impl Cell {
         self.check(by, "gRPC-Web", web_status(&answer).as_ref().map(reason).as_deref());
     }
 
-    /// Over a socket of the user. Sockets know the calls of users alone, and not all of them.
+    /// Calls over the user's socket. Sockets accept only user calls, and not all of them.
     async fn socket(&self, node: &SecuredNode, by: CallerKind) {
         let mut socket =
             Socket::greeted(node.address, &json!({"credential": self.token(by), "list": false})).await;
@@ -303,7 +305,8 @@ impl Cell {
     }
 }
 
-/// The scope of a method, and what a caller needs besides to call for itself, as the design has it.
+/// Returns a method's scope, and the scope that a caller also needs to call for itself, as the design defines
+/// them.
 fn scopes(domain: &str, action: Action) -> (Scope, Option<Scope>) {
     let verb = match action {
         Action::Unspecified => panic!("every method has an action"),
@@ -335,14 +338,14 @@ fn reason(status: &Status) -> String {
     details.error_info().map_or_else(|| format!("none in {status:?}"), |info| info.reason.clone())
 }
 
-/// Reasons of a call that was refused because of who makes it.
+/// Returns whether a call was refused because its caller has no right.
 fn is_of_rights(reason: &str) -> bool {
     reason.starts_with("CREDENTIALS_")
         || reason.starts_with("ACTING_USER_")
         || ["SCOPE_MISSING", "NOT_ALLOWED"].contains(&reason)
 }
 
-/// The status of an answer of gRPC-Web, which has it in its headers if there is no message.
+/// Returns the status in a gRPC-Web answer, which is in its headers if there is no message.
 fn web_status(answer: &http::Answer) -> Option<Status> {
     let mut headers = ::http::HeaderMap::new();
     for (name, value) in &answer.headers {
@@ -354,7 +357,7 @@ fn web_status(answer: &http::Answer) -> Option<Status> {
     Status::from_header_map(&headers).filter(|status| status.code() != tonic::Code::Ok)
 }
 
-/// For each scope of a method a caller without it, one that has it and `own`, and one that has it and `act`.
+/// Returns three callers for each method scope: without it, with it and `own`, and with it and `act`.
 fn callers() -> Vec<(String, Rights)> {
     let named = |kind: &str, scope: Scope| format!("{kind}-{scope}");
     let mut callers = vec![("operator".to_owned(), Rights::of(&[Scope::AdminRead, Scope::AdminWrite]))];
@@ -388,7 +391,7 @@ async fn every_method_follows_its_access_rule() {
             {
                 cell.socket(&node, by).await;
             }
-            // What is taken may be a stream without an end.
+            // An accepted call may be an endless stream.
             if at % 3 == 1 && (cell.is_unary() || refused) {
                 cell.grpc_web(&node, by).await;
             }
@@ -422,7 +425,7 @@ async fn foreign_contracts_follow_the_exemption_table() {
     for path in [reflection, unknown] {
         assert_eq!(code(path, &[]).await, "CREDENTIALS_MISSING", "{path}");
         assert_eq!(code(path, &[("authorization", "Bearer wrong")]).await, "CREDENTIALS_REFUSED", "{path}");
-        // The node of the test has no reflection: the call passed the check.
+        // The test's node has no reflection: the call passed the check.
         assert_eq!(code(path, &[("authorization", &few)]).await, "METHOD_UNKNOWN", "{path}");
     }
     let json = http::post(node.address, unknown, "{}").await;

@@ -1,4 +1,5 @@
-//! What each preset allows, as a file: a new method, or another scope in a preset, is a change that is seen.
+//! The methods that each preset allows, in a file: a new method, or a changed scope in a preset, is a visible
+//! change.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use kith_store::UserId;
 
 use crate::contract;
 
-/// In the order of the contract.
+/// Returns the rules in contract order.
 fn rules() -> Vec<(String, Rule)> {
     let rule = |method: prost_reflect::MethodDescriptor| {
         let (service, access) = (method.parent_service(), descriptors::access(&method).unwrap());

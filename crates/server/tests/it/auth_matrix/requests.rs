@@ -1,18 +1,18 @@
-//! A request of every method, over the known data of the matrix. Its self field is filled by the matrix.
+//! A request for every method, over the matrix's known data. The matrix fills its self field.
 
-/// Who acts: the owner of everything.
+/// The acting user, who owns everything.
 pub(super) const ME: i64 = 7;
-/// Another user, who has nothing to do with the first one.
+/// Another user, who has no relation to the first user.
 pub(super) const OTHER: i64 = 8;
-/// A friend of the first one, and a member of its group.
+/// The first user's friend, and a member of its group.
 pub(super) const FRIEND: i64 = 9;
-/// One who may be deleted.
+/// A user who may be deleted.
 pub(super) const SPARE: i64 = 20;
-/// Who has applied to be a friend of the first one.
+/// A user who has applied to be the first user's friend.
 pub(super) const APPLICANT: i64 = 21;
-/// Of the first one.
+/// The first user's group.
 pub(super) const GROUP: i64 = 5;
-/// Of the first one, to be dismissed.
+/// The first user's group that may be dismissed.
 pub(super) const SPARE_GROUP: i64 = 6;
 
 /// Methods that strangers may call too: the domain decides what is in the answer.
@@ -24,7 +24,7 @@ pub(super) const SHOWN_TO_STRANGERS: [&str; 5] = [
     "PresenceService/WatchPresence",
 ];
 
-/// By service and method, as JSON. `$APPLICATION` is the id of the application.
+/// The requests by service and method, as JSON. `$APPLICATION` is the application's id.
 pub(crate) const REQUESTS: &[(&str, &str)] = &[
     ("UserService/CreateUser", r#"{"user": {"userName": "new"}}"#),
     ("UserService/GetUser", r#"{"userId": 9}"#),

@@ -1,4 +1,5 @@
-//! Streams of the real services: each ends when the key of its caller is removed, and an import leaves what it has acknowledged.
+//! Streams from the real services: each ends when its caller's key is removed, and an import keeps its
+//! acknowledged records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +26,18 @@ use crate::{
 };
 
 const BOUND: Duration = Duration::from_secs(20);
-/// What this node does not start; the walk over services of the tests has it.
+/// A method that this node does not serve; the tests' walk over services covers it.
 const NOT_SERVED: &str = "PresenceService/WatchPresence";
 const LOADER: &str = "loader";
-/// Records of one message of an import.
+/// The number of records in an import message.
 const RECORDS: i64 = 10;
-/// Messages of an import that are acknowledged before its key is removed.
+/// How many import messages are acknowledged before the key is removed.
 const ACKNOWLEDGED: usize = 20;
 
-/// What the stream of a method ends with, once its key is removed.
+/// Returns the code with which a method's stream ends, once its caller's key is removed.
 async fn end(node: &SecuredNode, cell: &Cell) -> Option<Code> {
     let message = framed(&cell.request(cell.me()).encode_to_vec());
-    // That of an import stays open.
+    // An import's stream stays open.
     let message = stream::iter([Ok::<_, Status>(Frame::data(message))]);
     let message = if cell.method.is_client_streaming() {
         Body::new(StreamBody::new(message.chain(stream::pending())))
@@ -69,7 +70,7 @@ async fn streams_of_the_services_end_with_their_key() {
     until("nothing goes on", || node.edge.in_flight() == 0).await;
 }
 
-/// A message of an import: names say which one it is.
+/// Makes an import message, whose names contain its number.
 fn message(number: usize) -> ImportUsersRequest {
     let record = |record| ImportUser {
         record,
@@ -79,7 +80,7 @@ fn message(number: usize) -> ImportUsersRequest {
     ImportUsersRequest { records: (1..=RECORDS).map(record).collect() }
 }
 
-/// For each message of which there is a user, how many there are.
+/// Counts the stored users for each message that has any.
 async fn stored(users: &mut UserServiceClient<tonic::transport::Channel>) -> BTreeMap<usize, i64> {
     let mut export = users.export_users(by(ALL, ExportUsersRequest::default())).await.unwrap().into_inner();
     let mut counts = BTreeMap::new();
@@ -120,7 +121,7 @@ async fn import_without_its_key_ends_after_acks() {
     timeout(BOUND, sending).await.expect("its messages are read no more").unwrap();
     assert!(acknowledged.len() >= ACKNOWLEDGED);
     let stored = stored(&mut users).await;
-    // Of the message that was being written, some records may be there.
+    // An unacknowledged message may have been stored in part.
     let whole: BTreeSet<_> =
         stored.iter().filter(|(_, records)| **records == RECORDS).map(|(at, _)| *at).collect();
     assert!(acknowledged.is_subset(&whole), "{stored:?}");

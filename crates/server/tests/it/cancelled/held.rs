@@ -7,35 +7,35 @@ use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// When a write waits.
+/// The moment at which a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HoldPoint {
     BeforeCommit,
     AfterCommit,
 }
 
-/// What the store does.
+/// Controls the store.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     at: Mutex<Option<HoldPoint>>,
-    /// `Some(landed)`: the answer of the next write is lost after or before its commit.
+    /// `Some(landed)`: the next write's answer is lost, after its commit if true, else before.
     lost: Mutex<Option<bool>>,
     reached: Notify,
     released: Notify,
 }
 
 impl Hold {
-    /// The store, under this hold.
+    /// Puts this hold over a store.
     pub(crate) fn over(self: &Arc<Self>, inner: &Arc<dyn UserStore>) -> Arc<dyn UserStore> {
         Arc::new(HeldUserStore { hold: Arc::clone(self), inner: Arc::clone(inner) })
     }
 
-    /// The next write waits there.
+    /// Makes the next write wait at this moment.
     pub(crate) fn at(&self, moment: HoldPoint) {
         *self.at.lock() = Some(moment);
     }
 
-    /// The answer of the next write is lost.
+    /// Loses the next write's answer.
     pub(crate) fn lose_answer(&self, landed: bool) {
         *self.lost.lock() = Some(landed);
     }
@@ -45,7 +45,7 @@ impl Hold {
         self.reached.notified().await;
     }
 
-    /// Lets it go on.
+    /// Lets the write go on.
     pub(crate) fn release(&self) {
         self.released.notify_one();
     }

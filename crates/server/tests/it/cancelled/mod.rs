@@ -1,4 +1,4 @@
-//! A caller that goes away, at any moment of a write, leaves no half of it and no stale copy.
+//! A caller that goes away, at any moment during a write, leaves no half write and no stale copy.
 
 mod held;
 
@@ -62,7 +62,7 @@ impl Bench {
         }
     }
 
-    /// Age and version through the tiers; `None` where no user is found.
+    /// Returns age and version through the tiers; `None` if no user is found.
     async fn cached(&self) -> Option<(i32, i64)> {
         let read = self.users.clone().get_user(GetUserRequest { user_id: ID, consistency: None }).await;
         match read {
@@ -72,7 +72,7 @@ impl Bench {
         }
     }
 
-    /// Age and version in the store, and that name and record agree.
+    /// Returns age and version in the store, and checks that name and record agree.
     async fn stored(&self) -> Option<(i32, i64)> {
         match self.stores.users.user(UserId::new(ID).unwrap()).await.unwrap() {
             Stored::Live(user) => {
@@ -93,7 +93,7 @@ impl Bench {
         tokio::time::timeout(Duration::from_secs(10), ended).await.expect("every write ends");
     }
 
-    /// A node where `write` can begin, with the state before it in memory.
+    /// Makes a node where `write` can begin, with the state before it in memory.
     async fn prepared(write: Write) -> Self {
         let bench = Self::new().await;
         if !matches!(write, Write::Create) {
@@ -103,7 +103,7 @@ impl Bench {
         bench
     }
 
-    /// As [`Self::prepared`], and the write will wait at this moment.
+    /// Like [`Self::prepared`], but the write will wait at this moment.
     async fn held(write: Write, moment: HoldPoint) -> Self {
         let bench = Self::prepared(write).await;
         bench.hold.at(moment);
@@ -126,7 +126,7 @@ enum Write {
 impl Write {
     const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
 
-    /// What is stored once it has landed.
+    /// Returns the values that are stored once the write has landed.
     fn landed(self) -> Option<(i32, i64)> {
         match self {
             Self::Create => Some((1, 1)),
@@ -207,7 +207,7 @@ async fn reads_during_a_write_restore_no_old_state() {
     }
 }
 
-/// The call is polled so many times and then dropped; the number rises until a call ends by itself.
+/// The call is polled a number of times and then dropped; the number rises until a call ends by itself.
 #[tokio::test]
 async fn dropped_call_leaves_store_and_tiers_agreed() {
     for write in Write::ALL {

@@ -1,17 +1,17 @@
-//! Data of an embedded node whose lists of follows were damaged by hand.
+//! Data for an embedded node whose follow lists were damaged by hand.
 
 use std::{fs, path::Path};
 
 use kith_store::{Edge, ImportedFollow, Timestamp, UserId};
 use kith_store_sqlite::SqliteOptions;
 
-/// The follow that the fans of the second show wrongly.
+/// The follow that the second user's fan list shows wrongly.
 pub(crate) const WRONG: (i64, i64) = (101, 102);
-/// Its moment, which is found nowhere else in the file.
+/// The follow's time, whose bytes are found nowhere else in the file.
 pub(crate) const SINCE: i64 = 1_250_999_896_491;
-/// Who follows twelve and has thirteen fans, and one more by the count.
+/// A user with twelve follows and thirteen fans, whose fan count is one too high.
 pub(crate) const MISCOUNTED: i64 = 7;
-/// All follows.
+/// The number of follows.
 pub(crate) const FOLLOWS: i64 = 12 + 13 + 1;
 
 /// Makes `data_dir` with such data.
@@ -26,11 +26,11 @@ pub(crate) async fn prepare(data_dir: &Path) {
     handle.stores().follows.import_follows(&follows, Timestamp(9_000)).await.unwrap();
     handle.close().await;
     let mut bytes = fs::read(&file).unwrap();
-    // The follow itself, whom the user follows, the fans: each in a page of its own, in the order of the schema.
+    // The follow, the following list and the fan list each have their own page, in schema order.
     let moments = places(&bytes, &SINCE.to_be_bytes()[2..]);
     assert_eq!(moments.len(), 3);
     bytes[moments[2] + 5] ^= 1;
-    // Six bytes of a row with this id, four of them a header that announces two numbers of a byte each.
+    // The row with this id has six bytes; four are a header that announces two one-byte numbers.
     let counts = places(&bytes, &[6, 7, 4, 0, 1, 1, 12, 13]);
     assert_eq!(counts.len(), 1);
     bytes[counts[0] + 7] += 1;

@@ -1,4 +1,4 @@
-//! The edge over a service of the tests, on a port of its own, and callers that may break the protocol.
+//! The edge over a test service, on its own port, and callers that may break the protocol.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -26,7 +26,7 @@ use tonic_types::StatusExt as _;
 
 use self::service::{CallLog, FakePresence, FakeUsers};
 
-/// The edge, serving.
+/// An edge that serves.
 pub struct ServedEdge {
     pub address: SocketAddr,
     pub edge: Edge,
@@ -35,7 +35,7 @@ pub struct ServedEdge {
     pub seen: CallLog,
 }
 
-/// A configuration on free ports.
+/// Makes a configuration on free ports.
 pub fn config() -> Config {
     let mut config = Config::default();
     config.listen.set_port(0);
@@ -47,12 +47,12 @@ pub async fn serve(change: impl FnOnce(&mut Config)) -> ServedEdge {
     serve_with(change, |routes| routes).await
 }
 
-/// The same with other services besides.
+/// Like [`serve`], but with additional services.
 pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> ServedEdge {
     serve_by(|edge| edge, change, more).await
 }
 
-/// The same, and the edge changed.
+/// Like [`serve_with`], but with a changed edge.
 pub async fn serve_by(
     edged: impl FnOnce(Edge) -> Edge,
     change: impl FnOnce(&mut Config),
@@ -76,7 +76,7 @@ impl ServedEdge {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
 
-    /// A channel whose peer is no stranger.
+    /// Opens a channel whose peer has proved itself.
     pub async fn known_channel(&self) -> Channel {
         let channel = self.channel().await;
         UserServiceClient::new(channel.clone()).get_user(service::get(service::FINE)).await.unwrap();
@@ -87,7 +87,7 @@ impl ServedEdge {
         UserServiceClient::new(self.channel().await)
     }
 
-    /// A call that its handler holds until [`CallLog::release`].
+    /// Makes a call that its handler holds until [`CallLog::release`].
     pub async fn held_call(&self) -> JoinHandle<Result<Response<GetUserResponse>, Status>> {
         let (mut client, before) = (self.users().await, self.seen.calls());
         let held = tokio::spawn(async move { client.get_user(service::get(service::HELD)).await });
@@ -95,7 +95,7 @@ impl ServedEdge {
         held
     }
 
-    /// Answers health and a valid call: what every bad call must leave behind.
+    /// Checks that health and a valid call are answered, which must hold after every bad call.
     pub async fn assert_healthy(&self) {
         assert_eq!(self.health_says().await, ServingStatus::Serving);
         let answer = self.users().await.get_user(service::get(service::FINE)).await;
@@ -109,7 +109,7 @@ impl ServedEdge {
     }
 }
 
-/// Waits, within a bound, until it holds.
+/// Waits, within a bound, until `holds` returns true.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waited = async {
         while !holds() {
@@ -119,7 +119,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(10), waited).await.is_ok(), "in vain: {what}");
 }
 
-/// Checks code and reason of an error, and that it repeats nothing of a decoder.
+/// Checks an error's code and reason, and that it repeats no decoder text.
 #[track_caller]
 pub fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status:?}");

@@ -1,4 +1,4 @@
-//! Calls over bare HTTP/2: a client of tonic would not send what these do.
+//! Calls over bare HTTP/2: a tonic client would not send them.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, Request};
 use tokio::net::TcpStream;
 use tonic::Status;
 
-/// What came back.
+/// The answer that came back.
 #[derive(Debug)]
 pub struct Answer {
     pub http: u16,
@@ -29,12 +29,12 @@ pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
 pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const IMPORT_USERS: &str = "/kith.user.v1.UserService/ImportUsers";
 
-/// A message as gRPC frames it.
+/// Frames a message like gRPC.
 pub fn framed(message: &[u8]) -> Bytes {
     flagged(0, message.len(), message)
 }
 
-/// A frame that may lie about its flag and length.
+/// Makes a frame that may lie about its flag and length.
 pub fn flagged(flag: u8, length: usize, message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(5 + message.len());
     frame.put_u8(flag);
@@ -43,17 +43,17 @@ pub fn flagged(flag: u8, length: usize, message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// An unknown field of `length` bytes, valid protobuf.
+/// Makes an unknown field with `length` bytes, valid protobuf.
 pub fn unknown_field(length: usize) -> Vec<u8> {
     let mut field = Vec::new();
     prost::encoding::bytes::encode(1000, &vec![0_u8; length], &mut field);
     field
 }
 
-/// One call on a connection of its own.
+/// Makes a call on its own connection.
 ///
 /// # Errors
-/// When the peer resets the stream or the connection.
+/// Fails if the peer resets the stream or the connection.
 pub async fn call(
     address: SocketAddr,
     path: &str,
@@ -75,7 +75,7 @@ pub async fn call(
     answer(response.await?).await
 }
 
-/// Sends as the peer takes it. The peer may answer before it has taken all.
+/// Sends at the peer's speed. The peer may answer before it has taken everything.
 async fn send(sending: &mut h2::SendStream<Bytes>, mut body: Bytes) {
     while !body.is_empty() {
         sending.reserve_capacity(body.len());

@@ -1,4 +1,4 @@
-//! A user service whose answer depends on the id that is asked for.
+//! A user service whose answer depends on the requested id.
 
 use std::{
     convert::Infallible,
@@ -34,23 +34,23 @@ use tonic::{
     Request, Response, Status, Streaming, body::Body, codec::CompressionEncoding, server::NamedService,
 };
 
-/// Answered at once, from memory.
+/// The service answers at once, from memory.
 pub const FINE: i64 = 1;
-/// Answered once [`CallLog::release`] is called.
+/// The service answers once [`CallLog::release`] is called.
 pub const HELD: i64 = 2;
-/// Panics.
+/// The service panics for this id.
 pub const PANICS: i64 = 3;
-/// Fails with INTERNAL by itself.
+/// The service itself fails with INTERNAL.
 pub const FAILS: i64 = 4;
-/// Answered with the acting user as the version.
+/// The answer's version is the acting user.
 pub const ACTING: i64 = 5;
-/// An export after this user never has nothing to send.
+/// An export after this user always has something to send.
 pub const BUSY: i64 = 6;
 
-/// Answered with 3 MiB, in parts of 1 KiB.
+/// The answer has 3 MiB, in parts of 1 KiB.
 pub const LARGE: i64 = 7;
 
-/// What the service saw, and the door for those it holds.
+/// The calls that the service saw, and the door for the calls that it holds.
 #[derive(Clone)]
 pub struct CallLog {
     pub calls: Arc<AtomicUsize>,
@@ -90,7 +90,7 @@ impl FakeUsers {
     }
 }
 
-/// Presence: every call is answered with a stream that sends nothing and does not end.
+/// A presence service: every call is answered with a stream that sends nothing and does not end.
 #[derive(Clone)]
 pub struct FakePresence;
 
@@ -172,7 +172,7 @@ impl UserService for FakeUsers {
 
     type ImportUsersStream = BoxStream<'static, Result<ImportUsersResponse, Status>>;
 
-    /// An answer for every message; what its stream fails with is passed on.
+    /// Answers every message; passes on the error with which its stream fails.
     async fn import_users(
         &self,
         request: Request<Streaming<ImportUsersRequest>>,
@@ -183,7 +183,7 @@ impl UserService for FakeUsers {
 
     type ExportUsersStream = BoxStream<'static, Result<ExportUsersResponse, Status>>;
 
-    /// One answer, then nothing for ever.
+    /// Sends one answer, then nothing for ever.
     async fn export_users(
         &self,
         request: Request<ExportUsersRequest>,

@@ -1,4 +1,4 @@
-//! Calls of gateways, and of who asks who is online, as tests make them.
+//! Gateway and presence calls that tests share.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -30,19 +30,19 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// An unknown one.
+    /// Makes a gateway that the node does not know.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), token: String::new() }
     }
 
-    /// One that has come.
+    /// Makes a gateway and registers it.
     pub async fn of(node: &impl PresenceNode, id: &str) -> Self {
         let mut gateway = Self::new(id);
         gateway.beat(node, &[]).await.unwrap();
         gateway
     }
 
-    /// Returns the sessions that are not there.
+    /// Sends a heartbeat. Returns the missing sessions.
     pub async fn beat(
         &mut self,
         node: &impl PresenceNode,
@@ -80,7 +80,7 @@ pub async fn open(
     Ok(answer)
 }
 
-/// Returns the version of the user.
+/// Closes a session. Returns the user's version.
 pub async fn close(
     node: &impl PresenceNode,
     gateway: &mut Gateway,
@@ -123,7 +123,7 @@ pub async fn watch(node: &impl PresenceNode, user_ids: &[i64]) -> Streaming<Watc
     node.presence().watch_presence(request).await.unwrap().into_inner()
 }
 
-/// The next ones.
+/// Returns the next events.
 pub async fn events(watch: &mut Streaming<WatchPresenceResponse>, count: usize) -> Vec<(i64, PresenceState)> {
     let mut events = Vec::new();
     while events.len() < count {

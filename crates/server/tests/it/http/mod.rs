@@ -1,4 +1,4 @@
-//! Requests over bare HTTP/1.1, as typed by hand or sent by a browser, and also invalid ones.
+//! Requests over bare HTTP/1.1, as a person or a browser sends them, and also invalid requests.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -23,10 +23,10 @@ pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
 pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Within this every answer has to come: a hang is a failure.
+/// Every answer has to come within this time: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What came back.
+/// The answer that came back.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,
@@ -46,7 +46,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The error as gRPC would have returned it.
+    /// Returns the error as gRPC would have returned it.
     #[track_caller]
     pub fn status(&self) -> Status {
         let json = self.json();
@@ -61,13 +61,13 @@ impl Answer {
         Status::with_details(code, message, status.encode_to_vec().into())
     }
 
-    /// The reason that an error gives.
+    /// Returns an error's reason.
     #[track_caller]
     pub fn reason(&self) -> String {
         self.debug("google.rpc.ErrorInfo")["reason"].as_str().unwrap().to_owned()
     }
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     #[track_caller]
     pub fn field(&self) -> String {
         let bad = self.debug("google.rpc.BadRequest");
@@ -82,7 +82,7 @@ impl Answer {
         found.unwrap_or_else(|| panic!("{kind} in {json}"))["debug"].clone()
     }
 
-    /// Checks code of HTTP, code, and reason of an error.
+    /// Checks an error's HTTP code, code and reason.
     #[track_caller]
     pub fn assert_refused(&self, http: u16, code: &str, reason: &str) {
         assert_eq!((self.code, self.json()["code"].as_str()), (http, Some(code)), "{}", self.json());
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// A connection that is kept.
+/// A connection that stays open.
 pub struct Connection<S> {
     stream: BufReader<S>,
 }
@@ -106,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
         self.stream.flush().await.unwrap();
@@ -171,20 +171,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         bytes
     }
 
-    /// Whether the peer refuses with a code of 4xx within the bound.
+    /// Returns whether the peer refuses with a 4xx code within the bound.
     pub async fn is_refused(&mut self) -> bool {
         let status = timeout(BOUND, self.line()).await.expect("an answer in time");
         status.split(' ').nth(1).is_some_and(|code| code.starts_with('4'))
     }
 
-    /// Whether the peer closes within the bound.
+    /// Returns whether the peer closes within the bound.
     pub async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         timeout(BOUND, self.stream.read_to_end(&mut rest)).await.is_ok()
     }
 }
 
-/// A request as bytes.
+/// Formats a request as bytes.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let host = if headers.iter().any(|(name, _)| *name == "host") { "" } else { "host: kith\r\n" };
     let mut text = format!("{method} {path} HTTP/1.1\r\n{host}");
@@ -198,7 +198,7 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) 
     [text.as_bytes(), body].concat()
 }
 
-/// One request on a connection of its own.
+/// Sends a request on its own connection.
 pub async fn send(
     address: SocketAddr,
     method: &str,
@@ -211,7 +211,7 @@ pub async fn send(
     connection.answer().await
 }
 
-/// One call as JSON.
+/// Makes a call as JSON.
 pub async fn post(address: SocketAddr, path: &str, body: impl AsRef<[u8]>) -> Answer {
     send(address, "POST", path, &[JSON], body).await
 }

@@ -1,4 +1,4 @@
-//! Random messages by their descriptors: of every field what is right, what is wrong, and what is odd.
+//! Random messages by their descriptors: every field gets right, wrong and odd values.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost_reflect::{
@@ -8,18 +8,18 @@ use prost_types::FieldMask;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::json;
 
-/// How often a field is there, and how often it is one of the wrong and odd ones.
+/// How often a field is there, and how often its value is wrong or odd.
 const THERE: f64 = 0.7;
 const ODD: f64 = 0.12;
 
-/// A random message.
+/// Makes a random message.
 pub fn message(rng: &mut StdRng, descriptor: &MessageDescriptor) -> DynamicMessage {
     let mut message = DynamicMessage::new(descriptor.clone());
     for field in descriptor.fields() {
         let taken = field
             .containing_oneof()
             .is_some_and(|oneof| oneof.fields().any(|other| message.has_field(&other)));
-        // Nothing but odd calls would be left without the record that they are about.
+        // Without the record that they are about, only odd calls would be left.
         let needed = matches!(field.name(), "user" | "group" | "user_id" | "group_id" | "key" | "keyword");
         if !taken && rng.random_bool(if needed { 0.95 } else { THERE }) {
             let value = value(rng, &field);
@@ -131,7 +131,7 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
         }
         "email" => pick(rng, &["", "a@b.example", "ann@b.example"], &["not one", &long]),
         "phone" => pick(rng, &["", "+491234567890"], &["12", "+12x4567890"]),
-        // Nearly always none: another body under the same id would be all that is seen.
+        // Nearly all are empty: otherwise most calls would only show that an id was used with another body.
         "request_id" => pick(rng, &[""], &["r1", "r2", "bad id!", &long]),
         "page_token" => pick(rng, &[""], &["garbage"]),
         "consistency_tokens" => pick(rng, &["garbage"], &["", &long]),
@@ -147,14 +147,14 @@ fn text(rng: &mut StdRng, field: &FieldDescriptor) -> Value {
             pick(rng, &["d1-1", "d1-2", "d2-3", "g1", "g2"], &["", "d2-1", "g0", "x", &long])
         }
         "content_type" => pick(rng, &["text/plain", "a/b"], &["", "two\nlines", &long]),
-        // Nearly always none, as request ids.
+        // Nearly all are empty, like request ids.
         "client_message_id" => pick(rng, &[""], &["m1", "m2", "bad id!", &long]),
         "namespace" => pick(rng, &["", "user", "group", "follow", "block"], &["nope"]),
         _ => pick(rng, &["", "some", "words \"and\" \\ marks\n"], &[&long, "\u{1f980}\u{7f}"]),
     })
 }
 
-/// The message as JSON: numbers now and then as numbers, names and paths in either form.
+/// Formats the message as JSON: numbers now and then as numbers, names and paths in either form.
 pub fn json(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     for (field, value) in message.fields() {
@@ -200,7 +200,7 @@ fn json_message(rng: &mut StdRng, message: &DynamicMessage) -> serde_json::Value
     }
 }
 
-/// The first part of a path in the form of JSON.
+/// Returns a path's first part in JSON form.
 fn camel(path: &str) -> String {
     let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));
     let mut camel = String::new();

@@ -1,5 +1,4 @@
-//! Calls that are made twice, as JSON on one node and as gRPC on another, and what makes their answers
-//! comparable.
+//! Makes calls twice, as JSON on one node and as gRPC on another, and makes their answers comparable.
 
 pub mod generate;
 pub mod raw;
@@ -17,8 +16,8 @@ use crate::{
     node::TestNode,
 };
 
-/// Fields that differ, and may be 0 or false and left out: reads of one call that miss the same record at once may share one, and
-/// upkeep writes when its time has come, after which a conversation has no `trim`.
+/// Fields that differ, and may be 0 or false and left out: reads in one call that miss the same record at
+/// once may share a load, and upkeep writes when it is due, after which a conversation has no `trim`.
 const COUNTED: [&str; 9] = [
     "hits",
     "misses",
@@ -30,7 +29,7 @@ const COUNTED: [&str; 9] = [
     "trim",
     "storeFreeBytes",
 ];
-/// Fields that differ from node to node and from moment to moment.
+/// Fields that differ between nodes and moments.
 const VARYING: [&str; 31] = [
     "lastTime",
     "time",
@@ -65,7 +64,7 @@ const VARYING: [&str; 31] = [
     "tokensIssuedFrom",
 ];
 
-/// One unary method.
+/// A unary method.
 #[derive(Clone)]
 pub struct Rpc {
     pub path: String,
@@ -73,7 +72,7 @@ pub struct Rpc {
     output: MessageDescriptor,
 }
 
-/// Every unary method of the contract.
+/// Returns every unary method in the contract.
 pub fn rpcs() -> Vec<Rpc> {
     let rpc = |method: MethodDescriptor| Rpc {
         path: contract::path_of(&method),
@@ -83,7 +82,7 @@ pub fn rpcs() -> Vec<Rpc> {
     contract::methods().into_iter().filter(contract::is_unary).map(rpc).collect()
 }
 
-/// What came of a call, in one form for both.
+/// A call's result, in one form for both protocols.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     pub code: String,
@@ -95,13 +94,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The reason of an error.
+    /// Returns an error's reason.
     pub fn reason(&self) -> Option<String> {
         let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.ErrorInfo")?;
         Some(pb::ErrorInfo::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap().reason)
     }
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     pub fn field(&self) -> Option<String> {
         let (_, value) = self.details.iter().find(|(kind, _)| kind == "google.rpc.BadRequest")?;
         let bad = pb::BadRequest::decode(STANDARD_NO_PAD.decode(value).unwrap().as_slice()).unwrap();
@@ -109,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// By JSON.
+/// Calls a method by JSON.
 pub async fn by_json(
     connection: &mut Connection<tokio::net::TcpStream>,
     rpc: &Rpc,
@@ -142,7 +141,7 @@ fn failed(answer: &Answer, json: &Value) -> Outcome {
     }
 }
 
-/// By gRPC.
+/// Calls a method by gRPC.
 pub async fn by_grpc(
     node: &TestNode,
     rpc: &Rpc,
@@ -199,7 +198,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// What varies counts only as being there, and [`COUNTED`] not even so.
+/// Masks varying fields, so that only their presence counts, and removes [`COUNTED`] fields.
 fn masked(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -215,7 +214,7 @@ fn masked(value: Value) -> Value {
     }
 }
 
-/// The age of a user is a number and stays; that of a copy is a duration.
+/// Returns whether a field varies. A user's age is a number and stays; a copy's age is a duration.
 fn is_varying(name: &str, value: &Value) -> bool {
     VARYING.contains(&name) && !(name == "age" && value.is_number())
 }

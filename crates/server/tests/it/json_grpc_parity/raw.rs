@@ -1,4 +1,4 @@
-//! Calls of gRPC whose messages are bytes.
+//! gRPC calls whose messages are bytes.
 
 use bytes::{Buf as _, BufMut as _};
 use tonic::{
@@ -11,7 +11,7 @@ use tonic::{
 /// Calls the method at `path`.
 ///
 /// # Errors
-/// As the node answers.
+/// Returns the node's error if it refuses.
 pub async fn call(
     channel: &Channel,
     path: &str,

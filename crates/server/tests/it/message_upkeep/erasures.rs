@@ -1,4 +1,4 @@
-//! The content of users that are erased is removed.
+//! An erased user's content is removed.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::node::until;
 
-/// Messages of a user, sent now.
+/// Makes messages from a user, sent now.
 fn messages_of(user: UserId, count: usize) -> Vec<NewMessage> {
     (0..count).map(|_| NewMessage { sender: Some(user), ..message(Timestamp::now()) }).collect()
 }
@@ -23,14 +23,14 @@ async fn make_dialog(node: &Node, user: UserId, group: i64) {
     node.stores.dialogs.make_dialogs(&[key], Timestamp::now()).await.unwrap();
 }
 
-/// Appends messages of a user, who has a dialog, to the log of a group, and begins the erasure of the user.
+/// Appends messages by a user, who has a dialog, to a group's log, and begins the user's erasure.
 async fn written_to_erase(node: &Node, user: UserId, group: i64, count: usize) {
     node.append(group, messages_of(user, count)).await;
     make_dialog(node, user, group).await;
     erasure(node, user).await;
 }
 
-/// The erasure as it is stored; it is begun if there is none.
+/// Returns the stored erasure; begins it if there is none.
 async fn erasure(node: &Node, user: UserId) -> Erasure {
     node.stores.erasures.begin_erasure(user, false, Timestamp::now()).await.unwrap()
 }
@@ -39,13 +39,13 @@ async fn until_ended(node: &Node, user: UserId) {
     until(async || erasure(node, user).await.ended).await;
 }
 
-/// Starts the upkeep of the node and waits until the erasure has ended.
+/// Starts the node's upkeep and waits until the erasure has ended.
 async fn run_until_ended(node: &Node, user: UserId) {
     node.services.message_upkeep.start();
     until_ended(node, user).await;
 }
 
-/// How many of the messages from this number on, up to 100, are events.
+/// Counts the events among up to 100 messages from this number on.
 async fn events(node: &Node, log: ConversationId, first: Seq) -> usize {
     let found = node.stores.messages.messages(log, first, first + 99).await.unwrap();
     found.iter().filter(|message| message.kind == MessageKind::Event).count()
@@ -61,7 +61,7 @@ async fn erasure_goes_on_where_a_node_died() {
         node.append(group, messages_of(user, 50)).await;
         make_dialog(&node, user, group).await;
     }
-    // It has noted the document of the first conversation and erased it.
+    // It has recorded the first conversation's document and erased it.
     let cursor = ErasureCursor { after: None, from: 1, erased_some: true };
     let noted = Erasure { cursor, conversations: 2, ..erasure(&node, user).await };
     node.stores.erasures.save_erasure(&noted).await.unwrap().unwrap();
@@ -77,7 +77,7 @@ async fn erasure_goes_on_where_a_node_died() {
     }
 }
 
-/// What is erased is not found again, so that the event follows from the record alone.
+/// Erased content is not found again, so the event follows from the record alone.
 #[tokio::test]
 async fn erasure_event_survives_a_lost_answer() {
     let node = Node::start(|_| {}).await;

@@ -1,4 +1,4 @@
-//! A store of which tests say what fails.
+//! A store that fails where tests say so.
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,24 +9,24 @@ use kith_store::{
 };
 use parking_lot::Mutex;
 
-/// What fails.
+/// The operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Whatever removes something of this log, each time.
+    /// Every removal in this log.
     Log(ConversationId),
-    /// The search for old documents, each time.
+    /// Every search for old documents.
     SearchByAge,
-    /// The next removal of contents, after its effect: as with a node that dies.
+    /// The next content removal, after its effect, like a node that dies.
     AnswerOfAnErasure,
-    /// The next change of a record of a conversation.
+    /// The next change to a conversation record.
     Record,
-    /// Each change of the record of this conversation.
+    /// Every change to this conversation's record.
     RecordOf(ConversationId),
 }
 
 pub(super) type Faults = Arc<Mutex<Vec<Fault>>>;
 
-/// Another store, with faults.
+/// A store with faults.
 #[derive(Debug)]
 struct Faulty {
     upkeep: Arc<dyn MessageUpkeep>,
@@ -34,7 +34,7 @@ struct Faulty {
     faults: Faults,
 }
 
-/// Puts faults into stores. Those that happen once are removed when they do.
+/// Puts faults into stores. A fault that happens once is removed when it happens.
 pub(super) fn put_into(stores: &mut Stores, faults: &Faults) {
     let upkeep = Arc::clone(&stores.message_upkeep);
     let faulty = Faulty { upkeep, records: Arc::clone(&stores.conversations), faults: Arc::clone(faults) };

@@ -1,4 +1,4 @@
-//! Messages that no user may read any more are removed from the store, and so is the content of users that are erased.
+//! Messages that no user may read any more are removed from the store, and so is an erased user's content.
 
 mod erasures;
 mod faults;
@@ -23,7 +23,7 @@ use crate::{bare_node::new_group, node::principal};
 use faults::Fault;
 use stage::{Node, log, message, old};
 
-/// Users and groups of another store. Once a group is dismissed, it is created again with messages while it is read.
+/// Another store's users and groups. A dismissed group is created again, with messages, while it is read.
 #[derive(Debug)]
 struct CreatedAgain {
     store: Arc<dyn StrongReads>,
@@ -116,7 +116,7 @@ async fn log_that_fails_does_not_delay_others() {
     node.until_trimmed(failing).await;
 }
 
-/// A round looks at 100 conversations.
+/// A round checks 100 conversations.
 #[tokio::test]
 async fn many_young_conversations_do_not_delay_others() {
     let node = Node::start(|_| {}).await;

@@ -1,4 +1,4 @@
-//! Messages that are older than configured are hidden and removed.
+//! Messages that are older than the configured age are hidden and removed.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::node::{principal, until};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A node that keeps messages for two hours.
+/// Makes a node that keeps messages for two hours.
 async fn forgetful() -> Node {
     Node::start(|config| config.messages.kept = Duration::from_secs(7_200)).await
 }
 
-/// Documents that were not looked at yet.
+/// Returns the documents that were not checked yet.
 async fn aged(node: &Node) -> Vec<AgedDocument> {
     node.stores.message_upkeep.aged(Timestamp(0)..Timestamp::now(), 10).await.unwrap()
 }
@@ -51,12 +51,12 @@ async fn messages_are_kept_for_ever_by_default() {
     node.fill(trimmed, 350, old()).await;
     node.trim(trimmed, 301).await;
     node.services.message_upkeep.start();
-    // Rounds were made.
+    // The trim shows that rounds were made.
     node.until_trimmed(trimmed).await;
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
 }
 
-/// A clock that is ahead is no reason to remove anything: the time that ran counts.
+/// A clock that is ahead is no reason to remove anything: the elapsed time counts.
 #[tokio::test]
 async fn clock_60_days_ahead_removes_nothing_new() {
     let month = Duration::from_secs(30 * 86_400);
@@ -65,7 +65,7 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     })
     .await;
     let ((new, _), (old, _)) = (node.group("new").await, node.group("old").await);
-    // The last round was 60 days ago by the clock of this machine, and a moment ago in truth.
+    // The last round was 60 days ago by this machine's clock, but only a moment ago in reality.
     let truly = Timestamp::now().before(Duration::from_secs(60 * 86_400));
     node.set_removal_time(truly).await;
     node.fill(new, 350, truly).await;
@@ -85,14 +85,14 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     assert_eq!(first(new_entries).await.len(), 100);
 }
 
-/// After all that is old was hidden, an import of years ago is as old.
+/// After all old messages were hidden, an import from years ago is still old.
 #[tokio::test]
 async fn import_of_2020_is_hidden_after_a_trim() {
     let node = forgetful().await;
     let ((before, _), (imported, _)) = (node.group("before").await, node.group("imported").await);
     let (yesterday, in_2020) = (Timestamp::now().before(DAY), Timestamp(1_600_000_000_000));
     node.fill(before, 201, yesterday).await;
-    // A node has looked at it.
+    // A node has checked the document.
     let found = aged(&node).await;
     node.stores.message_upkeep.settle_aged(&found).await.unwrap();
     assert_eq!(aged(&node).await, []);
@@ -103,7 +103,7 @@ async fn import_of_2020_is_hidden_after_a_trim() {
     assert_eq!(node.record(before).await.min_seq, 0, "what was looked at is not looked at again");
 }
 
-/// Imported messages of years ago after messages of today: the ones of today are not old.
+/// Messages from years ago are imported after today's messages: today's messages are not old.
 #[tokio::test]
 async fn old_import_does_not_age_newer_messages() {
     let node = forgetful().await;
@@ -116,7 +116,7 @@ async fn old_import_does_not_age_newer_messages() {
     assert_eq!((node.stored(mixed).await.len(), node.record(mixed).await.min_seq), (350, 0));
 }
 
-/// A document is settled only when what is before it is hidden.
+/// A document is settled only when everything before it is hidden.
 #[tokio::test]
 async fn retention_retries_what_it_could_not_hide() {
     let node = forgetful().await;
@@ -129,7 +129,7 @@ async fn retention_retries_what_it_could_not_hide() {
     until(async || aged(&node).await.is_empty()).await;
 }
 
-/// Its documents are the first ones, and more than are read at once.
+/// Its documents come first, and are more than one read returns.
 #[tokio::test]
 async fn unhidden_conversation_delays_no_other() {
     let node = forgetful().await;

@@ -1,4 +1,4 @@
-//! A node whose upkeep tests start, over a store in memory.
+//! A node whose upkeep the tests start, over a store in memory.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     node::{principal, until},
 };
 
-/// The services of a node over a store in memory, whose upkeep has not begun.
+/// A node's services over a store in memory, whose upkeep has not begun.
 pub(super) struct Node {
     pub(super) edge: Edge,
     pub(super) services: Services,
@@ -46,7 +46,7 @@ impl Node {
         Self { edge, services, stores, faults, _file: file }
     }
 
-    /// A group of one user, and that user.
+    /// Creates a group with one user. Returns both.
     pub(super) async fn group(&self, name: &str) -> (i64, i64) {
         let owner = bare_node::user(&self.edge, 0, name).await;
         let group = groups::Group { name: name.to_owned(), creator_id: owner, ..Default::default() };
@@ -62,7 +62,7 @@ impl Node {
         assert!(marks.set_mark("removal_time", "alone", &time.0.to_le_bytes()).await.unwrap());
     }
 
-    /// Adds messages of a service that were sent at this time.
+    /// Adds messages from a service that were sent at this time.
     pub(super) async fn fill(&self, group: i64, count: usize, sent: Timestamp) {
         self.append(group, (0..count).map(|_| message(sent)).collect()).await;
     }
@@ -78,7 +78,7 @@ impl Node {
         MessageServiceClient::new(self.edge.clone()).trim_conversation(request).await.unwrap();
     }
 
-    /// The numbers of the messages that are stored.
+    /// Returns the stored messages' numbers.
     pub(super) async fn stored(&self, group: i64) -> Vec<Seq> {
         let end = self.stores.messages.strong_end(log(group)).await.unwrap();
         let mut found = Vec::new();
@@ -94,7 +94,7 @@ impl Node {
         found.first().copied().unwrap_or(Conversation::absent(log(group)))
     }
 
-    /// Waits until nothing is left to remove of a conversation of which something was.
+    /// Waits until a conversation has been trimmed completely.
     pub(super) async fn until_trimmed(&self, group: i64) {
         until(async || {
             let record = self.record(group).await;
@@ -117,7 +117,7 @@ pub(super) fn message(sent: Timestamp) -> NewMessage {
     bare_node::new_message(MessageKey(uuid::Uuid::new_v4().into_bytes()), None, sent, "hi")
 }
 
-/// So old that everything may be removed.
+/// Returns a time so old that everything may be removed.
 pub(super) fn old() -> Timestamp {
     Timestamp(Timestamp::now().0 - 86_400_000)
 }

@@ -1,5 +1,5 @@
-//! The database and keyspace of a node over MongoDB: another node uses them after it. Hundreds of them would fill the memory of the
-//! servers.
+//! A MongoDB node's database and keyspace are reused by later nodes. Hundreds of them would fill the servers'
+//! memory.
 
 #[path = "../../../../store-cluster/tests/it/server/lent_stores.rs"]
 mod lent_stores;
@@ -12,17 +12,18 @@ use std::{
 
 pub(crate) use lent_stores::LentStores;
 
-/// Of nodes that run, or whose data folder another node may use: the same data folder is the same stores.
+/// The stores by data folder, while a node runs or another node may use the folder: the same data folder has
+/// the same stores.
 static LENT: Mutex<Option<HashMap<PathBuf, LentStores>>> = Mutex::new(None);
 
-/// The stores of a node, until the node is dropped.
+/// A node's stores, until the node is dropped.
 pub struct DataStores {
     data: PathBuf,
     pub(crate) stores: LentStores,
 }
 
 impl DataStores {
-    /// Those of this data folder, or else empty ones.
+    /// Returns this data folder's stores, or else empty stores.
     pub async fn of(data: &Path, mongodb: &str, cql: Option<&str>) -> Self {
         let known = LENT.lock().unwrap().get_or_insert_default().get(data).cloned();
         let stores = match known {
@@ -33,7 +34,7 @@ impl DataStores {
         Self { data: data.to_owned(), stores }
     }
 
-    /// For another node over the same data folder.
+    /// Keeps the stores for another node over the same data folder.
     pub fn keep(self) {
         std::mem::forget(self);
     }

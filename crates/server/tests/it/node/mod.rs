@@ -1,5 +1,5 @@
-//! A node in this process, on free ports, over a file of its own or, where `KITH_TEST_STORE` says `mongodb`,
-//! a database of its own.
+//! A node in this process, on free ports, over its own file or, where `KITH_TEST_STORE` says `mongodb`, its
+//! own database.
 
 #![allow(dead_code, unreachable_pub, reason = "each executable uses a part")]
 
@@ -43,7 +43,7 @@ pub struct TestNode {
     data: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
-    /// `None`: it has a file.
+    /// The stores; `None`: it has a file.
     stores: Option<DataStores>,
 }
 
@@ -52,7 +52,7 @@ impl TestNode {
         Self::start_with(|_| {}).await
     }
 
-    /// As [`Self::start_with`], with a store of relations of its own where the node has no file.
+    /// Like [`Self::start_with`], but with its own relation store where the node has no file.
     pub async fn start_with_relations(change: impl FnOnce(&mut Config)) -> Self {
         let address = variable("KITH_TEST_STORE").and(variable("KITH_TEST_CQL"));
         Self::start_with(|config| {
@@ -62,7 +62,7 @@ impl TestNode {
         .await
     }
 
-    /// One over what another node has kept, which is stopped; `folder` is what its `stop` returned.
+    /// Starts a node over a stopped node's data; `folder` is the value that its `stop` returned.
     pub async fn start_over(folder: &tempfile::TempDir) -> Self {
         let data_dir = folder.path().join("data");
         Self::start_with(|config| config.data_dir = data_dir).await
@@ -92,7 +92,7 @@ impl TestNode {
         Self { address, channel, data, stop: Some(stop), running, stores }
     }
 
-    /// The folder with everything that the node keeps.
+    /// Returns the folder with everything that the node keeps.
     pub fn data(&self) -> &std::path::Path {
         self.data.path()
     }
@@ -141,7 +141,7 @@ impl TestNode {
         AdminServiceClient::new(self.channel.clone())
     }
 
-    /// Creates a user of this name and returns it.
+    /// Creates a user with this name and returns it.
     pub async fn user(&self, name: &str) -> users::User {
         let user = users::User { user_name: name.to_owned(), ..Default::default() };
         let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
@@ -153,13 +153,13 @@ impl TestNode {
         self.users().delete_user(request).await.unwrap();
     }
 
-    /// Creates a group of this name and returns it.
+    /// Creates this group and returns it.
     pub async fn group(&self, group: groups::Group) -> groups::Group {
         let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
         self.groups().create_group(request).await.unwrap().into_inner().group.unwrap()
     }
 
-    /// Whether the node says that it serves, and does.
+    /// Checks that the node reports that it serves, and does serve.
     pub async fn assert_healthy(&self) {
         let mut health = tonic_health::pb::health_client::HealthClient::new(self.channel.clone());
         let answer = health.check(tonic_health::pb::HealthCheckRequest::default()).await.unwrap();
@@ -184,7 +184,7 @@ impl TestNode {
     }
 }
 
-/// The same data folder is the same stores. `None` where the node has a file.
+/// Configures the tests' stores. The same data folder has the same stores. `None` where the node has a file.
 async fn over_the_stores_of_the_tests(config: &mut Config) -> Option<DataStores> {
     variable("KITH_TEST_STORE").filter(|store| store == "mongodb")?;
     let uri = variable("KITH_TEST_MONGODB").unwrap();
@@ -199,12 +199,12 @@ async fn over_the_stores_of_the_tests(config: &mut Config) -> Option<DataStores>
     Some(stores)
 }
 
-/// A variable of the environment.
+/// Returns an environment variable.
 pub fn variable(wanted: &str) -> Option<String> {
     std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
-/// Until a node whose connections are new reads from its stores.
+/// Waits until a node with new connections reads from its stores.
 async fn until_it_serves(channel: &Channel, stores: &LentStores) {
     let (mut users, mut relations) =
         (UserServiceClient::new(channel.clone()), RelationServiceClient::new(channel.clone()));
@@ -222,10 +222,10 @@ async fn until_it_serves(channel: &Channel, stores: &LentStores) {
     tokio::time::timeout(Duration::from_secs(60), serves).await.expect("the node comes to serve");
 }
 
-/// For requests of a service itself, in place of a user.
+/// The user id for requests that a service makes for itself.
 pub const SERVICE: i64 = 0;
 
-/// The request, on behalf of a user; [`SERVICE`]: of none.
+/// Makes a request on a user's behalf; [`SERVICE`]: for no user.
 pub fn principal<T>(user: i64, message: T) -> Request<T> {
     let mut request = Request::new(message);
     if user != SERVICE {
@@ -234,7 +234,8 @@ pub fn principal<T>(user: i64, message: T) -> Request<T> {
     request
 }
 
-/// What all pages of a list hold. `page` takes a token, and returns entries and the token of the next page.
+/// Returns the entries on all pages of a list. `page` takes a token, and returns entries and the next page's
+/// token.
 pub async fn all_pages<T>(
     mut page: impl AsyncFnMut(String) -> Result<(Vec<T>, String), Status>,
 ) -> Result<Vec<T>, Status> {
@@ -249,7 +250,7 @@ pub async fn all_pages<T>(
     }
 }
 
-/// Checks code, reason and (where one is given) the field that an error names.
+/// Checks an error's code, reason and, if given, the field that it names.
 #[track_caller]
 pub fn assert_refused(status: &Status, code: Code, reason: &str, field: Option<&str>) {
     assert_eq!(status.code(), code, "{status:?}");
@@ -278,7 +279,7 @@ pub fn assert_invalid(answer: Result<impl Debug, Status>, field: &str) -> Status
     refused
 }
 
-/// Checks that the id of a request was that of another one before; `field` has the id.
+/// Checks that a request's id was used before by another request; `field` has the id.
 #[track_caller]
 pub fn assert_reused(answer: Result<impl Debug, Status>, field: &str) {
     assert_refused(&answer.unwrap_err(), Code::InvalidArgument, "REQUEST_ID_REUSED", Some(field));
@@ -304,12 +305,12 @@ pub fn assert_forbidden(answer: Result<impl Debug, Status>) -> Status {
     assert_error(answer, Code::FailedPrecondition, "STATE_FORBIDS")
 }
 
-/// The request that changes these fields of a user.
+/// Makes the request that changes these fields of a user.
 pub fn update_of_user(user: users::User, paths: &[&str]) -> users::UpdateUserRequest {
     users::UpdateUserRequest { user: Some(user), update_mask: mask(paths), ..Default::default() }
 }
 
-/// The request that changes these fields of a group.
+/// Makes the request that changes these fields of a group.
 pub fn update_of_group(group: groups::Group, paths: &[&str]) -> groups::UpdateGroupRequest {
     groups::UpdateGroupRequest { group: Some(group), update_mask: mask(paths), ..Default::default() }
 }
@@ -318,17 +319,17 @@ pub fn mask(paths: &[&str]) -> Option<FieldMask> {
     Some(FieldMask { paths: paths.iter().map(|path| (*path).to_owned()).collect() })
 }
 
-/// Parameters.
+/// Makes parameters from pairs.
 pub fn params<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Waits until it is so.
+/// Waits until `is` returns true.
 pub async fn until(is: impl AsyncFnMut() -> bool) {
     until_within(PATIENCE, is).await;
 }
 
-/// Waits until it is so, for at most `limit`.
+/// Waits until `is` returns true, for at most `limit`.
 #[allow(dead_code, reason = "other tests that include this file do not use it")]
 pub async fn until_within(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();

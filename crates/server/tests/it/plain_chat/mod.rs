@@ -1,4 +1,4 @@
-//! Conversations in little, and a plain model of them: what users read, what is unread, and which conversations are listed.
+//! Compares conversations with a small, plain model: read and unread messages, and listed conversations.
 
 mod model;
 mod steps;
@@ -11,7 +11,8 @@ use crate::{group_calls::chat, message_calls::direct, node::TestNode};
 use model::{Model, group_id};
 use steps::Step;
 
-/// Makes random steps in several worlds of one node at the same time, and compares what users see with the model after each.
+/// Makes random steps in several worlds on one node at the same time, and compares the users' view with the
+/// model after each step.
 pub async fn run(worlds: u64, steps: usize) {
     let node = TestNode::start_with_relations(|_| {}).await;
     let worlds = (0..worlds).map(|seed| run_world(&node, seed, steps));

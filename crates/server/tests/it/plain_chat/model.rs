@@ -1,4 +1,5 @@
-//! The model: each message, and of each user whether it has read it, may read it, and when it was a member.
+//! The model: all messages, and for each user the messages that it has read, those that it may read, and its
+//! stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ pub fn group_id(group: i64) -> String {
     format!("g{group}")
 }
 
-/// A message.
+/// A message that was sent.
 #[derive(Clone, Debug)]
 pub struct SentMessage {
     pub sender: i64,
@@ -26,14 +27,14 @@ pub struct SentMessage {
     pub time: prost_types::Timestamp,
 }
 
-/// A stay in a group: the first message of it, and the last one after it has ended.
+/// A stay in a group: its first message, and its last message after it has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Stay {
     pub from: i64,
     pub to: Option<i64>,
 }
 
-/// What a user keeps about a conversation.
+/// A user's state in a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct UserDialog {
     pub stays: Vec<Stay>,
@@ -45,7 +46,7 @@ pub struct UserDialog {
     pub pinned: bool,
 }
 
-/// A conversation.
+/// A conversation's messages and users.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     pub messages: Vec<SentMessage>,
@@ -54,7 +55,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Whether a service can recall the message with this number, and nothing has done so.
+    /// Returns whether a service can recall the message with this number, and has not done so.
     pub fn is_whole(&self, seq: i64) -> bool {
         let message = usize::try_from(seq - 1).ok().and_then(|place| self.messages.get(place));
         seq >= self.min && message.is_some_and(|sent| sent.sender != 0 && !sent.recalled)
@@ -70,13 +71,13 @@ impl UserDialog {
         self.stays.last().is_some_and(|stay| stay.to.is_none())
     }
 
-    /// The number, or the last one that the user may ever read.
+    /// Returns the number, or the last number that the user may ever read if that is lower.
     pub fn seen(&self, seq: i64) -> i64 {
         let left = self.stays.last().and_then(|stay| stay.to);
         [Some(seq), left, self.max].into_iter().flatten().min().unwrap()
     }
 
-    /// Marks a number, if it is of the last stay.
+    /// Marks the numbers that belong to the last stay.
     pub fn mark(&mut self, first: i64, last: i64) {
         let stay = *self.stays.last().unwrap();
         let last = last.min(stay.to.unwrap_or(i64::MAX));
@@ -95,7 +96,7 @@ impl UserDialog {
         }
     }
 
-    /// The numbers that were passed and not read, of the stays.
+    /// Returns the numbers in the stays that were passed and not read.
     fn skipped(&self) -> Vec<i64> {
         let of_stays =
             self.stays.iter().flat_map(|stay| stay.from..=stay.to.unwrap_or(i64::MAX).min(self.read_seq));
@@ -114,14 +115,14 @@ impl Model {
         Self { users, logs: BTreeMap::new() }
     }
 
-    /// A group with members from the first message on.
+    /// Creates a group with members from the first message on.
     pub fn found(&mut self, id: &str, members: &[i64]) {
         let kept = || UserDialog { stays: vec![Stay { from: 1, to: None }], ..UserDialog::default() };
         let users = members.iter().map(|user| (*user, kept())).collect();
         self.logs.insert(id.to_owned(), Log { users, ..Log::default() });
     }
 
-    /// The event that the last change of members of a group, or of a message, has posted.
+    /// Reads the event that the last change to a group's members, or to a message, has posted.
     pub async fn event(&mut self, node: &TestNode, id: &str) {
         let log = self.logs.get_mut(id).unwrap();
         let request = PullBySeqsRequest {
@@ -136,7 +137,7 @@ impl Model {
         log.messages.push(SentMessage { sender, silent, mentions, mention_all, recalled, time });
     }
 
-    /// A direct conversation: one stay.
+    /// Creates a direct conversation: each user has a single stay.
     pub fn direct(&mut self, id: &str, users: &[i64]) {
         self.found(id, users);
     }
@@ -149,7 +150,7 @@ impl Model {
         self.logs.keys().nth(random.random_range(0..self.logs.len())).unwrap().clone()
     }
 
-    /// The lowest and the highest number that a user may read; `None`: it may read nothing.
+    /// Returns the lowest and the highest number that a user may read; `None`: it may read nothing.
     pub fn range(&self, user: i64, id: &str) -> Option<(i64, i64)> {
         let log = &self.logs[id];
         let kept = log.users.get(&user)?;
@@ -163,7 +164,7 @@ impl Model {
         Some((min, max))
     }
 
-    /// The numbers of the messages that are unread, by rising number.
+    /// Returns the unread messages' numbers in rising order.
     fn unread(&self, user: i64, id: &str) -> Vec<i64> {
         let Some((min, max)) = self.range(user, id) else { return Vec::new() };
         let log = &self.logs[id];
@@ -174,7 +175,7 @@ impl Model {
         (1..).zip(&log.messages).filter_map(counts).collect()
     }
 
-    /// Whether a conversation is in the list of a user.
+    /// Returns whether a conversation is in a user's list.
     fn is_listed(&self, user: i64, id: &str) -> bool {
         let log = &self.logs[id];
         let Some(kept) = log.users.get(&user) else { return false };

@@ -1,4 +1,4 @@
-//! Steps that users and services take in a world.
+//! The steps that users and services make in a world.
 
 use kith_proto::{
     member::v1::JoinRequest,
@@ -14,7 +14,7 @@ use crate::{
     node::{SERVICE, TestNode, principal},
 };
 
-/// Most stays of a user in a group: all of them are known to marks.
+/// The most stays that a user has in a group: marks know them all.
 const STAYS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub enum Action {
     Recall(i64),
 }
 
-/// A step of one user in one conversation.
+/// One user's step in one conversation.
 #[derive(Clone, Debug)]
 pub struct Step {
     user: i64,
@@ -73,7 +73,7 @@ impl Step {
         Self { user, id, action }
     }
 
-    /// Makes the step, and the same in the model. One that is not possible is left out.
+    /// Makes the step, also in the model. An impossible step is left out.
     pub async fn make(&self, node: &TestNode, model: &mut Model) {
         let Self { user, id, action } = self;
         match action {
@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// What changes the dialog of the user alone.
+    /// Changes only the user's dialog.
     async fn set(&self, node: &TestNode, model: &mut Model) {
         let Self { user, id, action } = self;
         let log = model.logs.get_mut(id).unwrap();
@@ -168,7 +168,7 @@ impl Step {
         assert_eq!(sent.seq, log.end());
     }
 
-    /// As a service.
+    /// Recalls a message as a service.
     async fn recall(&self, seq: i64, node: &TestNode, model: &mut Model) {
         let request =
             RecallMessageRequest { conversation_id: self.id.clone(), seq, ..RecallMessageRequest::default() };
@@ -194,7 +194,7 @@ impl Step {
         model.event(node, &self.id).await;
     }
 
-    /// The owner stays.
+    /// Leaves the group, unless the user is the owner.
     async fn go(&self, node: &TestNode, model: &mut Model) {
         let is_owner = self.user == model.users[0];
         let log = model.logs.get_mut(&self.id).unwrap();

@@ -1,4 +1,4 @@
-//! Users who bring others into a group: friends are added, all others are invited with one answer.
+//! Users bring others into a group: friends are added, all others are invited with one answer.
 
 use crate::application_calls::{accept, of_user, pending, shown};
 use crate::group_calls::{add, is_in, make_admin, private_group, roster};

@@ -1,4 +1,4 @@
-//! Applications over gRPC, as callers meet them.
+//! Applications over gRPC, as callers use them.
 
 use crate::application_calls::*;
 use crate::group_calls::{is_in, leave, make_admin, private_group, public_group};
@@ -330,7 +330,7 @@ async fn lists_continue_after_a_page_or_known_id() {
     for user in [ann, bob, cid, dan] {
         ids.push(befriend(&node, user, eve).await.application_id);
     }
-    // Those of one millisecond are in no order.
+    // Ids from the same millisecond have no order.
     ids.sort_unstable();
     let (mut seen, mut page_token) = (Vec::new(), String::new());
     for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! Applications end with what they rest on: accounts, groups, roles, and that the membership has not come about otherwise.
+//! Applications end with their preconditions: accounts, groups, roles, and a membership that does not exist
+//! yet.
 
 use crate::application_calls::*;
 use crate::group_calls::{self, add, dismiss, is_in, make, make_admin, public_group, remove, set_role};
@@ -76,7 +77,7 @@ async fn invite_does_not_undo_a_later_removal() {
     remove(&node, chess, bob).await;
     assert_closed(accept(&node, bob, of_user(bob), id).await);
     assert!(!is_in(&node, chess, bob).await);
-    // Invited again, it may come in.
+    // A user who is invited again may join.
     let id = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     accept(&node, bob, of_user(bob), id).await.unwrap();
     assert!(is_in(&node, chess, bob).await);
@@ -101,7 +102,7 @@ async fn applications_of_a_dismissed_group_are_closed() {
     let invite = apply(&node, ann, to_invite(chess, bob)).await.unwrap().application_id;
     let join = apply(&node, cid, to_join(chess, "")).await.unwrap().application_id;
     dismiss(&node, ann, chess).await;
-    // Before an acceptance, or the group of that id that follows, could close them.
+    // They are void before an acceptance, or the next group with that id, could close them.
     until(async || pending(&node, of_user(bob)).await == (0, 0)).await;
     until(async || state(&node, cid, of_group(chess), join).await == State::Closed).await;
     assert_closed(accept(&node, bob, of_user(bob), invite).await);
@@ -120,7 +121,7 @@ async fn user_does_not_ask_whom_it_has_blocked() {
     block(&node, ann, bob).await;
     assert_forbidden(apply(&node, ann, to_be_friends(bob)).await);
     assert_forbidden(apply(&node, ann, to_invite(chess, bob)).await);
-    // An invite that was made before is not accepted while the block is there.
+    // An earlier invite is not accepted while the block exists.
     let id = apply(&node, ann, to_invite(chess, cid)).await.unwrap().application_id;
     block(&node, ann, cid).await;
     assert_forbidden(accept(&node, cid, of_user(cid), id).await);
@@ -134,7 +135,7 @@ async fn block_closes_the_own_request() {
     let others = befriend(&node, bob, ann).await.application_id;
     block(&node, ann, bob).await;
     assert_eq!(state(&node, ann, of_user(bob), own).await, State::Closed);
-    // That it was closed would say that there is a block.
+    // A closed application would reveal the block.
     assert_eq!(state(&node, bob, of_user(ann), others).await, State::Pending);
     unblock(&node, ann, bob).await;
     assert_closed(accept(&node, bob, of_user(bob), own).await);

@@ -1,4 +1,4 @@
-//! Bans of users from groups over gRPC: a sanction belongs to the group and the user, and not to the membership.
+//! Banning users from groups over gRPC: a ban belongs to the group and the user, and not to the membership.
 
 use crate::application_calls::{self, accept, apply, of_group, to_invite, to_join};
 use crate::group_calls::{self, dismiss, join, leave, make, members, mute, public_group, set_role};
@@ -12,10 +12,10 @@ use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::{Code, Status};
 
-/// 2096, later than any test runs.
+/// The year 2096, later than any test runs.
 const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
 
-/// Users add all others, so that the tests are about bans alone.
+/// Lets users add all others, so that the tests are only about bans.
 fn adding_all(config: &mut Config) {
     config.members.added_by_users = AddedByUsers::Everybody;
 }

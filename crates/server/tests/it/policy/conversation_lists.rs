@@ -1,4 +1,4 @@
-//! Lists of conversations: which are listed, in which order, and what is shown of each.
+//! Conversation lists: the listed conversations, their order, and their fields.
 
 use crate::dialog_calls::*;
 use crate::group_calls::{add, chat, chat_with_id, group_with_history, join, leave};
@@ -14,7 +14,7 @@ async fn say_to_group(node: &TestNode, by: i64, group: i64) {
     say(node, by, To::GroupId(group), "hi").await.unwrap();
 }
 
-/// Waits until the clock of the node has gone on: the order is that of the times.
+/// Waits until the node's clock has advanced: the order is by time.
 async fn later() {
     let begun = std::time::Instant::now();
     until(async || begun.elapsed().as_millis() > 2).await;
@@ -177,7 +177,7 @@ async fn group_that_was_left_is_not_listed() {
 async fn former_member_sees_the_last_100_of_its_stay() {
     let (node, [ann, bea]) = with_users().await;
     let (group, id) = chat_with_id(&node, ann, &[bea]).await;
-    // And the event that Bea joined.
+    // The event that Bea joined is also a message.
     fill(&node, &id, 249).await;
     leave(&node, group, bea).await;
     fill(&node, &id, 100).await;

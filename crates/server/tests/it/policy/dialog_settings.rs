@@ -1,4 +1,4 @@
-//! Settings of dialogs, and what bounds which messages users see.
+//! Dialog settings, and the bounds on the messages that users see.
 
 use crate::dialog_calls::*;
 use crate::group_calls::{add, dismiss, leave, transfer};
@@ -10,7 +10,7 @@ use kith_proto::group::v1 as groups;
 use kith_proto::message::v1::{send_message_request::To, *};
 use tonic::Code;
 
-/// The numbers that a user reads by every call that returns messages or their range.
+/// Returns the numbers that a user reads by every call that returns messages or their range.
 async fn readable(node: &TestNode, by: i64, id: &str) -> Vec<i64> {
     let page = pull(node, by, to_pull(id, 0, 0, 1_000)).await.unwrap();
     let numbers = seqs(&page.messages);
@@ -204,7 +204,7 @@ async fn recreated_group_reads_no_old_message() {
     };
     assert_eq!(node.group(again).await.group_id, group);
     add(&node, group, &[ann]).await;
-    // The event that Ann joined.
+    // The readable message is the event that Ann joined.
     for user in [ann, bea] {
         assert_eq!(readable(&node, user, &id).await, [6]);
     }

@@ -1,11 +1,11 @@
-//! What a dismissed group leaves to one that is made again under its id, over gRPC.
+//! A group that is recreated under a dismissed group's id, over gRPC.
 
 use crate::group_calls::{self, chess, dismiss, join, members, roster};
 use crate::node::{TestNode, principal, until};
 use crate::relation_calls::with_users;
 use kith_proto::{group::v1::*, member::v1::*};
 
-/// Of an open group; id 0: Kith chooses one.
+/// Makes a request for an open group; id 0: Kith chooses the id.
 fn to_make(group_id: i64, request_id: &str) -> CreateGroupRequest {
     let group = Group { group_id, ..chess(Visibility::Public, JoinPolicy::Open) };
     CreateGroupRequest { group: Some(group), request_id: request_id.into() }
@@ -15,7 +15,7 @@ async fn make(node: &TestNode, by: i64, request: CreateGroupRequest) -> i64 {
     node.groups().create_group(principal(by, request)).await.unwrap().into_inner().group.unwrap().group_id
 }
 
-/// As the records have it, and the list.
+/// Returns a user's groups from the records and from the list.
 async fn groups_of(node: &TestNode, user_id: i64) -> (Vec<i64>, i64) {
     let request = CountMembershipsRequest { user_id, consistency: None };
     (
@@ -31,7 +31,7 @@ async fn recreated_group_has_none_of_the_old_members() {
     join(&node, group, bob).await.unwrap();
     for (before, by) in [(ann, cid), (cid, ann), (ann, ann)] {
         dismiss(&node, before, group).await;
-        // At once: the members of the one before may still be about to end.
+        // The group is created at once: its predecessor's memberships may not have ended yet.
         assert_eq!(make(&node, by, to_make(group, "")).await, group);
         assert_eq!(members(&node, group).await, [(by, Role::Owner)]);
         assert_eq!(roster(&node, group).await.owner_id, by);

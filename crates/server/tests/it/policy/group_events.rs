@@ -1,4 +1,4 @@
-//! Events of groups in their conversations.
+//! Group events in their conversations.
 
 use crate::dialog_calls::{conversation, counts, listed, mark_up_to};
 use crate::group_calls::{add, chat, chat_with_id, join, leave, remove, rename, set_role, transfer};
@@ -10,7 +10,7 @@ use kith_proto::{
     message::v1::{event::What, send_message_request::To, *},
 };
 
-/// The events of a group, as a service reads them.
+/// Returns a group's events, as a service reads them.
 async fn events(node: &TestNode, group: i64) -> Vec<What> {
     let request = to_pull(&format!("g{group}"), 0, 0, 1_000);
     let messages = pull(node, SERVICE, request).await.unwrap().messages;

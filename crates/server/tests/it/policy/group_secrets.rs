@@ -1,4 +1,4 @@
-//! Secret parameters of groups over gRPC: as those of users they are written, checked and never shown.
+//! Groups' secret parameters over gRPC: like users' secrets they are written, checked and never shown.
 
 use crate::node::{
     TestNode, assert_denied, assert_exhausted, assert_invalid, assert_reused, params, principal,
@@ -115,7 +115,7 @@ async fn imported_secret_is_hashed() {
     assert!(node.groups().verify_secret(sid).await.unwrap().into_inner().verified);
 }
 
-/// A record that was stored while `note` was not yet the name of a secret.
+/// The record was stored before `note` became a secret's name.
 #[tokio::test]
 async fn secret_of_an_old_record_is_not_shown() {
     let node = TestNode::start_with_relations(|_| {}).await;

@@ -1,4 +1,4 @@
-//! Groups over gRPC, as callers meet them.
+//! Groups over gRPC, as callers use them.
 
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_forbidden, assert_invalid, assert_not_found, params,
@@ -215,7 +215,7 @@ async fn creators_of_groups_exist() {
 async fn occupied_ids_are_passed_over() {
     let node = TestNode::start_with(|config| config.ids.block = 10).await;
     let first = node.group(chess()).await.group_id;
-    // More than there are attempts, from the middle of a block to that of another one.
+    // There are more ids than attempts, from the middle of a block into another.
     for group_id in first + 1..first + 35 {
         node.group(Group { group_id, ..chess() }).await;
     }

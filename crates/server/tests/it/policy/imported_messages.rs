@@ -1,4 +1,4 @@
-//! Imports of messages: numbers, senders and times are kept, and nothing is stored twice or elsewhere.
+//! Message imports: numbers, senders and times are kept, and nothing is stored twice or elsewhere.
 
 use kith_proto::{
     message::v1::{send_message_request::To, *},
@@ -16,20 +16,20 @@ use crate::relation_calls::node_with_users;
 
 const IN_2036: Timestamp = Timestamp { seconds: 2_100_000_000, nanos: 0 };
 
-/// The time so many seconds from now.
+/// Returns the time in `seconds` seconds.
 fn from_now(seconds: i64) -> Timestamp {
     let now = kith_store::Timestamp::now().0 / 1_000;
     Timestamp { seconds: now + seconds, nanos: 0 }
 }
 
-/// A node with two users and a group of both, whose conversation is empty.
+/// Starts a node with two users in a group, whose conversation is empty.
 async fn started() -> (TestNode, [i64; 2], String) {
     let (node, [ann, bea]) = node_with_users(|config| config.messages.events = false).await;
     let (_, group) = chat_with_id(&node, ann, &[bea]).await;
     (node, [ann, bea], group)
 }
 
-/// A text of this number, of long ago.
+/// Makes an old text with this number.
 fn old(id: &str, seq: i64, sender_id: i64, body: &str) -> Message {
     Message {
         conversation_id: id.to_owned(),
@@ -47,7 +47,7 @@ fn record(record: i64, message: Message) -> ImportMessage {
     ImportMessage { record, message: Some(message), ..Default::default() }
 }
 
-/// What became of each message: its number, or the reason and the field of its error.
+/// Imports messages. Returns each message's number, or its error's reason and field.
 async fn import_records(node: &TestNode, records: Vec<ImportMessage>) -> Vec<Result<i64, (String, String)>> {
     let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
     let requests: Vec<_> =
@@ -175,7 +175,7 @@ async fn number_that_leaves_a_gap_is_refused() {
     assert_eq!(texts(&all(&node, ann, &group).await), ["one"]);
 }
 
-/// Else the messages behind it would get other numbers.
+/// Otherwise the messages behind it would get other numbers.
 #[tokio::test]
 async fn refused_record_holds_up_later_ones() {
     let (node, [ann, _], group) = started().await;
@@ -215,7 +215,7 @@ async fn imported_message_sent_again_is_a_replay() {
     assert_eq!((sent.seq, sent.replayed), (1, true));
 }
 
-/// The id of the second message is that of the first: it would not be stored.
+/// The second message has the first message's id: it would not be stored.
 #[tokio::test]
 async fn id_that_is_used_twice_is_an_error() {
     let (node, [ann, _], group) = started().await;

@@ -1,4 +1,4 @@
-//! Which users read the follow lists of another one (`relations.lists`).
+//! The users who may read another user's follow lists (`relations.lists`).
 
 use kith_proto::relation::v1::*;
 use kith_server::config::ListReaders;
@@ -9,7 +9,7 @@ use crate::{
     relation_calls::*,
 };
 
-/// The lists and counts of a user, and what two users have in common, each read by the same one.
+/// Reads, as one user, another user's lists and counts, and what two users have in common.
 async fn lists(node: &TestNode, reader: i64, user_id: i64, other_id: i64) -> [Result<(), Status>; 6] {
     let mut relations = node.relations();
     let following = ListFollowingRequest { user_id, ..Default::default() };
@@ -28,7 +28,7 @@ async fn lists(node: &TestNode, reader: i64, user_id: i64, other_id: i64) -> [Re
     ]
 }
 
-/// Ann and Bob are friends; Cid follows Ann, who does not follow back.
+/// Starts a node. Ann and Bob are friends; Cid follows Ann, who does not follow back.
 async fn node(readers: ListReaders) -> (TestNode, [i64; 3]) {
     let (node, [ann, bob, cid]) = node_with_users(|config| config.relations.lists = readers).await;
     for (from, to) in [(ann, bob), (bob, ann), (cid, ann)] {
@@ -58,9 +58,9 @@ async fn follow_lists_are_for_friends_until_a_block() {
     let (node, [ann, bob, cid]) = node(ListReaders::Friends).await;
     assert_shown(&lists(&node, ann, ann, bob).await[..4], true);
     assert_shown(&lists(&node, bob, ann, bob).await, true);
-    // One who follows is no friend.
+    // A follower is no friend.
     assert_shown(&lists(&node, cid, ann, cid).await, false);
-    // Of two users, both have to be friends.
+    // If two users are compared, both have to be friends.
     assert_shown(&lists(&node, bob, cid, ann).await, false);
     assert_shown(&lists(&node, SERVICE, ann, cid).await, true);
     block(&node, ann, bob).await;

@@ -1,4 +1,4 @@
-//! Members of groups over gRPC, as callers meet them.
+//! Group members over gRPC, as callers see them.
 
 use crate::group_calls::{chess, dismiss, groups_of, make, members, private_group, public_group, roster};
 use crate::node::{
@@ -11,7 +11,7 @@ use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::Status;
 
-/// Users add all others, so that the tests are about roles alone.
+/// Lets users add all others, so that the tests are only about roles.
 fn adding_all(config: &mut Config) {
     config.members.added_by_users = AddedByUsers::Everybody;
 }
@@ -177,7 +177,7 @@ async fn roles_decide_who_may_what() {
     assert_denied(join_for(&node, cid, group, dan).await);
 }
 
-/// One user joins in the name of another one.
+/// Lets a user join in another user's name.
 async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Result<(), Status> {
     let request = JoinRequest { group_id, user_id, ..Default::default() };
     node.members().join(principal(by, request)).await.map(drop)

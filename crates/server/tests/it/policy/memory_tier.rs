@@ -1,4 +1,4 @@
-//! How long copies stay in memory, and that one kind of them may have all of it.
+//! How long copies stay in memory. One kind of record may take all the memory.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kith_proto::{
 
 const TTL: Duration = Duration::from_millis(50);
 
-/// Tier of the answer, and its age in milliseconds.
+/// Returns the answer's tier, and its age in milliseconds.
 async fn read(node: &TestNode, user_id: i64) -> (String, u64) {
     let answer = node.users().get_user(GetUserRequest { user_id, consistency: None }).await.unwrap();
     let text = |name: &str| answer.metadata().get(name).unwrap().to_str().unwrap().to_owned();
@@ -47,7 +47,7 @@ async fn copies_expire_only_where_others_can_write() {
     assert!(read(&node, id).await.1 < 500, "a change replaces the copy");
 }
 
-/// Whether users are members of a group; each is asked for, and kept, by itself.
+/// Asks whether users are group members; each is asked for, and cached, separately.
 async fn ask_for_members(node: &TestNode, group_id: i64) {
     for from in [1, 401] {
         let user_ids = (from..from + 400).collect();
@@ -67,7 +67,7 @@ async fn members_use_memory_that_others_do_not() {
         let all: i64 = stats.iter().map(|of| of.weight_bytes).sum();
         assert!(all <= 512 << 10, "{all} bytes");
         let members = stats.into_iter().find(|of| of.namespace == "member").unwrap();
-        // That of a user who is in no group: there is no record, only key and bookkeeping.
+        // A user in no group has no record, only key and bookkeeping.
         assert!(members.weight_bytes <= 352 * members.entries, "{} bytes", members.weight_bytes);
         members.entries >= 800
     })

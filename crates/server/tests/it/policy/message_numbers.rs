@@ -1,4 +1,4 @@
-//! Faults of published schemes of numbers for messages, and that they do not occur here.
+//! Faults in published schemes for message numbers do not occur here.
 
 use kith_proto::message::v1::{SetUserSeqRangeRequest, TrimConversationRequest, send_message_request::To};
 

@@ -1,4 +1,4 @@
-//! Who may send a message where, and what becomes of one that is sent again.
+//! The right to send a message, and the result when a message is sent again.
 
 use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all, remove};
 use crate::message_calls::*;
@@ -13,10 +13,10 @@ use prost_types::Timestamp;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-/// No user and no group has it.
+/// An id that no user and no group has.
 const NONE: i64 = 987_654_321;
 
-/// Checks that a send is refused because of a mute until this second.
+/// Checks that a send is refused because a mute lasts until this second.
 #[track_caller]
 fn assert_muted(refused: Result<i64, Status>, until: i64) {
     let refused = assert_error(refused, Code::FailedPrecondition, "MUTED");
@@ -208,7 +208,7 @@ async fn removed_member_sends_no_more() {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     for round in 1..=5 {
-        // Between two of them there are the events of the removal and of the join.
+        // Between two messages there are the events for the removal and the join.
         assert_eq!(say(&node, bea, To::GroupId(group), "hi").await.unwrap(), 3 * round - 1);
         remove(&node, group, bea).await;
         assert_denied(say(&node, bea, To::GroupId(group), "hi").await);

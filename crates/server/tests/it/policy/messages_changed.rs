@@ -1,4 +1,4 @@
-//! Recalls and edits: who may change which message, until when, and what readers see.
+//! Recalls and edits: the users who may change a message, the time limit, and the readers' view.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn assert_late(refused: Result<impl std::fmt::Debug, Status>, sent: &SendMessage
     assert_eq!(details.error_info().unwrap().metadata["until"], sent.send_time.unwrap().to_string());
 }
 
-/// A direct conversation with messages of the first user.
+/// Starts a node with a direct conversation that has messages by the first user.
 async fn written<const N: usize>(texts: [&str; N]) -> (TestNode, [i64; 2], String) {
     let (node, [ann, bea]) = with_users().await;
     for text in texts {
@@ -33,7 +33,7 @@ async fn written<const N: usize>(texts: [&str; N]) -> (TestNode, [i64; 2], Strin
     (node, [ann, bea], direct(ann, bea))
 }
 
-/// What every call that returns messages says of one.
+/// Returns a message as every call that returns messages shows it.
 async fn seen(node: &TestNode, user: i64, id: &str, seq: i64) -> Message {
     let pulled = pull(node, user, to_pull(id, seq, seq, 0)).await.unwrap().messages;
     let found = by_seqs(node, user, id, &[seq]).await.unwrap().messages;
@@ -203,7 +203,7 @@ async fn former_member_is_recalled_as_a_member() {
     remove(&node, group, member).await;
     assert_denied(recall(&node, other, &id, one).await);
     recall(&node, admin, &id, one).await.unwrap();
-    // It may take back its own one, and write no other into it.
+    // A member may recall its own message, and edit no other message.
     assert_denied(edit(&node, member, to_edit(&id, two, "ha")).await);
     recall(&node, member, &id, two).await.unwrap();
     remove(&node, group, admin).await;
@@ -245,7 +245,7 @@ async fn service_changes_every_message() {
     }
     let event = seen(&node, bea, &id, 6).await.event.unwrap();
     assert_eq!(event.what, Some(What::Recalled(MessageRecalled { seq: 2, user_id: 0 })));
-    // For a user it is bound by the rights of that user.
+    // A service that acts for a user is bound by that user's rights.
     say(&node, ann, To::UserId(bea), "mine").await.unwrap();
     let by = |user_id| RecallMessageRequest { user_id, ..to_recall(&id, 7) };
     let edit_by = |user_id| EditMessageRequest { user_id, ..to_edit(&id, 7, "ha") };
@@ -384,7 +384,7 @@ async fn who_may_not_send_may_not_edit() {
     mute(&node, group, ann, Some(4_000_000_000)).await;
     let refused = edit(&node, ann, to_edit(&format!("g{group}"), seq, "ha")).await;
     assert_error(refused, Code::FailedPrecondition, "MUTED");
-    // A recall puts nothing before the other one.
+    // A recall puts nothing before the remaining message.
     recall(&node, ann, &id, 1).await.unwrap();
     recall(&node, ann, &format!("g{group}"), seq).await.unwrap();
 }
@@ -417,7 +417,8 @@ async fn message_of_an_earlier_document_is_changed() {
     assert_eq!((unread.max_seq, unread.unread), (252, 98), "of the last 100 two are events");
 }
 
-/// What each call shows to a former member of a message: its text, whether it mentions the user, and how often it was edited.
+/// Returns a message as each call shows it to a former member: its text, whether it mentions the user, and
+/// how often it was edited.
 async fn shown_to_former(node: &TestNode, user: i64, id: &str, seq: i64) -> (String, bool, i32) {
     let message = seen(node, user, id, seq).await;
     let of_list = conversation(node, user, id).await.unwrap();

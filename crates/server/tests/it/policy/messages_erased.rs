@@ -1,4 +1,4 @@
-//! Erasure of the messages of a user.
+//! Erasing a user's messages.
 
 use crate::dialog_calls::{conversation, counts};
 use crate::group_calls::{chat, leave};
@@ -24,18 +24,18 @@ async fn erased(node: &TestNode, user_id: i64) -> EraseUserMessagesResponse {
     result
 }
 
-/// All messages of a conversation, as a service reads them.
+/// Returns all messages in a conversation, as a service reads them.
 async fn all(node: &TestNode, id: &str) -> Vec<Message> {
     let request = to_pull(id, 0, 0, 1_000);
     pull(node, SERVICE, request).await.unwrap().messages
 }
 
-/// The numbers of the messages that were erased.
+/// Returns the erased messages' numbers.
 fn markers(messages: &[Message]) -> Vec<i64> {
     messages.iter().filter(|message| message.recall.is_some()).map(|message| message.seq).collect()
 }
 
-/// Whose messages were erased, as the events say.
+/// Returns the users whose messages were erased, according to the events.
 fn events(messages: &[Message]) -> Vec<i64> {
     let whose = |message: &Message| match message.event.as_ref()?.what.as_ref()? {
         What::Erased(MessagesErased { user_id }) => Some(*user_id),
@@ -114,7 +114,7 @@ async fn long_log_is_erased_whole() {
         let messages = (0..90).map(|at| message(if at % 3 == some % 3 { ann } else { bea }, "x")).collect();
         assert!(send_batch(&node, messages).await.iter().all(Result::is_ok));
     }
-    // So that they are in memory.
+    // The read puts them into memory.
     assert_eq!(read_all(&node, bea, &id).await.len(), 360);
     erase(&node, ann, false).await.unwrap();
     assert_eq!(erased(&node, ann).await.messages, 120);

@@ -1,4 +1,4 @@
-//! Pages of messages, and what of a conversation each reader may read.
+//! Message pages, and the part of a conversation that each reader may read.
 
 use crate::group_calls::{add, chat, group_with_history, leave, remove};
 use crate::message_calls::*;
@@ -155,7 +155,7 @@ async fn stranger_reads_no_messages_of_a_group() {
     assert_not_found(history(&node, stranger, &conversation, 0, 0).await);
     assert_not_found(seq_by_time(&node, stranger, &conversation, FAR).await);
     assert_eq!(max_seqs(&node, stranger, &[&conversation]).await, [Err("NOT_FOUND".to_owned())]);
-    // One that left before there were other messages reads the event of its join.
+    // A user who left before there were other messages reads the event for its join.
     let early = chat(&node, stranger, &[]).await;
     let other = node.user("other").await.user_id;
     add(&node, early, &[other]).await;
@@ -167,7 +167,7 @@ async fn stranger_reads_no_messages_of_a_group() {
     assert!(pull(&node, stranger, to_pull(&conversation, 0, 0, 0)).await.is_ok());
 }
 
-/// What every call shows a user of a conversation: the numbers from `min` to `max` and no others.
+/// Checks that every call shows a user a conversation's numbers from `min` to `max` and no others.
 async fn assert_reads(node: &TestNode, user: i64, conversation: &str, min: i64, max: i64) {
     let readable: Vec<i64> = (min..=max).collect();
     let page = pull(node, user, to_pull(conversation, 0, 0, 1_000)).await.unwrap();
@@ -216,7 +216,7 @@ async fn former_member_reads_up_to_its_leave() {
     leave(&node, group, bea).await;
     remove(&node, group, cid).await;
     fill(&node, &conversation, 5).await;
-    // Neither reads the event that it has left or was removed: 27 and 28.
+    // Neither user reads the event for its own leave or removal: 27 and 28.
     assert_reads(&node, bea, &conversation, 1, 26).await;
     assert_reads(&node, cid, &conversation, 21, 27).await;
     assert_reads(&node, ann, &conversation, 1, 33).await;
@@ -228,7 +228,7 @@ async fn messages_of_an_absence_stay_hidden() {
     leave(&node, group, bea).await;
     fill(&node, &conversation, 5).await;
     add(&node, group, &[bea]).await;
-    // From the event of its second join on.
+    // The user reads from its second join event on.
     assert_reads(&node, bea, &conversation, 27, 27).await;
     fill(&node, &conversation, 5).await;
     assert_reads(&node, bea, &conversation, 27, 32).await;

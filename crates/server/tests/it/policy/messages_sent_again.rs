@@ -1,4 +1,4 @@
-//! Messages that are sent again, at once, and many in one call.
+//! Messages are sent again, at the same time, and in batches.
 
 use crate::group_calls::chat;
 use crate::message_calls::*;
@@ -76,7 +76,7 @@ async fn concurrent_messages_have_all_numbers() {
     let seqs: Vec<i64> = join_all(sends).await.into_iter().map(Result::unwrap).collect();
     let mut sorted = seqs.clone();
     sorted.sort_unstable();
-    // After the event that Bea joined, which has no text.
+    // The event that Bea joined comes first and has no text.
     assert_eq!(sorted, (2..=251).collect::<Vec<_>>());
     let read = read_all(&node, bea, &format!("g{group}")).await;
     for (text, seq) in texts.iter().zip(seqs) {
@@ -101,7 +101,7 @@ async fn client_id_is_for_its_sender_and_services() {
     assert_eq!(page.messages[0].client_message_id, "m-1");
 }
 
-/// As sent by a service for a user.
+/// Makes the request as a service sends it for a user.
 fn for_user(sender_id: i64, request: SendMessageRequest) -> SendMessageRequest {
     SendMessageRequest { sender_id, ..request }
 }
@@ -169,7 +169,7 @@ async fn id_is_in_a_batch_once() {
     let expected = |replayed| [Ok((1, replayed)), Ok((2, replayed)), twice.clone(), Ok((3, replayed))];
     assert_eq!(send_batch(&node, batch()).await, expected(false));
     assert_eq!(send_batch(&node, batch()).await, expected(true));
-    // Another sender, and another conversation.
+    // The messages have another sender, or another conversation.
     let others = vec![
         to_bea("d", "4"),
         for_user(bea, with_id(To::UserId(ann), "d", "5")),

@@ -1,4 +1,4 @@
-//! What callers meet, whatever the store: these tests run a second time over MongoDB and CQL.
+//! The behavior that callers see, whatever the store: these tests run a second time over MongoDB and CQL.
 
 mod added_by_users;
 mod applications;

@@ -1,4 +1,4 @@
-//! Readers of notices: what they have read, who has, and that no mark is lost.
+//! Notice readers: their read notices, each notice's readers, and no mark is lost.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ async fn register(node: &TestNode, audience_id: i32, readers: Vec<Reader>) -> i3
     node.notices().register_readers(request).await.unwrap().into_inner().registered
 }
 
-/// Since ever.
+/// Makes readers whose start is the beginning of time.
 fn readers(ids: impl Iterator<Item = i64>) -> Vec<Reader> {
     ids.map(|reader_id| Reader { reader_id, since: Some(prost_types::Timestamp::default()) }).collect()
 }
@@ -40,7 +40,7 @@ async fn count(node: &TestNode, notice_ids: Vec<i64>) -> CountReadersResponse {
         .into_inner()
 }
 
-/// Waits until a notice is counted so: counts may be 10 s old.
+/// Waits until a notice has these counts, which may be 10 s old.
 async fn counts_become(node: &TestNode, notice_id: i64, expected: (i64, i64)) {
     until(async || {
         let counted = count(node, vec![notice_id]).await.counts[0];
@@ -49,7 +49,7 @@ async fn counts_become(node: &TestNode, notice_id: i64, expected: (i64, i64)) {
     .await;
 }
 
-/// All readers in a state, page by page.
+/// Returns all readers in a state, page by page.
 async fn who(node: &TestNode, notice_id: i64, state: ReaderState) -> Vec<i64> {
     let all = all_pages(async |page_token| {
         let request =
@@ -68,7 +68,8 @@ async fn states(node: &TestNode, reader_id: i64, notice_ids: &[i64]) -> Vec<(i64
     states.iter().map(|state| (state.notice_id, state.read, state.confirmed)).collect()
 }
 
-/// Fault of schemes with a key for each notice: one that no reader has read has no key, and is not counted.
+/// Guards against a fault in schemes with a key for each notice: a notice without readers has no key, and is
+/// not counted.
 #[tokio::test]
 async fn notice_without_readers_is_unread() {
     let node = node_with_audience(|_| {}).await;
@@ -104,7 +105,7 @@ async fn marks_and_unmarks_are_seen_at_once() {
     assert_eq!(totals(&node, 1, 8).await, (0, 70, 0), "another reader");
 }
 
-/// Fault of schemes with one bitmap for all accounts: ids of two tables collide.
+/// Guards against a fault in schemes with one bitmap for all accounts: ids from two tables collide.
 #[tokio::test]
 async fn same_id_in_two_audiences_is_two_readers() {
     let node = node_with_audience(|_| {}).await;
@@ -114,7 +115,7 @@ async fn same_id_in_two_audiences_is_two_readers() {
     assert_eq!((totals(&node, 1, 7).await, totals(&node, 2, 7).await), ((1, 0, 0), (0, 1, 0)));
 }
 
-/// Fault of schemes whose offset is the id: a large one allocates hundreds of megabytes.
+/// Guards against a fault in schemes whose offset is the id: a large id allocates hundreds of megabytes.
 #[tokio::test]
 async fn largest_reader_id_is_one_reader() {
     let node = node_with_audience(|_| {}).await;
@@ -276,7 +277,7 @@ async fn marks_of_a_deleted_user_are_cleared() {
     assert_eq!(node.notices().register_readers(request).await.unwrap_err().code(), Code::NotFound);
 }
 
-/// Random marks and unmarks at once equal a plain model: totals, states, lists, counts.
+/// Random concurrent marks and unmarks equal a plain model: totals, states, lists, counts.
 #[tokio::test]
 async fn random_marks_and_unmarks_equal_a_plain_model() {
     const READERS: i64 = 60;
@@ -284,7 +285,7 @@ async fn random_marks_and_unmarks_equal_a_plain_model() {
     let node = node_with_audience(|_| {}).await;
     let notices = published(&node, NOTICES).await;
     register(&node, 1, readers(1..=READERS)).await;
-    // Calls of one reader follow each other; those of all run at once.
+    // Each reader's calls follow each other; the readers run at the same time.
     let run = |reader: i64| {
         let (node, notices) = (&node, &notices);
         async move {

@@ -1,4 +1,4 @@
-//! Notices: published to all audiences or none, scheduled, changed, removed.
+//! Notices are published to all audiences or none, scheduled, changed and removed.
 
 use kith_proto::notice::v1::*;
 use tonic::Code;
@@ -11,7 +11,7 @@ use crate::{
     notice_calls::{audience, ids, in_seconds, list, new_notice, node_with_audience, notice, publish},
 };
 
-/// Ids that a service sees in an audience.
+/// Returns the ids that a service sees in an audience.
 async fn all(node: &TestNode, audience_id: i32) -> Vec<i64> {
     ids(&list(node, audience_id, 0).await)
 }
@@ -44,7 +44,7 @@ async fn audiences_have_a_configured_limit() {
     assert_exhausted(node.notices().register_audience(request).await, "TOO_MANY_NOTICES");
 }
 
-/// Fault of schemes with a key for each platform: a publication that fails half-way.
+/// Guards against a fault in schemes with a key for each platform: a publication that fails half-way.
 #[tokio::test]
 async fn notice_reaches_all_three_platforms_or_none() {
     let node = TestNode::start_with(|config| config.notices.live_max = 2).await;

@@ -1,4 +1,4 @@
-//! Who is named for a push: the recipients of a message who have no receiver.
+//! A push names a message's recipients who have no receiver.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Pusher {
         this
     }
 
-    /// With what comes from now on.
+    /// Opens a stream that names users from now on.
     async fn new(node: &TestNode) -> Self {
         let this = Self::after(node, "").await;
         assert!(this.waiting.is_empty());
@@ -67,7 +67,7 @@ impl Pusher {
         self.waiting.remove(0)
     }
 
-    /// The next message: its number, who is named, and who of them is mentioned.
+    /// Returns the next message's number, the users who are named, and those among them who are mentioned.
     async fn named(&mut self) -> (i64, Vec<i64>, Vec<i64>) {
         let next = self.next().await;
         (next.seq, next.user_ids, next.mentioned_user_ids)
@@ -78,7 +78,7 @@ fn mentioning(to: To, mentions: &[i64]) -> SendMessageRequest {
     SendMessageRequest { mention_ids: mentions.to_vec(), ..text(to, "x") }
 }
 
-/// A user sends a message that each of these users is to be named for, and it is the next one.
+/// Sends a user's message for which these users must be named, and checks that it is the next message.
 async fn assert_next_is(node: &TestNode, pusher: &mut Pusher, by: i64, group: i64, users: &[i64]) {
     let seq = send(node, by, mentioning(To::GroupId(group), users)).await.unwrap().seq;
     assert_eq!(pusher.named().await, (seq, users.to_vec(), users.to_vec()), "nothing was entered before it");
@@ -103,7 +103,7 @@ async fn recipients_without_a_receiver_are_named() {
     assert_eq!(named, expected, "neither the sender nor the one who receives");
     drop(stream);
     let mut seq = sent.seq;
-    // The node learns of the end of the stream in the background.
+    // The node notices the stream's end in the background.
     let named = loop {
         seq += 1;
         say(&node, ann, To::GroupId(group), "x").await.unwrap();
@@ -207,7 +207,7 @@ async fn cursor_resumes_after_what_was_sent() {
     assert_eq!(pusher.named().await.0, 1);
     let cursor = pusher.cursor.clone();
     drop(pusher);
-    // Of three conversations in several logs.
+    // The messages belong to three conversations in several logs.
     for at in 2..=150 {
         assert_eq!(say(&node, ann, To::UserId(bea), "x").await.unwrap(), at);
     }
@@ -286,7 +286,7 @@ async fn offline_logs_are_no_conversations() {
     }
 }
 
-/// Imports texts without a number as sent at these moments, and returns the numbers that they got.
+/// Imports texts without a number, sent at these times. Returns the numbers that they got.
 async fn import_sent(node: &TestNode, id: &str, sender_id: i64, seconds: &[i64]) -> Vec<i64> {
     let record = |(record, seconds): (i64, &i64)| {
         let message = Message {

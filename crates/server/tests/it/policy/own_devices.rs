@@ -1,4 +1,4 @@
-//! Each change of a dialog reaches the other devices of its user, by a stream of Receive and by a socket.
+//! Each dialog change reaches the user's other devices, by a Receive stream and by a socket.
 
 use crate::dialog_calls::*;
 use crate::group_calls::chat;
@@ -10,7 +10,7 @@ use crate::sockets::{Socket, on};
 use kith_proto::message::v1::{note::What as Noted, send_message_request::To, *};
 use serde_json::json;
 
-/// A user with two devices besides the one that acts. A group and another user have sent three messages each.
+/// A user with two devices besides the acting device. A group and another user have sent three messages each.
 struct Devices {
     node: TestNode,
     ann: i64,
@@ -36,7 +36,8 @@ impl Devices {
         direct(self.ann, self.bea)
     }
 
-    /// Both devices learn next that this dialog was changed, and how far it is read; `change` is what was done.
+    /// Checks that both devices learn next that this dialog was changed, and how far it is read; `change`
+    /// names the change.
     async fn assert_noted(&mut self, change: &str, id: &str, read_seq: i64) {
         let changed = DialogChanged { conversation_id: id.to_owned(), read_seq };
         assert_eq!(self.stream.note().await, Noted::Dialog(changed), "{change}");

@@ -1,4 +1,4 @@
-//! Who is online, over gRPC, as gateways and callers meet it.
+//! Presence over gRPC, as gateways and callers see it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::relation_calls::{block, follow, node_with_users, users};
 use kith_proto::{admin::v1::GetNodeRequest, group::v1::*, message::v1::ReceiveRequest, presence::v1::*};
 use kith_server::config::Config;
 
-/// Everything that takes time takes little, and who is not seen is offline at once.
+/// Makes all intervals short, and unseen users offline at once.
 fn quick(config: &mut Config) {
     config.presence.unknown_for = Duration::ZERO;
     // A gateway that is slow is not dead.
@@ -26,7 +26,7 @@ async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(quick).await
 }
 
-/// As a user sees them.
+/// Returns presences as a user sees them.
 async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
     let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
     let answer = node.presence().batch_get_presence(principal(user, request)).await.unwrap().into_inner();
@@ -154,7 +154,7 @@ async fn dead_gateway_ends_sessions_with_one_event() {
     assert_eq!(gateways_of(&node, group).await, [("living".to_owned(), 1)]);
     close(&node, &mut living, bob, "phone").await.unwrap();
     let mut last = events(&mut watch, 2).await;
-    // Each user's events have an order; those of two users have none.
+    // Each user's events have an order; the events of two users have none.
     last.sort_unstable_by_key(|(user, _)| *user);
     assert_eq!(last, [(ann, PresenceState::Offline), (bob, PresenceState::Offline)], "one for each");
     until(async || {
@@ -337,7 +337,7 @@ async fn what_cannot_be_taken_is_refused_by_its_field() {
         assert_invalid(node.presence().open_session(request).await, field);
     }
     assert_not_found(node.presence().open_session(named(4711, "d", "g")).await);
-    // It claimed no gateway for a user who does not exist.
+    // The call claimed no gateway for a user who does not exist.
     Gateway::of(&node, "g").await;
     let many = BatchGetPresenceRequest { user_ids: vec![ann; 1001] };
     assert_invalid(node.presence().batch_get_presence(many).await, "user_ids");
@@ -414,7 +414,7 @@ async fn stream_with_a_device_is_a_session() {
     drop(silent);
 }
 
-/// The time that is left of a session only rises when its gateway renews it.
+/// A session's remaining time only rises when its gateway renews it.
 #[tokio::test]
 async fn node_renews_the_sessions_of_streams() {
     let (node, [ann]) = node_with_users(|config| {
@@ -436,7 +436,7 @@ async fn node_renews_the_sessions_of_streams() {
     drop(stream);
 }
 
-/// The heartbeat of a node finds the surplus sessions of one user before, or after, the session of another user.
+/// A node's heartbeat finds one user's surplus sessions before, or after, another user's session.
 #[tokio::test]
 async fn surplus_streams_do_not_stop_renewals() {
     let (node, [ann, bob]) = node_with_users(|config| {

@@ -1,4 +1,4 @@
-//! Who is shown to whom after that has changed.
+//! Presence after its visibility has changed.
 
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ async fn blocked_watcher_gets_unknown_once() {
     block(&node, bob, ann).await;
     assert_eq!(events(&mut watch, 1).await, [(bob, UNKNOWN)]);
     close(&node, &mut gateway, bob, "phone").await.unwrap();
-    // What follows next is about another user: neither a second UNKNOWN nor what became of the one who is not shown.
+    // The next event is about another user: there is neither a second UNKNOWN nor an event about the hidden
+    // user.
     open(&node, &mut gateway, cid, "phone").await.unwrap();
     assert_eq!(events(&mut watch, 1).await, [(cid, ONLINE)]);
 }

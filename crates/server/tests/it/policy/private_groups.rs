@@ -1,4 +1,4 @@
-//! To whom a private group is shown.
+//! A private group is shown to some users only.
 
 use crate::application_calls::{apply, of_user, refuse, to_invite, to_join};
 use crate::group_calls::{add, private_group, public_group, remove};
@@ -12,7 +12,7 @@ async fn get(node: &TestNode, user: i64, group_id: i64) -> Result<Group, Status>
     Ok(node.groups().get_group(principal(user, request)).await?.into_inner().group.unwrap())
 }
 
-/// Which of these a batch returns to a user; the others are not found.
+/// Returns the groups that a batch returns to a user; the others are not found.
 async fn batch(node: &TestNode, user: i64, group_ids: &[i64]) -> Vec<i64> {
     let request = BatchGetGroupsRequest { group_ids: group_ids.to_vec(), consistency: None };
     let answer = node.groups().batch_get_groups(principal(user, request)).await.unwrap().into_inner();

@@ -1,4 +1,4 @@
-//! What users have read, and what is unread.
+//! Read marks and unread counts.
 
 use crate::dialog_calls::*;
 use crate::group_calls::{add, chat, leave};
@@ -122,7 +122,7 @@ async fn keep_unread_leaves_the_badge() {
     assert_denied(send(&node, bea, reply.clone()).await);
     let reply = SendMessageRequest { sender_id: bea, ..reply };
     assert_eq!(send(&node, SERVICE, reply).await.unwrap().seq, 2);
-    // The mark of a later message is made after that of the reply would have been.
+    // A later message's mark comes after the reply's mark would have come.
     say(&node, ann, To::UserId(bea), "no hurry").await.unwrap();
     until_read(&node, ann, &id, 3).await;
     assert_eq!(counts(&node, bea, &[&id]).await, [(id.clone(), 2)]);
@@ -278,7 +278,7 @@ async fn end_is_unknown_to_those_who_may_not_read_it() {
             assert_eq!(hide(&node, by, &id).await.unwrap().hidden_seq, last);
             assert_eq!(clear(&node, by, &id).await.unwrap().min_seq, last + 1);
         }
-        // What the answers say does not depend on what is sent now.
+        // The answers do not depend on messages sent now.
         fill(&node, &id, 7).await;
     }
     assert!(seen.iter().all(|(_, last, read)| read.as_ref().ok() == Some(last)), "{seen:?}");

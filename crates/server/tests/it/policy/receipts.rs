@@ -1,4 +1,4 @@
-//! Who has read a message.
+//! Message receipts: the users who have read a message.
 
 use kith_proto::{
     group::v1::{Group, ReceiptVisibility},
@@ -17,7 +17,7 @@ use crate::node::{
 use crate::receipt_calls::{self, batch, bits, counts, get, lists, ordinals, show, to_get};
 use crate::relation_calls::{block, node_with_users, with_users};
 
-/// Five users in a group, A to E, and its conversation.
+/// Creates five users in a group, A to E. Returns its conversation, too.
 async fn five() -> (TestNode, [i64; 5], i64, String) {
     let (node, users) = with_users().await;
     let group = chat(&node, users[0], &users[1..]).await;
@@ -241,7 +241,7 @@ async fn cached_receipt_respects_the_callers_range() {
     add(&node, group, &[late]).await;
     leave(&node, group, b).await;
     let last = say_to(&node, a, group).await;
-    // From now on the node knows who sent both.
+    // From now on the node knows the senders of both.
     assert_eq!(counts(&node, SERVICE, &id, seq).await.unwrap(), [0, 3, 1]);
     assert_eq!(counts(&node, SERVICE, &id, last).await.unwrap(), [0, 4, 0]);
     for _ in 0..2 {
@@ -307,7 +307,7 @@ async fn pages_go_on_by_ordinal() {
     assert_invalid(receipt_calls::readers(&node, a, &id, other, 2, &token).await, "page_token");
 }
 
-/// A node that keeps copies for as long as it may.
+/// Starts a node that keeps copies as long as possible.
 async fn keeping() -> (TestNode, [i64; 2], String, i64) {
     let minute = std::time::Duration::from_secs(60);
     let node = TestNode::start_with_relations(|config| config.receipts.memory = minute).await;

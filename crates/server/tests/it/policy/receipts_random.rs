@@ -1,4 +1,4 @@
-//! Random histories against one bit for each message and member, through the service.
+//! Compares random histories with one bit for each message and member, through the service.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::node::{SERVICE, TestNode};
 use crate::receipt_calls::{bits, counts};
 use crate::relation_calls::with_users;
 
-/// A message and, by ordinal, in which of its stays each user was then and whether it has read it.
+/// A message and, by ordinal, each user's stay at that time and whether it has read the message.
 struct MessageReads {
     seq: i64,
     sender: i64,
     members: Vec<Option<(usize, bool)>>,
 }
 
-/// One bit for each message and member.
+/// A bit for each message and member.
 #[derive(Default)]
 struct Matrix {
     rows: Vec<MessageReads>,
@@ -76,7 +76,7 @@ impl Matrix {
     }
 }
 
-/// Makes a random step. Each number that is marked exists.
+/// Makes a random step. Each marked number exists.
 async fn step(node: &TestNode, group: i64, users: &[i64], matrix: &mut Matrix, rng: &mut StdRng) {
     let (id, user) = (format!("g{group}"), users[1 + rng.random_range(0..users.len() - 1)]);
     let is_in = matrix.is_in(user);

@@ -1,4 +1,4 @@
-//! What a stream of new messages brings, to whom, and in which order.
+//! The order and the recipients of messages on a stream.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use kith_proto::message::v1::{
 };
 use tonic::Code;
 
-/// A node whose calls may take long, with users: many messages are sent at once.
+/// Starts a node whose calls may take long, with users: many messages are sent at once.
 async fn patient<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(|config| config.limits.deadline_default = Duration::from_secs(10)).await
 }
@@ -198,7 +198,7 @@ async fn stopping_node_ends_its_streams() {
 async fn slow_reader_gets_everything() {
     let (node, [ann, bea]) = patient().await;
     let id = direct(ann, bea);
-    // It reads nothing while more is sent than the connection has room for.
+    // The stream is not read while more is sent than the connection has room for.
     let mut stream = live(&node, bea).await;
     for _ in 0..10 {
         let message = || SendMessageRequest {

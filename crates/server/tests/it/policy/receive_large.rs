@@ -1,4 +1,4 @@
-//! Groups that are too large for inboxes, and those that become so or cease to be.
+//! Groups that are too large for inboxes, or cross that limit.
 
 use crate::group_calls::{add, chat_with_id, remove};
 use crate::message_calls::*;
@@ -7,12 +7,12 @@ use crate::node::TestNode;
 use crate::relation_calls::node_with_users;
 use kith_proto::message::v1::{Live, delivery::What, send_message_request::To};
 
-/// A node that writes to the inboxes of groups of up to 3 members, with users.
+/// Starts a node that writes to inboxes for groups with up to 3 members, with users.
 async fn started<const N: usize>() -> (TestNode, [i64; N]) {
     node_with_users(|config| config.messages.fan_out_members_max = 3).await
 }
 
-/// Sends so many texts to a group. Returns the number of the last one.
+/// Sends `count` texts to a group. Returns the last text's number.
 async fn talk(node: &TestNode, by: i64, group: i64, count: i64) -> i64 {
     let mut last = 0;
     for _ in 0..count {
@@ -21,7 +21,7 @@ async fn talk(node: &TestNode, by: i64, group: i64, count: i64) -> i64 {
     last
 }
 
-/// Checks that the stream brings the numbers of a conversation from `first` to `last`, once and in order.
+/// Checks that the stream brings a conversation's numbers from `first` to `last`, once and in order.
 async fn assert_brings(stream: &mut Stream, id: &str, first: i64, last: i64) {
     let count = usize::try_from(last - first + 1).unwrap();
     assert_eq!(stream.seqs_of(id, count).await, (first..=last).collect::<Vec<_>>());
@@ -122,7 +122,7 @@ async fn joiner_of_a_large_group_receives_from_join() {
     assert_brings(&mut stream, &id, seen + 1, last).await;
 }
 
-/// A member that was there before gets no note when others join. Its stream learns of the size when the inbox is renewed.
+/// An earlier member gets no note when others join. Its stream learns the new size when the inbox is renewed.
 #[tokio::test]
 async fn growth_past_the_limit_delays_one_renewal() {
     let (node, [ann, bea, cat, dan, eve, fay]) =
@@ -138,7 +138,7 @@ async fn growth_past_the_limit_delays_one_renewal() {
     assert_brings(&mut stream, &id, last, last).await;
 }
 
-/// More large groups than a stream reads itself: each with one message since the stream began.
+/// Makes more large groups than a stream reads itself, each with one message since the stream began.
 async fn beyond_64(node: &TestNode, [ann, bea, cat, dan]: [i64; 4]) -> (Vec<i64>, Vec<String>) {
     let mut groups = Vec::new();
     for _ in 0..70 {
@@ -147,7 +147,8 @@ async fn beyond_64(node: &TestNode, [ann, bea, cat, dan]: [i64; 4]) -> (Vec<i64>
     groups.into_iter().unzip()
 }
 
-/// The conversations of which the stream sends something, each with its last number. The second list is of those that are missed.
+/// Returns the conversations about which the stream sends something, each with its last number. The second
+/// list has those that are missed.
 async fn news_of(stream: &mut Stream, count: usize) -> (Vec<(String, i64)>, Vec<(String, i64)>) {
     let (mut sent, mut missed) = (Vec::new(), Vec::new());
     while sent.len() + missed.len() < count {

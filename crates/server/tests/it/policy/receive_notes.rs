@@ -1,4 +1,4 @@
-//! What a stream brings besides messages: notes and signals.
+//! A stream brings notes and signals besides messages.
 
 use crate::application_calls::{accept, apply, befriend, of_group, of_user, refuse, to_join, withdraw};
 use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};
@@ -61,10 +61,10 @@ async fn followers_that_come_and_go_are_noted() {
     assert_eq!(stream.note().await, Noted::FollowerRemoved(ContactChanged { user_id: ann }));
 }
 
-/// Long after all tests.
+/// A time long after all tests.
 const LATER: Option<i64> = Some(4_102_444_800);
 
-/// The next note; messages before it are passed over.
+/// Returns the next note; messages before it are ignored.
 async fn next_note(stream: &mut Stream) -> Noted {
     loop {
         if let What::Note(note) = stream.next().await {

@@ -1,4 +1,4 @@
-//! Streams bring how many notices their user has not read.
+//! Streams bring the number of notices that their user has not read.
 
 use std::time::{Duration, Instant};
 
@@ -18,25 +18,25 @@ use crate::{
 /// How late totals may be.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Of audience 1, besides what it asks for otherwise.
+/// Also asks for the totals in audience 1.
 fn with_totals(request: ReceiveRequest) -> ReceiveRequest {
     ReceiveRequest { notice_audiences: vec![1], ..request }
 }
 
-/// The numbers of read, unread and unconfirmed notices of an audience.
+/// Makes the read, unread and unconfirmed totals in an audience.
 fn is(audience_id: i32, totals: [i32; 3]) -> What {
     let [read, unread, unconfirmed] = totals;
     What::NoticeTotals(NoticeTotals { audience_id, read, unread, unconfirmed })
 }
 
-/// A stream that is live, and what it has brought before.
+/// Opens a live stream. Returns it with its first deliveries.
 async fn live_with_totals(node: &TestNode, by: i64) -> (Stream, Vec<What>) {
     let mut stream = open(node, by, with_totals(now())).await.unwrap();
     let before = stream.until_live().await;
     (stream, before)
 }
 
-/// Published long ago, so that every user sees it.
+/// Makes a notice that was published long ago, so that every user sees it.
 fn for_all() -> Notice {
     Notice { for_newcomers: true, ..new_notice(&[1]) }
 }
@@ -139,7 +139,7 @@ async fn stream_that_is_reset_brings_no_totals() {
     open(&node, ann, with_totals(ReceiveRequest::default())).await.unwrap().assert_reset().await;
 }
 
-/// A user sees what was published since its creation, whether it is registered or not.
+/// A user sees the notices since its own creation, whether it is registered or not.
 #[tokio::test]
 async fn first_totals_equal_count_notices() {
     let (node, [ann]) = with_users().await;

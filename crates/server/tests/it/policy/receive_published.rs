@@ -1,4 +1,4 @@
-//! Where the published scheme of inboxes in Redis Streams fails, and this one does not. A row is one of its faults.
+//! The faults in the published scheme for inboxes in Redis Streams do not occur here. A row is one fault.
 
 use crate::group_calls::{add, chat, chat_with_id, leave, remove};
 use crate::message_calls::*;
@@ -7,7 +7,7 @@ use crate::node::{SERVICE, assert_denied, assert_forbidden};
 use crate::relation_calls::{block, with_users};
 use kith_proto::message::v1::{delivery::What, note::What as Noted, send_message_request::To, *};
 
-/// Row 1: an entry with the id of another stream is refused if the inbox is ahead of that stream.
+/// Row 1: an entry with another stream's id is refused if the inbox is ahead of that stream.
 #[tokio::test]
 async fn inbox_ahead_of_the_sender_gets_the_message() {
     let (node, [ann, bea, cat]) = with_users().await;
@@ -20,7 +20,7 @@ async fn inbox_ahead_of_the_sender_gets_the_message() {
     assert_eq!(stream.places(1).await, [(direct(ann, bea), 1)]);
 }
 
-/// Row 2: an exclusive read of the reference returns the next message.
+/// Row 2: an exclusive read from the reference returns the next message.
 #[tokio::test]
 async fn entry_resolves_to_its_own_message() {
     let (node, [ann, bea]) = with_users().await;
@@ -28,14 +28,15 @@ async fn entry_resolves_to_its_own_message() {
     for body in ["one", "two", "three"] {
         say(&node, ann, To::UserId(bea), body).await.unwrap();
     }
-    // From the wake, and from the log.
+    // The stream reads them from the wake and from the log.
     let mut stream = open(&node, bea, after(&cursor)).await.unwrap();
     for body in ["one", "two", "three"] {
         assert_eq!(stream.message().await.body, body);
     }
 }
 
-/// Rows 3 and 4: a position that does not advance repeats the last message, or loses those between two calls.
+/// Rows 3 and 4: a position that does not advance repeats the last message, or loses messages between two
+/// calls.
 #[tokio::test]
 async fn successive_calls_bring_each_message_once() {
     let (node, [ann, bea], id) = direct_chat().await;
@@ -90,7 +91,7 @@ async fn message_to_a_group_reaches_every_member() {
     }
 }
 
-/// Row 10: trimming breaks the references of inboxes.
+/// Row 10: trimming breaks the inboxes' references.
 #[tokio::test]
 async fn trimmed_conversation_leaves_no_dangling_entry() {
     let (node, [ann, bea], id) = direct_chat().await;
@@ -104,7 +105,7 @@ async fn trimmed_conversation_leaves_no_dangling_entry() {
     assert_eq!(stream.until_live().await, []);
 }
 
-/// Row 12: nothing is checked when a message is sent.
+/// Row 12: the scheme checks nothing when a message is sent.
 #[tokio::test]
 async fn refused_sender_reaches_no_stream() {
     let (node, [ann, bea, cat]) = with_users().await;
@@ -116,11 +117,11 @@ async fn refused_sender_reaches_no_stream() {
     remove(&node, group, bea).await;
     assert_denied(say(&node, bea, To::GroupId(group), "x").await);
     say(&node, bea, To::UserId(ann), "hello").await.unwrap();
-    // The first of the group is the event of the join, which was before.
+    // The group's first message is the event for the join, which came before.
     assert_eq!(stream.places(2).await, [(format!("g{group}"), 2), (direct(ann, bea), 1)]);
 }
 
-/// Row 13: one who quits keeps its place, and the order of its leave and of messages is undefined.
+/// Row 13: a user who quits keeps its place, and the order between its leave and messages is undefined.
 #[tokio::test]
 async fn leave_ends_the_messages_of_the_group() {
     let (node, [ann, bea]) = with_users().await;
@@ -131,6 +132,6 @@ async fn leave_ends_the_messages_of_the_group() {
     say(&node, ann, To::GroupId(group), "y").await.unwrap();
     add(&node, group, &[bea]).await;
     say(&node, ann, To::GroupId(group), "z").await.unwrap();
-    // 3 is the event of the leave, 4 was sent meanwhile, 5 is the event of the join.
+    // 3 is the event for the leave, 4 was sent meanwhile, 5 is the event for the join.
     assert_eq!(stream.seqs_of(&id, 3).await, [2, 5, 6]);
 }

@@ -1,4 +1,4 @@
-//! Senders who receive learn that their messages were read.
+//! Senders with a stream learn that their messages were read.
 
 use kith_proto::{
     group::v1::ReceiptVisibility,
@@ -17,7 +17,7 @@ async fn say_to(node: &TestNode, by: i64, group: i64) -> i64 {
     say(node, by, To::GroupId(group), "x").await.unwrap()
 }
 
-/// The counts of the next signal, which are those of receipts.
+/// Returns the next signal's counts, which must be receipt counts.
 async fn counts(stream: &mut Stream, id: &str, user: i64) -> Vec<(i64, [i64; 3])> {
     let signal = stream.signal().await;
     assert_eq!((signal.conversation_id.as_str(), signal.user_id), (id, user));

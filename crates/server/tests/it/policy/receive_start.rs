@@ -1,4 +1,4 @@
-//! Where a stream of new messages begins: after a cursor, after positions, or now.
+//! A stream begins after a cursor, after positions, or now.
 
 use crate::dialog_calls::{clear, trim};
 use crate::group_calls::{chat_with_id, leave};
@@ -8,7 +8,7 @@ use crate::node::{SERVICE, TestNode, assert_invalid};
 use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::message::v1::{delivery::What, send_message_request::To, *};
 
-/// Sends so many messages, one after the other.
+/// Sends `count` messages, one after the other.
 async fn talk(node: &TestNode, by: i64, to: i64, count: i64) {
     for _ in 0..count {
         say(node, by, To::UserId(to), "x").await.unwrap();
@@ -44,7 +44,7 @@ async fn cursor_resumes_after_what_it_came_with() {
 
 #[tokio::test]
 async fn cursor_within_an_entry_resumes_there() {
-    // The conversation with Cat gets no mark in the inbox: its next message is one entry with all of it.
+    // The conversation with Cat has no mark in the inbox: its next message is a whole entry.
     let (node, [ann, bea, cat]) = node_with_users(|config| config.messages.conversations_max = 1).await;
     let id = direct(bea, cat);
     talk(&node, ann, bea, 1).await;
@@ -190,7 +190,7 @@ async fn cursor_of_another_user_is_refused() {
     }
 }
 
-/// As after a move to another cluster, or of an earlier account.
+/// The cursor comes from another cluster, or from an earlier account.
 #[tokio::test]
 async fn cursor_of_another_past_gives_way_to_positions() {
     let (node, [ann, bea], id) = direct_chat().await;

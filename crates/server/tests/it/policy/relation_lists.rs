@@ -1,10 +1,10 @@
-//! Lists of relations over gRPC, page by page.
+//! Relation lists over gRPC, page by page.
 
 use crate::node::{TestNode, all_pages, assert_invalid};
 use crate::relation_calls::*;
 use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*};
 
-/// Keys of relations that the store has answered so far.
+/// Counts the relation keys that the store has answered so far.
 async fn store_reads(node: &TestNode) -> i64 {
     let stats = node.admin().get_cache_stats(GetCacheStatsRequest {}).await.unwrap().into_inner();
     stats.namespaces.iter().map(|namespace| namespace.store_reads).sum()
@@ -59,7 +59,7 @@ async fn block_list_is_newest_first_without_ended() {
 #[tokio::test]
 async fn common_users_are_paged_from_either_list() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    // 1 follows 10..=459; 2 follows every third of 10..=1009; every second of 10..=309 follows 1.
+    // 1 follows 10..=459; 2 follows every third user in 10..=1009; every second user in 10..=309 follows 1.
     let all = (10..460)
         .map(|user| (1, user))
         .chain((10..1010).step_by(3).map(|user| (2, user)))
@@ -99,7 +99,7 @@ async fn friend_pages_continue_despite_new_friends() {
     let found = all_pages(async |page_token| {
         let request = ListFriendsRequest { user_id: 1, page_size: 60, page_token, ..Default::default() };
         let page = node.relations().list_friends(request).await?.into_inner();
-        // More than a page of the lists.
+        // The import adds more than a page to the lists.
         newer += 60_000;
         import(&node, both_ways(newer..newer + 300)).await;
         Ok((page.user_ids, page.next_page_token))

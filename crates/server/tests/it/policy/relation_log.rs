@@ -1,4 +1,4 @@
-//! The logs of what users did about each other, over gRPC, as callers meet them.
+//! The logs with users' actions about each other, over gRPC, as callers see them.
 
 use crate::application_calls::{accept, befriend, of_user};
 use crate::node::{TestNode, assert_denied, assert_invalid, principal};
@@ -11,7 +11,7 @@ async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent
     Ok(node.applications().list_relation_log(principal(by, request)).await?.into_inner().events)
 }
 
-/// Who did what about whom, from the user's own log.
+/// Returns the actor, the deed and the target from the user's own log.
 async fn own_log(node: &TestNode, user: i64) -> Vec<(i64, Deed, i64)> {
     let events = log(node, user, user).await.unwrap();
     events.into_iter().map(|event| (event.user_id, event.deed(), event.target_id)).collect()
@@ -27,7 +27,7 @@ async fn unfriend(node: &TestNode, user_id: i64, friend_id: i64, request_id: &st
     node.relations().unfriend(principal(user_id, request)).await.unwrap();
 }
 
-/// What `user` lets `target` do; `None`: what all may.
+/// Sets the permissions that `user` gives to `target`; `None`: the default permissions.
 async fn allow(node: &TestNode, user_id: i64, target_id: i64, permissions: Option<u32>) {
     let request = relations::SetPermissionsRequest { user_id, target_id, permissions, ..Default::default() };
     node.relations().set_permissions(principal(user_id, request)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Follows, friends and blocks over gRPC, as callers meet them.
+//! Follows, friends and blocks over gRPC, as callers use them.
 
 use crate::node::{
     SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
@@ -251,7 +251,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
     assert_invalid(node.relations().batch_get_relations(many).await, "target_ids");
 }
 
-/// A batch writes its answer itself; the answer for one is encoded as all others are.
+/// A batch writes its answer itself; a single read's answer is encoded like all others.
 #[tokio::test]
 async fn batch_equals_single_reads() {
     let (node, [ann, bob, cid, dan, eve, fay]) = with_users().await;
@@ -335,7 +335,7 @@ async fn settings_need_both_users() {
         let request =
             SetDoNotDisturbRequest { user_id, target_id, do_not_disturb: true, ..Default::default() };
         assert_not_found(node.relations().set_do_not_disturb(request).await);
-        // What is only taken away needs no user.
+        // An unblock needs no existing user.
         unblock(&node, user_id, target_id).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The id of a deleted user is given again only when nothing of that user is left.
+//! A deleted user's id is given again only when no data of that user is left.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::{presence::v1::PresenceState, r#type::v1::import_result, user::v1::*};
 use tonic::Status;
 
-/// Chosen by the caller, so that it can be given again.
+/// The caller chooses the id, so that it can be given again.
 const CHOSEN: i64 = 11;
 const GROUPS: usize = 40;
 
@@ -40,7 +40,7 @@ async fn id_is_refused_while_groups_are_left() {
         }
     }
     until(async || groups_of(&node, CHOSEN).await.is_empty()).await;
-    // Not yet either: the note of the deletion is still there.
+    // The id is still held: the deletion's note is still there.
     assert_forbidden(create(&node, CHOSEN, "second").await);
 }
 

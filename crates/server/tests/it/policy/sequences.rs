@@ -1,4 +1,4 @@
-//! Numbers for logs that are kept elsewhere.
+//! Sequence numbers for logs that are kept elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,8 @@ async fn numbers_are_above_what_the_caller_knows() {
     assert_eq!(reserve(&node, "a", 1, 0).await, [SeqRange { first: 12_348, last: 12_348 }]);
 }
 
-/// Faults of published schemes: two callers that get one block, and numbers that are given out a second time.
+/// Guards against faults in published schemes: two callers that get one block, and numbers that are given out
+/// twice.
 #[tokio::test]
 async fn callers_at_once_get_numbers_of_their_own() {
     let node = TestNode::start().await;
@@ -52,7 +53,8 @@ async fn callers_at_once_get_numbers_of_their_own() {
     assert_eq!(distinct, (1..=i64::try_from(given.len()).unwrap()).collect(), "no gap while nothing fails");
 }
 
-/// Faults of published schemes: a read of the end that takes a number, and an end that is taken for the last message.
+/// Guards against faults in published schemes: a read of the end that takes a number, and an end that is
+/// taken for the last message.
 #[tokio::test]
 async fn reading_the_end_takes_no_number() {
     let node = TestNode::start().await;

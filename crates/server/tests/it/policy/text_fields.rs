@@ -22,11 +22,11 @@ struct Case {
     field: &'static str,
     rpc: &'static str,
     body: &'static str,
-    /// As the error names the field.
+    /// The name in the error.
     at: &'static str,
 }
 
-/// Calls for each text that is read by people.
+/// The calls for each text that people read.
 const CASES: [Case; 18] = [
     case("User.user_name", "CreateUser", r#"{"user":{"userName":"%"}}"#, "user_name"),
     case(

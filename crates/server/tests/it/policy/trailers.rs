@@ -1,4 +1,4 @@
-//! Which answers say where they came from: those that the contract names, and no others.
+//! Answers name their source where the contract says so, and nowhere else.
 
 use std::{collections::BTreeSet, fs};
 
@@ -12,10 +12,10 @@ use kith_proto::{
 };
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind as Form, MessageDescriptor, Value};
 
-/// Calls that end what all others are about.
+/// Calls that delete the data that all other calls need.
 const ENDS: [&str; 2] = ["DeleteUser", "DismissGroup"];
 
-/// The methods whose answers carry trailing metadata, as the comments of the services name them.
+/// Returns the methods whose answers carry trailing metadata, as the services' comments name them.
 fn documented() -> BTreeSet<String> {
     let paths = rpcs().into_iter().map(|rpc| rpc.path);
     let named = |path: &String| {
@@ -31,7 +31,7 @@ fn documented() -> BTreeSet<String> {
     paths.filter(named).collect()
 }
 
-/// A message that asks about what the stage has.
+/// Makes a message that asks about the stage's data.
 fn message(descriptor: &MessageDescriptor, application: i64) -> DynamicMessage {
     let mut message = DynamicMessage::new(descriptor.clone());
     for field in descriptor.fields() {
@@ -81,7 +81,7 @@ async fn answers_carry_the_trailers_of_the_contract() {
     assert_eq!(documented.len(), 6, "{documented:?}");
     let (node, application) = stage().await;
     let (mut carry, mut answered) = (BTreeSet::new(), 0);
-    // The named ones first: others change what they read.
+    // The named methods come first: others change the data that they read.
     let (first, then): (Vec<_>, Vec<_>) = rpcs().into_iter().partition(|rpc| documented.contains(&rpc.path));
     for rpc in first.into_iter().chain(then) {
         if ENDS.iter().any(|end| rpc.path.ends_with(end)) {

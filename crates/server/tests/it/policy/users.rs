@@ -1,4 +1,4 @@
-//! Users over gRPC, as callers meet them.
+//! Users over gRPC, as callers use them.
 
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_error, assert_exhausted, assert_forbidden, assert_invalid,
@@ -151,7 +151,7 @@ async fn a_stale_update_is_aborted_and_changes_nothing() {
 
 #[tokio::test]
 async fn deleted_user_is_gone_and_its_id_is_held() {
-    // A cluster without a store of relations has nothing that holds the id.
+    // A cluster without a relation store has nothing that holds the id.
     let node = TestNode::start_with_relations(|_| {}).await;
     let user = User { user_id: 7, user_name: "ann".into(), ..Default::default() };
     create(&node, user).await;

@@ -1,4 +1,4 @@
-//! Bad input of dialogs: the same code, reason and field by gRPC and by JSON, and nothing written.
+//! Bad dialog input: the same code, reason and field by gRPC and by JSON, and nothing written.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::dialog_calls::{conversation, read};
 use crate::message_calls::filled_by_service;
 use crate::node::TestNode;
 
-/// Calls that take one conversation, with what else they need.
+/// Returns calls that take one conversation, with their other fields.
 fn calls_of_one(user: i64) -> [(&'static str, Value); 7] {
     [
         ("GetConversation", json!({ "userId": user })),
@@ -189,7 +189,7 @@ async fn calls_at_the_limits_are_taken() {
     node.assert_healthy().await;
 }
 
-/// The largest numbers hide all messages, and no call fails because of them.
+/// The largest numbers hide all messages, and make no call fail.
 #[tokio::test]
 async fn ranges_up_to_the_largest_number_are_taken() {
     let (node, ann, group) = filled_by_service(3).await;

@@ -1,4 +1,4 @@
-//! Bad input of messages: the same code and field by gRPC and by JSON, and nothing stored.
+//! Bad message input: the same code and field by gRPC and by JSON, and nothing stored.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::message::v1::{GetSeqByTimeRequest, SendMessageRequest, send_message_request::To};
@@ -10,10 +10,10 @@ use crate::message_calls::{fill, read_all, say, send_batch, text, with_id};
 use crate::node::{TestNode, assert_invalid};
 use crate::relation_calls::{node_with_users, with_users};
 
-/// The largest body.
+/// The size of the largest body.
 const BODY: usize = 64 * 1024;
 
-/// A node with a user and a group of it.
+/// Starts a node with a user and its group.
 async fn started() -> (TestNode, i64, i64) {
     let (node, [ann]) = with_users().await;
     let group = chat(&node, ann, &[]).await;
@@ -80,7 +80,7 @@ async fn sends_at_the_limits_are_taken() {
         json!({ "contentType": "x", "body": "" }),
         json!({ "contentType": "a".repeat(128) }),
         json!({ "mentionIds": vec![i64::MAX.to_string(); 50] }),
-        // What is answered is not looked up.
+        // The answered message is not looked up.
         json!({ "replyToSeq": i64::MAX.to_string() }),
         json!({ "body": STANDARD.encode(vec![7; BODY]) }),
     ];

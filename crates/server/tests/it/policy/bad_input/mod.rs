@@ -1,5 +1,5 @@
-//! Bad input, row by row of the table of attacks: the stated code, reason and field, and a node that is healthy after it. Calls that have
-//! a JSON form are made by gRPC and by JSON.
+//! Bad input, by the rows in the attack table: the stated code, reason and field, and a healthy node
+//! afterwards. Calls that have a JSON form are made by gRPC and by JSON.
 
 mod dialogs;
 mod messages;
@@ -17,7 +17,7 @@ use crate::http::Connection;
 use crate::json_grpc_parity::{Outcome, Rpc, by_grpc, by_json, rpcs};
 use crate::node::TestNode;
 
-/// Texts that are no ids of conversations.
+/// Texts that are no conversation ids.
 pub const WRONG_IDS: [&str; 31] = [
     "",
     "d",
@@ -46,14 +46,14 @@ pub const WRONG_IDS: [&str; 31] = [
     "x9",
     "o0",
     "g9223372036854775808",
-    // 41 characters.
+    // This text has 41 characters.
     "d1000000000000000000-10000000000000000000",
     "g９",
     "d7-8\n",
     "g9\u{200B}",
 ];
 
-/// A method of messages, or of another service if its path is given.
+/// Returns a message method, or another service's method if its path is given.
 pub fn rpc(method: &str) -> Rpc {
     let path = match method.strip_prefix('/') {
         Some(_) => method.to_owned(),
@@ -62,7 +62,7 @@ pub fn rpc(method: &str) -> Rpc {
     rpcs().into_iter().find(|rpc| rpc.path == path).unwrap()
 }
 
-/// What comes of a call, the same both ways.
+/// Returns a call's result, which is equal by gRPC and by JSON.
 pub async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
     let rpc = rpc(method);
     let message = DynamicMessage::deserialize(rpc.input.clone(), body.clone()).unwrap();
@@ -72,12 +72,13 @@ pub async fn called(node: &TestNode, method: &str, body: &Value) -> Outcome {
     by_json
 }
 
-/// What comes of a call by JSON alone: a write that is made twice has another answer.
+/// Returns a call's result by JSON alone: a write that is made twice has another answer.
 pub async fn called_once(node: &TestNode, method: &str, body: &Value) -> Outcome {
     by_json(&mut Connection::open(node.address).await, &rpc(method), &[], body).await
 }
 
-/// Checks that a call is refused because of a field; `why` is a part of the text that follows its name.
+/// Checks that a call is refused because of a field; `why` is a part of the text that follows the field's
+/// name.
 pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, field: &str, why: &str) {
     let outcome = called(node, method, body).await;
     assert_eq!(outcome.code, "invalid_argument", "{method} {body}: {outcome:?}");
@@ -89,7 +90,7 @@ pub async fn assert_field_refused(node: &TestNode, method: &str, body: &Value, f
     assert!(text.contains(why), "{method} {body}: {outcome:?}");
 }
 
-/// As [`assert_field_refused`], for each method, body, field and part of the text.
+/// Like [`assert_field_refused`], for each method, body, field and text.
 pub async fn assert_all_refused<M: AsRef<str>>(
     node: &TestNode,
     calls: impl IntoIterator<Item = (M, Value, &str, &str)>,
@@ -100,7 +101,7 @@ pub async fn assert_all_refused<M: AsRef<str>>(
     node.assert_healthy().await;
 }
 
-/// A request with these fields instead of those of a right one.
+/// Returns a valid request with these fields replaced.
 pub fn with(mut right: Value, mut fields: Value) -> Value {
     right.as_object_mut().unwrap().append(fields.as_object_mut().unwrap());
     right

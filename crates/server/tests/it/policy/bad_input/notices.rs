@@ -1,4 +1,4 @@
-//! Bad input of notices: the same code and field by gRPC and by JSON, and nothing written.
+//! Bad notice input: the same code and field by gRPC and by JSON, and nothing written.
 
 use serde_json::{Value, json};
 
@@ -10,9 +10,9 @@ fn path(method: &str) -> String {
     format!("/kith.notice.v1.NoticeService/{method}")
 }
 
-/// Ids of audiences that are none.
+/// Numbers that are no audience ids.
 const AUDIENCES: [i64; 3] = [0, -1, -2_147_483_648];
-/// Ids of notices and readers that are none.
+/// Numbers that are no notice or reader ids.
 const IDS: [&str; 3] = ["0", "-1", "-9223372036854775808"];
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Bad input of receipts: the same code, reason and field by gRPC and by JSON.
+//! Bad receipt input: the same code, reason and field by gRPC and by JSON.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn path(method: &str) -> String {
     format!("/kith.receipt.v1.ReceiptService/{method}")
 }
 
-/// Each call, with what it needs besides the conversation.
+/// Returns each call, with the fields that it needs besides the conversation.
 fn calls() -> [(String, Value); 6] {
     let of_one = || json!({ "seq": 1 });
     [

@@ -1,4 +1,5 @@
-//! Bad input of receivers: code, reason and field, and a healthy node after it. Receive streams, so it has no JSON form.
+//! Bad receiver input: code, reason and field, and a healthy node afterwards. Receive streams, so it has no
+//! JSON form.
 
 use serde_json::json;
 use tonic::Code;
@@ -67,7 +68,7 @@ async fn streams_with_wrong_audiences_are_refused() {
         (vec![3], missing),
         (vec![1, i32::MAX], missing),
     ] {
-        // What has to be looked for is refused in place of the first response.
+        // A refusal that needs a lookup replaces the first response.
         let refused = match open(&node, ann, with(ids.clone())).await {
             Ok(mut stream) => stream.response().await.err(),
             Err(refused) => Some(refused),

@@ -1,4 +1,4 @@
-//! The rows of the table of bad input that are about relations, by their names there.
+//! The rows about relations in the bad input table, by their names there.
 
 use crate::http::post;
 use crate::node::{assert_denied, assert_forbidden, assert_invalid, principal};

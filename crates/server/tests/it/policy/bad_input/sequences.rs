@@ -1,4 +1,4 @@
-//! Bad input of sequences: the same code and field by gRPC and by JSON, and nothing reserved.
+//! Bad sequence input: the same code and field by gRPC and by JSON, and nothing reserved.
 
 use kith_proto::sequence::v1::{GetMaxSeqsRequest, ReserveSeqsRequest};
 use serde_json::json;

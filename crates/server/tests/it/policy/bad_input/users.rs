@@ -1,4 +1,4 @@
-//! Bad input, row by row of the table of attacks: the stated code, and a node that is healthy after it.
+//! Bad input, by the rows in the attack table: the stated code, and a healthy node afterwards.
 
 use std::collections::BTreeMap;
 
