@@ -9,7 +9,8 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// Bytes that the buffer of an answer begins with: enough for most, and little for those that peers leave unread.
+/// Bytes that the buffer of a message begins with: enough for most, and little for streams that are silent, and for answers that peers
+/// leave unread.
 const BUFFER: usize = 256;
 /// Messages of a stream are sent together until they have as many bytes.
 const TOGETHER: usize = 32 << 10;
@@ -42,7 +43,7 @@ where
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::default()
+        ProstDecoder::new(BufferSettings::new(BUFFER, TOGETHER))
     }
 }
 
