@@ -86,6 +86,8 @@ impl ServerProcess {
             set(command, "store.backend", "cluster");
             set(command, "store.mongodb.database", database);
             set(command, "redis.prefix", &prefix_of(database));
+            set(command, "ws.enabled", "true");
+            set(command, "ws.trusted", "true");
             if let Some(cql) = cql {
                 set(command, "store.cql.keyspace", database);
                 set(command, "store.cql.contact_points", cql);

@@ -70,6 +70,9 @@ fn rows_of_all_servers_measure_both_sides() {
         "feed_rate",
         "overload_sends",
         "overload_get_user",
+        "sockets_opened",
+        "socket_memory",
+        "socket_delivery_cpu",
     ];
     measure(&[MONGODB, CQL], &rows);
 }

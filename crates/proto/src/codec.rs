@@ -9,8 +9,8 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// An answer buffer's initial size in bytes: enough for most answers, and little for answers that peers leave
-/// unread.
+/// Bytes that the buffer of a message begins with: enough for most, and little for streams that are silent, and for answers that peers
+/// leave unread.
 const BUFFER: usize = 256;
 /// Stream messages are sent together until they have this many bytes.
 const TOGETHER: usize = 32 << 10;
@@ -44,7 +44,7 @@ where
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::default()
+        ProstDecoder::new(BufferSettings::new(BUFFER, TOGETHER))
     }
 }
 

@@ -10,8 +10,8 @@ mod shared;
 
 pub use cluster::{
     About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedPosition, FeedProgress, FeedReader, FeedTiming,
-    FollowerConfig, FollowerStats, FollowerStatus, FrameOrder, LogPosition, PeerConfirmations, RecentChanges,
-    SharedBus, UNPUBLISHED,
+    FollowerConfig, FollowerStats, FollowerStatus, FollowerThread, FrameOrder, LogPosition,
+    PeerConfirmations, RecentChanges, SharedBus, UNPUBLISHED,
 };
 pub use shared::{
     Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,

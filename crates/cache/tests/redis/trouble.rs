@@ -152,7 +152,7 @@ async fn node_starts_without_redis_and_finds_it_later() {
 async fn frozen_server_blocks_no_caller() {
     let server = Server::start(&[]);
     let options = quick(&server);
-    let bound = options.command_timeout + LATE;
+    let (bound, proof_bound) = (options.command_timeout + LATE, options.unresponsive + LATE);
     let shared = accepted(options).await;
     fill(&shared).await;
     let mut frames = shared.subscribe(1, 1).await.unwrap();
@@ -165,6 +165,7 @@ async fn frozen_server_blocks_no_caller() {
             2 => assert!(shared.acquire(&[key(), key()].concat(), 1).await.is_err()),
             _ => assert!(shared.enter(1, &Heartbeat::default()).await.is_err()),
         }
+        let bound = if round % 4 == 3 { proof_bound } else { bound };
         assert!(began.elapsed() < bound, "call {round} took {:?}", began.elapsed());
     }
     assert_eq!(shared.breaker(), BreakerState::Open);

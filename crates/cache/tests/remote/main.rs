@@ -6,6 +6,7 @@ mod aged;
 mod feed;
 mod flood;
 mod follower_status;
+mod follower_thread;
 mod monotonic_reads;
 mod newer;
 mod number_codec;

@@ -24,8 +24,8 @@ use futures::future::join_all;
 use kith_cache::{
     Node, NodeConfig, Resyncer, TokenIssuer,
     remote::{
-        ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, Peer, PeerConfirmations,
-        SharedBus, SharedError, Sharing, UnpublishedQueue,
+        ClusterNode, Feed, FeedReader, FeedTiming, FollowerConfig, FollowerStatus, FollowerThread, Peer,
+        PeerConfirmations, SharedBus, SharedError, Sharing, UnpublishedQueue,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -36,6 +36,7 @@ use kith_service::{
     write::{caches::CacheFactory, feed_mapping::FeedMapping, tasks::Tasks},
 };
 use kith_store::Stores;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use callers_digest::CallersDigest;
@@ -85,7 +86,9 @@ pub(crate) struct Cluster {
     calls: NodeCalls,
     /// The feeds of the store, if others can change it.
     feeds: Vec<StoreFeed>,
-    /// Background tasks: following, publishing, reading the feeds, comparing, watching. They end with this value.
+    /// Once it is started.
+    follower: Mutex<Option<FollowerThread>>,
+    /// Background tasks: publishing, reading the feeds, comparing, watching. They end with this value.
     tasks: Tasks,
 }
 
@@ -143,6 +146,7 @@ impl Cluster {
             proofs,
             calls,
             feeds,
+            follower: Mutex::default(),
             tasks: Tasks::default(),
         }
     }
@@ -162,11 +166,11 @@ impl Cluster {
     /// Begins to follow, to publish queued changes, and to report in `health` whether Redis is unavailable.
     pub(crate) fn start(&self, health: Reporter) {
         drop(metrics::counter!(metric::NODE_RECORDS_REFUSED.name));
-        let (member, bus) = (self.member.clone(), Arc::clone(&self.member.bus));
+        let bus = Arc::clone(&self.member.bus);
         let (node, queue) = (self.node().clone(), Arc::clone(&self.member.bus.sharing.queue));
         let of_resync = node.clone();
         let tasks = &self.tasks;
-        tasks.spawn(async move { member.follow().await });
+        self.follow();
         tasks.spawn({
             let node = node.clone();
             async move { bus.drain(&node).await }
@@ -181,6 +185,18 @@ impl Cluster {
         tasks.spawn(self.schemas.clone().watch(health.clone()));
         tasks.spawn(watch::keep_prefix(self.server.clone(), health.clone()));
         tasks.spawn(watch::watch(self.server.clone(), node, queue, health));
+    }
+
+    /// Follows on a thread of its own; where there is no room for one, among the calls.
+    fn follow(&self) {
+        let member = self.member.clone();
+        match FollowerThread::start(member.clone()) {
+            Ok(thread) => *self.follower.lock() = Some(thread),
+            Err(error) => {
+                tracing::warn!(%error, "there is no thread to follow changes: a busy node may not trust its memory");
+                self.tasks.spawn(async move { member.follow().await });
+            }
+        }
     }
 
     /// Waits until the node follows, at most this long. Returns whether it does.
@@ -208,6 +224,10 @@ impl Cluster {
             );
         }
         self.tasks.end().await;
+        let follower = self.follower.lock().take();
+        if let Some(follower) = follower {
+            follower.end().await;
+        }
         // Another node takes them at once.
         let yielded = join_all(self.feeds.iter().map(|feed| feed.yield_lead()));
         drop(timeout(LEAVE, yielded).await);

@@ -7,7 +7,10 @@ use kith_proto::message::v1::{
     ListConversationsRequest, ReceiveRequest, ReceiveResponse, delivery::What,
     message_service_client::MessageServiceClient,
 };
-use kith_service::{message::ReceiverLiveness, rpc::answer_size::MESSAGE_BYTES_MAX};
+use kith_service::{
+    message::{ReceiverLiveness, ResponseSlot},
+    rpc::answer_size::MESSAGE_BYTES_MAX,
+};
 use serde_json::Value;
 use tokio::{
     sync::{mpsc::Sender, watch},
@@ -63,6 +66,8 @@ struct FeedEnded;
 struct ResponseStream {
     first: Option<ReceiveResponse>,
     rest: Streaming<ReceiveResponse>,
+    /// Where responses are while empty ones come.
+    slot: Arc<ResponseSlot>,
     /// When the user for whom it was opened was proved.
     proved: Instant,
 }
@@ -72,7 +77,9 @@ impl Feed {
     /// `live`, and what comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
     pub(super) async fn run(mut self, welcome: Value) {
         // Before the list: from here on nothing is missed.
-        let stream = match self.open(&self.hello.start.clone()).await {
+        // What is boxed takes memory of the socket only while it runs.
+        let start = self.hello.start.clone();
+        let stream = match Box::pin(self.open(&start)).await {
             Ok(stream) => stream,
             Err(status) => {
                 self.fail(&status).await;
@@ -86,7 +93,7 @@ impl Feed {
     async fn send_all(&mut self, welcome: Value, stream: ResponseStream) -> Result<(), FeedEnded> {
         self.send(FeedOutput::Frame(frame::named("welcome", &welcome))).await?;
         if self.hello.list {
-            self.list().await?;
+            Box::pin(self.list()).await?;
         }
         self.receive(stream).await
     }
@@ -118,11 +125,15 @@ impl Feed {
         let mut position = FeedPosition::after(&self.hello.start);
         let mut live = LiveState::NotYet;
         loop {
-            let next = match stream.message().now_or_never() {
+            let ready = match live {
+                LiveState::Due(_) => stream.message().now_or_never(),
+                LiveState::NotYet | LiveState::Sent => None,
+            };
+            let next = match ready {
                 Some(next) => next,
-                // Nothing more is there: what comes now is new.
                 None => {
                     if let LiveState::Due(_) = live {
+                        // Nothing more is there: what comes now is new.
                         live = self.send_live(&position).await?;
                     }
                     stream.message().await
@@ -139,7 +150,9 @@ impl Feed {
                     };
                 }
                 Ok(None) => return self.reset().await,
-                Err(status) if self.goes_on(&status, &stream) => stream = self.reopen(&position).await?,
+                Err(status) if self.goes_on(&status, &stream) => {
+                    stream = Box::pin(self.reopen(&position)).await?;
+                }
                 Err(status) => return Err(self.fail_stream(&status).await),
             }
         }
@@ -220,12 +233,16 @@ impl Feed {
         let ProvenUser { user, at: proved } = self.user.borrow().clone();
         let request = ReceiveRequest { device: self.hello.device.clone(), ..start.request(user.id) };
         let mut request = self.as_user(request);
+        let slot = Arc::<ResponseSlot>::default();
         request.extensions_mut().insert(Arc::clone(&self.liveness));
+        request.extensions_mut().insert(Arc::clone(&slot));
         if !self.is_trusted() {
             request.set_timeout(self.age_max.saturating_sub(proved.elapsed()));
         }
-        let mut rest = self.messages().receive(request).await?.into_inner();
-        Ok(ResponseStream { first: rest.message().await?, rest, proved })
+        let rest = self.messages().receive(request).await?.into_inner();
+        let mut stream = ResponseStream { first: None, rest, slot, proved };
+        stream.first = stream.message().await?;
+        Ok(stream)
     }
 
     /// Says why the socket ends.
@@ -254,8 +271,13 @@ impl ResponseStream {
     async fn message(&mut self) -> Result<Option<ReceiveResponse>, Status> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
-            None => self.rest.message().await,
+            None => self.next().await,
         }
+    }
+
+    async fn next(&mut self) -> Result<Option<ReceiveResponse>, Status> {
+        let passed = self.rest.message().await?;
+        Ok(passed.map(|passed| self.slot.take().unwrap_or(passed)))
     }
 }
 

@@ -1,12 +1,14 @@
 //! The first frame of a socket: who is there, and what it has.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kith_proto::message::v1::{Position, ReceiveRequest};
 use kith_service::error::Error;
 use kith_store::{Invalid, UserId};
 use serde::Deserialize;
 use tonic::Status;
+
+use crate::{auth::identity::User, edge::Edge};
 
 /// Longest name of a device, as in `ReceiveRequest`.
 const DEVICE_MAX: usize = 48;
@@ -32,6 +34,16 @@ pub(super) enum ClaimedUser {
     Trusted(UserId),
     /// By a token, which has to be verified.
     Token(String),
+}
+
+impl ClaimedUser {
+    /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
+    pub(super) async fn authenticated(&self, edge: &Edge) -> Result<Arc<User>, Status> {
+        match self {
+            Self::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
+            Self::Token(token) => edge.user(token).await,
+        }
+    }
 }
 
 /// Without the token.

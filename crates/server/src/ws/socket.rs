@@ -1,6 +1,6 @@
 //! One socket: frames in, calls, the output of the feed, pings, and its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
 use kith_service::message::{ConnectionRequest, ReceiverLiveness};
@@ -12,7 +12,7 @@ use tokio::{
         watch,
     },
     task::{JoinError, JoinSet},
-    time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout, timeout_at},
+    time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep_until, timeout, timeout_at},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -21,7 +21,7 @@ use tokio_tungstenite::{
         protocol::{Role, WebSocketConfig},
     },
 };
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::WaitForCancellationFuture, task::AbortOnDropHandle};
 use tonic::Status;
 
 use super::{
@@ -36,7 +36,7 @@ use super::{
     renewal::{self, ProvenUser},
     turns::SendTurns,
 };
-use crate::{auth::identity::User, edge::Edge, places::HeldPlace};
+use crate::{auth::identity::User, places::HeldPlace};
 
 /// Bytes of a frame, and of a message of several.
 pub(super) const FRAME_MAX: usize = 256 << 10;
@@ -45,7 +45,7 @@ const HELLO: Duration = Duration::from_secs(5);
 /// How long one frame may wait for a peer that does not read.
 const UNREAD: Duration = Duration::from_secs(10);
 /// Read buffer of each socket: there may be many, and most are silent.
-const BUFFER: usize = 4 << 10;
+const BUFFER: usize = 1 << 10;
 
 /// One open socket. It has one task; each of its calls has one of its own.
 pub(super) struct Socket<'a, S> {
@@ -67,6 +67,10 @@ pub(super) struct Socket<'a, S> {
     last_received: Instant,
     /// Until when a hello has to come, while one is due.
     hello_until: Option<Instant>,
+    /// Fires when the peer is late, or before: it is not moved for each frame.
+    late: Pin<Box<Sleep>>,
+    /// The node stops.
+    stopping: Pin<Box<WaitForCancellationFuture<'a>>>,
     /// Whether it is known how it ended.
     has_ended: bool,
 }
@@ -123,6 +127,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             pings,
             last_received: now,
             hello_until: Some(now + HELLO),
+            late: Box::pin(sleep_until(now + HELLO)),
+            stopping: Box::pin(shared.closing.cancelled()),
             has_ended: false,
         }
     }
@@ -138,7 +144,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         // What it still did is of no use to its peer.
         let (feed, _) = (self.feed.take(), self.presence.take());
         self.calls.shutdown().await;
-        let is_answered = closing::end(&mut self.stream, end).await;
+        let is_answered = Box::pin(closing::end(&mut self.stream, end)).await;
         if end.is_loss() || (end != SocketEnd::Closed && !is_answered) {
             // What the peer was sent and may not have is entered for pushes.
             self.liveness.lost();
@@ -149,24 +155,31 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     async fn next_event(&mut self) -> SocketEvent {
-        let reads = self.calls.len() < self.shared.config.calls;
-        let silent_at = self.last_received + self.silence_max();
-        let late = self.hello_until.unwrap_or(silent_at).min(silent_at);
+        loop {
+            let late_at = self.late_at();
+            if late_at < self.late.deadline() || self.late.is_elapsed() {
+                self.late.as_mut().reset(late_at);
+            }
+            if let Some(event) = self.event_or_timer().await {
+                return event;
+            }
+        }
+    }
+
+    /// The next event; `None`: the timer of a late peer has fired before its peer is late.
+    async fn event_or_timer(&mut self) -> Option<SocketEvent> {
+        let (reads, late_at) = (self.calls.len() < self.shared.config.calls, self.late_at());
         let (feed, presence) = (&mut self.feed, &mut self.presence);
         let presence = async {
-            match presence {
-                Some(presence) => presence.next().await,
-                None => std::future::pending().await,
-            }
+            let Some(presence) = presence else { return pending().await };
+            presence.next().await
         };
         let output = async {
-            match feed {
-                Some(feed) => feed.output.recv().await,
-                None => std::future::pending().await,
-            }
+            let Some(feed) = feed else { return pending().await };
+            feed.output.recv().await
         };
-        tokio::select! {
-            () = self.shared.closing.cancelled() => SocketEvent::Stopping,
+        Some(tokio::select! {
+            () = &mut self.stopping => SocketEvent::Stopping,
             frame = self.stream.next(), if reads => SocketEvent::Frame(frame),
             answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
             output = output => SocketEvent::Output(output),
@@ -174,11 +187,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             _tick = self.pings.tick() => SocketEvent::Ping,
             asked = self.liveness.next_request() => SocketEvent::Asked(asked),
             // While frames are not read, silence proves nothing; a frame that has arrived since then counts.
-            () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
-                Some(frame) => SocketEvent::Frame(frame),
-                None => SocketEvent::Late,
-            },
-        }
+            () = &mut self.late, if reads => {
+                if Instant::now() < late_at {
+                    return None;
+                }
+                match self.stream.next().now_or_never() {
+                    Some(frame) => SocketEvent::Frame(frame),
+                    None => SocketEvent::Late,
+                }
+            }
+        })
+    }
+
+    fn late_at(&self) -> Instant {
+        let silent_at = self.last_received + self.silence_max();
+        self.hello_until.unwrap_or(silent_at).min(silent_at)
     }
 
     /// A peer that missed two pings, and had some time for the second.
@@ -220,8 +243,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     async fn read(&mut self, message: Message) -> Result<(), SocketEnd> {
         match message {
             Message::Text(text) => match IncomingFrame::read(&text)? {
-                IncomingFrame::Hello(hello) => self.accept_hello(hello).await,
-                IncomingFrame::Renewal(renewal) => self.renew(renewal).await,
+                // Boxed: they take memory of the socket only while they run.
+                IncomingFrame::Hello(hello) => Box::pin(self.accept_hello(hello)).await,
+                IncomingFrame::Renewal(renewal) => Box::pin(self.renew(renewal)).await,
                 IncomingFrame::Call { id, name, body } if is_watch(&name) => self.watch_presence(id, body),
                 IncomingFrame::Call { id, name, body } => {
                     let user = Arc::clone(&self.user.as_ref().ok_or(Close::NoHello)?.borrow().user);
@@ -246,7 +270,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Ok(hello) => hello,
             Err(status) => return self.refuse(&status).await,
         };
-        let user = match timeout_at(self.hello_by(), authenticated(&self.shared.edge, &hello.user)).await {
+        let user = match timeout_at(self.hello_by(), hello.user.authenticated(&self.shared.edge)).await {
             Ok(Ok(user)) => user,
             Ok(Err(status)) => return self.refuse(&status).await,
             Err(_elapsed) => return Err(Close::NoHello.into()),
@@ -269,7 +293,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Ok(token) => ClaimedUser::Token(token),
             Err(status) => return self.refuse(&status).await,
         };
-        let user = match timeout(HELLO, authenticated(&self.shared.edge, &token)).await {
+        let user = match timeout(HELLO, token.authenticated(&self.shared.edge)).await {
             Ok(Ok(user)) => user,
             Ok(Err(status)) => return self.refuse(&status).await,
             Err(_elapsed) => return Err(Close::Later.into()),
@@ -362,14 +386,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 }
 
-/// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
-async fn authenticated(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, Status> {
-    match named {
-        ClaimedUser::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
-        ClaimedUser::Token(token) => edge.user(token).await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
@@ -378,7 +394,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{LimitsConfig, WsConfig},
-        edge::Routes,
+        edge::{Edge, Routes},
         health::Reporter,
         places::{PlaceKind, Places, RemotePeer},
         ws::{SocketShutdown, Sockets, TaskTracker},

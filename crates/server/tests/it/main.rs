@@ -67,6 +67,7 @@ mod sandboxes;
 mod secured_node;
 mod security_events;
 mod service_config;
+mod session_reads;
 mod signing;
 mod sockets;
 mod strangers;

@@ -80,7 +80,7 @@ pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
 pub use receive::{
     ConnectionRequest, ConnectionSigns, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving,
-    receivers_job,
+    ResponseSlot, receivers_job,
 };
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;

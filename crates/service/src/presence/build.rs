@@ -20,7 +20,7 @@ use super::{
     recovery::SessionRecovery,
     sessions::{SessionRules, Sessions},
     sweep::Sweep,
-    visibility::{CacheWarmer, Visibility},
+    visibility::Visibility,
     watch_places::WatchPlaces,
 };
 use crate::{
@@ -97,7 +97,6 @@ pub fn build(deps: PresenceDependencies<'_>, config: &PresenceConfig) -> (Presen
         recovery: Arc::new(SessionRecovery::new(config.sessions_held)),
         fan_out,
         users: deps.users,
-        cache_warmer: CacheWarmer::new(visibility.clone()),
         visibility,
         tokens: deps.gateway_tokens,
         rules: rules(config),

@@ -14,7 +14,7 @@ use super::{
     fan_out::FanOut,
     gateways::{GatewayPage, KnownGateways},
     recovery::SessionRecovery,
-    visibility::{CacheWarmer, Visibility},
+    visibility::Visibility,
 };
 use crate::{
     error::Error,
@@ -42,7 +42,6 @@ pub struct Sessions {
     pub(super) fan_out: FanOut,
     pub(super) users: Users,
     pub(super) visibility: Visibility,
-    pub(super) cache_warmer: CacheWarmer,
     /// The tokens of gateways, with their own key.
     pub(super) tokens: PageTokens,
     pub(super) rules: SessionRules,
@@ -146,7 +145,6 @@ impl Sessions {
         let op = SessionOp::Open(device.clone(), self.rules.session_ttl);
         let changed = self.change(Change { user, instance: instance.clone(), op }, "open").await?;
         self.recovery.put(user, &instance, &device, self.rules.session_ttl);
-        self.cache_warmer.start(user);
         let version = changed.state.version;
         self.fan_out.notify_within(self.rules.fan_out_wait, user, changed.state).await;
         Ok(SessionChanged { version, gateway_token: token })

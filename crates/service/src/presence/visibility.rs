@@ -1,19 +1,15 @@
-//! The visibility of presence, and reads ahead for users who come online.
+//! The visibility of presence.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use kith_cache::Consistency;
 use kith_store::{Edge, UserId};
-use tokio::sync::Semaphore;
 
 use crate::{
     error::Error,
-    relation::{Blocks, Follows, are_friends, warm},
+    relation::{Blocks, Follows, are_friends},
     rpc::call::Principal,
 };
-
-/// Users with reads ahead at the same time; for others, records are read on request.
-const WARM_UPS_AT_ONCE: usize = 32;
 
 /// Users, divided by whether they are shown to a principal; both in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,29 +59,5 @@ impl Visibility {
             }
         }
         Ok(blockers)
-    }
-}
-
-/// Reads ahead the records that a user who comes online requests first. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct CacheWarmer {
-    visibility: Visibility,
-    permits: Arc<Semaphore>,
-}
-
-impl CacheWarmer {
-    pub(super) fn new(visibility: Visibility) -> Self {
-        Self { visibility, permits: Arc::new(Semaphore::new(WARM_UPS_AT_ONCE)) }
-    }
-
-    /// Starts to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
-    /// groups are read by the notification.
-    pub(super) fn start(&self, user: UserId) {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
-        let Visibility { follows, blocks } = self.visibility.clone();
-        tokio::spawn(async move {
-            Box::pin(warm(&follows, &blocks, user)).await;
-            drop(permit);
-        });
     }
 }

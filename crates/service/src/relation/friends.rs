@@ -1,7 +1,7 @@
 //! Reads of relations for other domains.
 
 use kith_cache::Consistency;
-use kith_store::{BlockList, Edge, FollowList, UserId};
+use kith_store::{Edge, FollowList, UserId};
 
 use super::{
     Blocks, Follows,
@@ -9,9 +9,6 @@ use super::{
     pair::{AT_ONCE, PairRecords, PairRelation},
 };
 use crate::error::Error;
-
-/// Entries of a list that are read ahead: the default page size of callers.
-const READ_AHEAD: usize = 50;
 
 /// Which of these users are friends of a user, without a block in either direction; in their order. From memory if
 /// possible; else two batches of reads for 250 users.
@@ -47,18 +44,6 @@ pub(crate) async fn newest_friends(
     let followed: Vec<_> = followed.entries.iter().map(|position| position.user).collect();
     let friends = are_friends(follows, blocks, user, &followed).await?;
     Ok(followed.into_iter().zip(friends).filter_map(|(user, is_friend)| is_friend.then_some(user)).collect())
-}
-
-/// Reads the first page of each list of a user into memory, if possible.
-pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
-    let first = ListPage { after: None, size: READ_AHEAD };
-    let cached = Consistency::Cached;
-    let follows = |list| follows.lists.part(UserList { list, user }, first, &cached);
-    let blocks = |list| blocks.list(UserList { list, user }, first, &cached);
-    drop(follows(FollowList::Following).await);
-    drop(follows(FollowList::Fans).await);
-    drop(blocks(BlockList::Blocked).await);
-    drop(blocks(BlockList::DoNotDisturb).await);
 }
 
 fn is_friendly(between: &PairRelation<'_>) -> bool {

@@ -30,7 +30,7 @@ pub use blocks::Blocks;
 pub use config::{ListReaders, RelationMode, RelationsConfig};
 pub use feed::feed_mappings;
 pub use follows::{FollowListeners, Follows, RelationRules};
-pub(crate) use friends::{are_friends, newest_friends, warm};
+pub(crate) use friends::{are_friends, newest_friends};
 pub use friendship_events::{DoNotDisturbListener, FollowListener, FriendshipListener};
 pub use lists::{BlockLists, FollowLists, RelationListItem, block_page_weight, follow_page_weight};
 pub use lists::{block_invalidations, follow_invalidations};

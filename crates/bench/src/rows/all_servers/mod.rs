@@ -13,6 +13,7 @@ mod processes;
 mod scripts;
 mod sends;
 mod sequences;
+mod sockets;
 mod stage;
 
 use anyhow::Result;
@@ -23,7 +24,7 @@ use crate::{
         FEED_RATE, JOIN_CHANGES, JOIN_TIME, LIST_20_UNREAD_SERVERS, LIST_200_UNREAD_SERVERS, MARKS_RATE,
         OVERLOAD_GET_USER, OVERLOAD_SENDS, Plan, SCRIPTS_OFFLINE, SCRIPTS_ONLINE, SEND_DIRECT_RATE,
         SEND_DIRECT_SERVERS, SEND_MANY_RATE, SEND_MANY_SERVERS, SEND_ONE_RATE, SEND_ONE_SERVERS, SEND_REST,
-        SEND_REST_NET,
+        SEND_REST_NET, SOCKET_DELIVERY_CPU, SOCKET_MEMORY, SOCKETS_OPENED,
     },
     ratio::Claim,
     results::Results,
@@ -49,6 +50,9 @@ const OF_ONE_NODE: &[&Claim] = &[
     &FEED_RATE,
     &OVERLOAD_SENDS,
     &OVERLOAD_GET_USER,
+    &SOCKETS_OPENED,
+    &SOCKET_MEMORY,
+    &SOCKET_DELIVERY_CPU,
 ];
 /// Members in all groups, and users that the feed sees changed.
 const USERS: i64 = 10_000;
@@ -73,6 +77,7 @@ async fn of_one_node(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Box::pin(marks::rows(plan, &stage, results)).await?;
     Box::pin(joins::rows(plan, &stage, results)).await?;
     Box::pin(feed::rows(plan, &stage, users, results)).await?;
+    Box::pin(sockets::rows(plan, &stage, results)).await?;
     Box::pin(overload::rows(plan, &stage, results)).await?;
     stage.remove(plan).await
 }

@@ -73,7 +73,8 @@ impl Log for RedisShared {
             arguments.extend([Value::from(self.names.confirmations(epoch, *to)), values::bytes(message)]);
         }
         let nodes = vec![self.names.nodes(epoch)];
-        let done = run(&self.control.client, &self.scripts.confirm, nodes, arguments).await;
+        let proof = self.proof_link().await;
+        let done = run(proof.client(), &self.scripts.confirm, nodes, arguments).await;
         done.map(drop).map_err(|error| meaning(&error))
     }
 }

@@ -12,6 +12,7 @@ mod log;
 mod names;
 mod options;
 mod owner;
+mod proof_link;
 mod refusal;
 mod registry;
 mod runner;

@@ -2,6 +2,7 @@
 //! log; it fails unless the required replicas have received it.
 
 use fred::{
+    clients::Client,
     error::Error,
     interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Key, Value},
@@ -61,7 +62,8 @@ impl RedisShared {
         heartbeat: &Heartbeat,
         enters: &str,
     ) -> Result<ProbeAnswer, SharedError> {
-        let client = &self.control.client;
+        let proof = self.proof_link().await;
+        let client = proof.client();
         let mut arguments = self.probe_arguments(epoch, heartbeat);
         arguments.push(Value::from(enters));
         let keys = self.epoch_keys(epoch).into_iter().chain([self.names.abouts(epoch)]).collect();
@@ -73,7 +75,7 @@ impl RedisShared {
             probe.await.map(|answer| (answer, None))
         }
         .map_err(|error| self.failure(&error))?;
-        self.await_replicas(epoch).await?;
+        self.await_replicas(client, epoch).await?;
         let mut probed = read_probe_answer(answer)?;
         if let Some(name) = name {
             probed.server = name;
@@ -97,18 +99,17 @@ impl RedisShared {
     }
 
     /// Returns when enough replicas have what was written before on this connection.
-    async fn await_replicas(&self, epoch: u64) -> Result<(), SharedError> {
+    async fn await_replicas(&self, client: &Client, epoch: u64) -> Result<(), SharedError> {
         let least = self.options.replicas_min;
         if least == 0 {
             return Ok(());
         }
         // The server gives up before the client does, so that the connection is kept.
-        let patience = self.options.command_timeout.min(self.options.unresponsive) / 2;
-        let patience = milliseconds(patience).max(1);
+        let patience = milliseconds(self.options.unresponsive / 2).max(1);
         let slot = ClusterHash::Custom(self.names.log(epoch).cluster_hash());
         let wait = CustomCommand::new_static("WAIT", slot, false);
         let arguments = vec![least.to_string(), patience.to_string()];
-        let replicas: Result<i64, Error> = self.control.client.custom(wait, arguments).await;
+        let replicas: Result<i64, Error> = client.custom(wait, arguments).await;
         match replicas.map_err(|error| meaning(&error))? {
             replicas if replicas >= i64::from(least) => Ok(()),
             _ => Err(SharedError::Refused),

@@ -18,6 +18,7 @@ use fred::{
 };
 use futures::future::join_all;
 use tokio::{
+    sync::Mutex,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -28,6 +29,7 @@ use super::{
     failures::{is_replica, meaning},
     link::{Connection, Link},
     names::Names,
+    proof_link::ProofLink,
     scripts::{Scripts, publish_command},
     values,
 };
@@ -49,6 +51,8 @@ pub struct RedisShared {
     data: Vec<Arc<Link>>,
     /// For requests that any server may answer, and for those that may block a connection.
     pub(super) control: Arc<Link>,
+    /// For probes and confirmations alone. `None` before the first.
+    proof: Mutex<Option<Arc<ProofLink>>>,
     next: AtomicUsize,
     breaker: Arc<Breaker>,
     pub(super) probes: Counter,
@@ -91,6 +95,7 @@ impl RedisShared {
             scripts,
             data,
             control,
+            proof: Mutex::default(),
             next: AtomicUsize::new(0),
             breaker,
             probes: Counter::default(),
@@ -138,6 +143,16 @@ impl RedisShared {
             self.data.iter().for_each(|link| link.ask_again());
         }
         meaning(error)
+    }
+
+    /// The connection of probes and confirmations. The first probe begins it, on the runtime of its caller.
+    pub(super) async fn proof_link(&self) -> Arc<ProofLink> {
+        let mut proof = self.proof.lock().await;
+        if let Some(link) = proof.as_ref().filter(|link| link.is_held()) {
+            return Arc::clone(link);
+        }
+        let (config, breaker) = (self.config.clone(), Arc::clone(&self.breaker));
+        Arc::clone(proof.insert(Arc::new(ProofLink::begin(&self.options, config, breaker).await)))
     }
 
     pub(super) fn accept_server(&self, server: &str) {

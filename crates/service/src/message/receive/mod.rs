@@ -23,6 +23,7 @@ mod connection_signs;
 mod convert;
 mod cursor;
 mod hub;
+mod in_process;
 mod liveness;
 mod logs;
 mod lost;
@@ -45,6 +46,7 @@ use tokio_util::task::TaskTracker;
 pub(super) use self::convert::{profile_to_bytes, read_to_bytes, receipts_to_bytes};
 pub use self::{
     connection_signs::ConnectionSigns,
+    in_process::ResponseSlot,
     liveness::{ConnectionRequest, ReceiverLiveness},
     receivers::receivers_job,
     rpc::ReceiveRpc,

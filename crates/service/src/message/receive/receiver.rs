@@ -105,7 +105,8 @@ impl Receiver {
                 self.find_due().await;
                 continue;
             }
-            match self.send_due().await {
+            // What is boxed takes memory of a stream only while it runs.
+            match Box::pin(self.send_due()).await {
                 Ok(Some(response)) => return Some((Ok(response), self)),
                 Ok(None) => tries = 0,
                 Err(error) if tries < TRIES && is_transient(&error) => {
@@ -264,13 +265,13 @@ impl Receiver {
     /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.
     async fn find_due(&mut self) {
         if self.logs.must_track {
-            self.track_large_groups().await;
+            Box::pin(self.track_large_groups()).await;
         } else if self.live_at.is_some_and(|live_at| live_at <= self.position) {
             self.live_at = None;
             self.due.push_back(DueDelivery { content: DueContent::Live, position: None });
         } else if self.live_at.is_none() && self.logs.has_new_ends() {
-            self.queue_log_ranges().await;
-        } else if self.live_at.is_none() || !self.read().await {
+            Box::pin(self.queue_log_ranges()).await;
+        } else if self.live_at.is_none() || !Box::pin(self.read()).await {
             // If Redis does not answer, it is asked again after the next sweep.
             self.wait().await;
         }
@@ -292,7 +293,7 @@ impl Receiver {
         let must_read = entry.is_some_and(|entry| !self.accept_next_entry(entry));
         // An entry that could not be read is read after the next sweep.
         if read || must_read {
-            self.read().await;
+            Box::pin(self.read()).await;
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kith_proto::message::v1 as wire;
 use tonic::{Request, Response};
 
-use super::{ConnectionSigns, ReceiverLiveness, Receiving, convert, receiver::ReceiveStream};
+use super::{ConnectionSigns, ReceiverLiveness, Receiving, ResponseSlot, convert, receiver::ReceiveStream};
 use crate::rpc::call::{Call, RpcResult};
 
 /// The calls of receivers on the wire.
@@ -20,10 +20,15 @@ impl ReceiveRpc {
     }
 
     pub(crate) async fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
-        let liveness = liveness_of(&request);
+        let (liveness, slot) =
+            (liveness_of(&request), request.extensions().get::<Arc<ResponseSlot>>().cloned());
         let (call, request) = Call::open(request);
-        let stream = convert::stream_request(request, call.principal)?;
-        Ok(Response::new(self.0.receive(stream, call.principal, liveness).await?))
+        let start = convert::stream_request(request, call.principal)?;
+        let stream = self.0.receive(start, call.principal, liveness).await?;
+        Ok(Response::new(match slot {
+            Some(slot) => slot.fill_from(stream),
+            None => stream,
+        }))
     }
 
     pub(crate) async fn send_signal(

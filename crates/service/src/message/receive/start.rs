@@ -68,7 +68,8 @@ impl Receiving {
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
         };
-        let stream = stream::once(started).flatten().boxed();
+        // Boxed, so that the memory of the start is given back after it.
+        let stream = stream::once(Box::pin(started)).flatten().boxed();
         if principal != Principal::Service {
             // The edge ends it with the access of its user.
             return Ok(stream);
