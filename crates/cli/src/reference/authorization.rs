@@ -1,8 +1,8 @@
-//! `docs/authorization.md`.
+//! `docs/reference/authorization.md`.
 
 use kith_proto::r#type::v1::Users;
 use kith_server::{
-    auth::{PRESETS, Rights, Rule, Scope, USER_RIGHTS},
+    auth::{PRESETS, Preset, Rights, Rule, Scope, USER_RIGHTS},
     descriptors,
 };
 use prost_reflect::MethodDescriptor;
@@ -37,7 +37,7 @@ What a caller without `user:contact` gets of a user has neither email nor phone,
 `request_id` is that of its caller, or of the user who itself calls: two of them may use the same one.
 
 Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and choose no trace (`traceparent`). They \
-have [quotas](security.md) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
+have [quotas](../guide/security.md) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
 [QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users and groups that are for them (`users.user_params`, \
 `users.group_params`).
 
@@ -58,7 +58,7 @@ const USERS: &str = "\
 pub(super) fn write() -> String {
     let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
     let text =
-        text + "## Methods\n\n" + USERS + &table(["method", "scope", "users", "self field"], &methods());
+        text + "## Methods\n\n" + USERS + &table(["scope", "users", "self field", "methods"], &methods());
     let text = text + "## Scopes\n\n" + &table(["scope", "allows"], &scopes());
     let text = text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets());
     ended(&(text + "## Users by tokens\n\nTheir scopes are fixed: " + &of_users() + ".\n"))
@@ -69,16 +69,24 @@ fn of_users() -> String {
     scopes.join(", ")
 }
 
+/// A row for the methods of a service that have the same rule.
 fn methods() -> Vec<[String; 4]> {
     let Ok(pool) = descriptors::pool() else { return Vec::new() };
     let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    services
-        .flat_map(|service| service.methods().collect::<Vec<_>>())
-        .filter_map(|method| row(&method))
-        .collect()
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+        let Some([scope, users, field]) = rule(&method) else { continue };
+        let known = rows.iter_mut().find(|row| row[..3] == [scope.as_str(), &users, &field]);
+        match known {
+            Some([.., methods]) => *methods += &format!(", {}", method.name()),
+            None => rows.push([scope, users, field, method.name().to_owned()]),
+        }
+    }
+    rows
 }
 
-fn row(method: &MethodDescriptor) -> Option<[String; 4]> {
+/// The scope, the users and the self field of a method.
+fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
     let service = method.parent_service();
     let access = descriptors::access(method)?;
     let Rule::Contract(rule) = Rule::of(service.full_name(), method.name(), &access)? else { return None };
@@ -88,9 +96,7 @@ fn row(method: &MethodDescriptor) -> Option<[String; 4]> {
         Users::Self_ => "self",
         Users::Object => "object",
     };
-    let name = format!("{}.{}", service.name(), method.name());
-    let link = format!("[{name}](api.md#{})", method.full_name());
-    Some([link, code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
+    Some([code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
 }
 
 fn scopes() -> Vec<[String; 2]> {
@@ -102,5 +108,23 @@ fn presets() -> Vec<[String; 3]> {
         let texts: Vec<_> = rights.scopes().map(|scope| code(scope.text())).collect();
         if rights == Rights::ALL { "every scope".to_owned() } else { texts.join(" ") }
     };
-    PRESETS.iter().map(|one| [code(one.name), one.purpose.to_owned(), scopes(one.rights)]).collect()
+    let row = |(at, preset): (usize, &Preset)| {
+        let base = PRESETS[..at].iter().rev().find(|base| extends(preset.rights, base.rights));
+        let scopes = base.map_or_else(
+            || scopes(preset.rights),
+            |base| {
+                let own = preset.rights.scopes().filter(|scope| !base.rights.has(*scope));
+                let own: Vec<_> = own.map(|scope| code(scope.text())).collect();
+                format!("those of {}, {}", code(base.name), own.join(" "))
+            },
+        );
+        [code(preset.name), preset.purpose.to_owned(), scopes]
+    };
+    PRESETS.iter().enumerate().map(row).collect()
+}
+
+/// Whether these rights are the others with a few more.
+fn extends(rights: Rights, others: Rights) -> bool {
+    let more = rights.scopes().filter(|scope| !others.has(*scope)).count();
+    rights != Rights::ALL && others.scopes().count() > more && others.scopes().all(|scope| rights.has(scope))
 }

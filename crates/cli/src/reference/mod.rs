@@ -1,7 +1,7 @@
-//! The reference documents under `docs/`, generated from the code that they describe.
+//! The reference documents, generated from the code that they describe.
 //!
-//! `cargo xtask docs` writes the output of the command for each; `cargo xtask docs --check` fails if one differs from
-//! the code.
+//! `cargo xtask docs` writes the output of the command for each; `cargo xtask docs --check` fails if a document of
+//! `docs/reference/` differs from the code.
 
 mod api;
 mod authorization;

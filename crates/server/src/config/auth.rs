@@ -27,7 +27,7 @@ pub struct AuthConfig {
     /// Above 0.
     #[serde(with = "humantime_serde")]
     pub jwks_read_every: Duration,
-    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](security.md).
+    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](../guide/security.md).
     pub issuers: Vec<IssuerConfig>,
 }
 

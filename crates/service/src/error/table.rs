@@ -1,4 +1,4 @@
-//! The table of reasons. `docs/errors.md` and `kith errors` are generated from it.
+//! The table of reasons. `docs/reference/errors.md` and `kith errors` are generated from it.
 
 use std::time::Duration;
 
@@ -73,8 +73,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "METHOD_UNKNOWN",
         code: Code::Unimplemented,
         cause: "The node serves no method of this name.",
-        fix: "Look for the name in `docs/api.md`, or ask the node by reflection (`grpcurl ADDRESS list`); an older \
-              node may not have it yet.",
+        fix: "Ask the node for its methods (`kith call --list`, `grpcurl ADDRESS list`); an older node may not have it yet.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -195,7 +194,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         code: Code::PermissionDenied,
         cause: "The caller does not have the scope that the method needs.",
         fix: "Call with another key, or ask the operator to give the caller the scope that `scope` in the metadata \
-              names. `docs/authorization.md` lists methods and scopes.",
+              names. `docs/reference/authorization.md` lists methods and scopes.",
         retry: Retry::Never,
     },
     ReasonEntry {

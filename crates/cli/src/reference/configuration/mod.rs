@@ -1,4 +1,4 @@
-//! `docs/configuration.md`.
+//! `docs/reference/configuration.md`.
 
 mod kind;
 pub(super) mod schema;
@@ -18,7 +18,7 @@ Every value has a default; a node needs no configuration. The sources, the later
 
 1. the defaults below,
 2. `kith.toml` of the working directory, or the file that `--config` names,
-3. the environment: `KITH_` and the key in capitals, `__` for each dot,
+3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is `KITH_STORE__SQLITE__READERS`,
 4. flags of the [command line](command-line.md): some keys have their own flag, `--set KEY=VALUE` sets any.
 
 An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
@@ -26,10 +26,10 @@ the environment and in flags have commas between their items, and may be empty. 
 named `kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is ignored. \
 `kith config` shows each value and where it came from; `kith config --check` only says whether it is valid. \
 [kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema PATH` in the first line, as \
-[deploy/kith.toml](../deploy/kith.toml) does.
+[deploy/kith.toml](../../deploy/kith.toml) does.
 
-A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, \
-`2GiB`.
+A default shows the form of its key: a duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or \
+as `256KiB`, `1MiB`, `2GiB`. A key without a default names its form.
 
 ";
 
@@ -71,16 +71,18 @@ pub(super) fn write() -> String {
             if section.path.is_empty() { "Top level".to_owned() } else { format!("[{}]", section.path) };
         text += &format!("## {title}\n\n{}", paragraphs(&section.doc));
         let rows: Vec<_> = section.keys.iter().map(row).collect();
-        text += &table(["key", "default", "value", "what it does", "environment"], &rows);
+        text += &table(["key", "default", "meaning"], &rows);
     }
     ended(&text)
 }
 
-fn row(key: &ConfigKey) -> [String; 5] {
+fn row(key: &ConfigKey) -> [String; 3] {
     let name = key.path.rsplit('.').next().unwrap_or_default();
-    let default = if key.default.is_empty() { "none".to_owned() } else { code(&key.default) };
     let kind = key.kind.as_ref().map(ValueKind::to_string).unwrap_or_default();
-    [code(name), default, kind, key.doc.clone(), code(&key.variable)]
+    let is_choice = matches!(key.kind, Some(ValueKind::Choice(_)));
+    let default = if key.default.is_empty() { format!("none: {kind}") } else { code(&key.default) };
+    let meaning = if is_choice { format!("{} {kind}.", key.doc) } else { key.doc.clone() };
+    [code(name), default, meaning]
 }
 
 fn sections() -> Vec<Section> {
