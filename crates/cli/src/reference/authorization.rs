@@ -11,9 +11,10 @@ use super::markdown::{begin, code, ended, table};
 
 const HEAD: &str = "\
 Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: Bearer KEY`), and has \
-scopes. A user proves itself by a token of an issuer (`authorization: Bearer TOKEN`, or the hello of a socket), and acts as itself. A node without callers is open: each client is a service, and no scope is checked.
+scopes. A user proves itself by a token (`authorization: Bearer TOKEN`, or the hello of a socket), and acts as itself. On a node \
+without callers each client is a service, and no scope is checked.
 
-A call passes these checks in this order, and takes no slot of the node before it has passed them all:
+A call passes these checks in this order before it takes a slot of the node:
 
 | check | error if it fails |
 | --- | --- |
@@ -25,9 +26,8 @@ A call passes these checks in this order, and takes no slot of the node before i
 | The acting user is let in: neither suspended, nor signed out after its token was issued. | `PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
 | The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
-Acting for users and acting for itself are separate rights: a caller that may only act for users, and forgets to name one, gets an \
-error and does not act as a service that may do everything. No preset has both but `all`, and `signup` for users: there is no acting user \
-yet when one is created.
+Acting for users and acting for itself are separate rights: a caller that may only act for users, and names none, gets an \
+error. No preset has both but `all`, and `signup` for users: a user who is being created cannot act yet.
 
 Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; over JSON a path that \
 is no method is `404` to every client, because the contract is public. Other nodes of the cluster call InspectKey, FlushMemory and \
@@ -55,11 +55,13 @@ const USERS: &str = "\
 
 ";
 
+const OWN: &str = "`own` of a domain, such as `user:own`, allows calls about it without an acting user.\n\n";
+
 pub(super) fn write() -> String {
     let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
     let text =
         text + "## Methods\n\n" + USERS + &table(["scope", "users", "self field", "methods"], &methods());
-    let text = text + "## Scopes\n\n" + &table(["scope", "allows"], &scopes());
+    let text = text + "## Scopes\n\n" + OWN + &table(["scope", "allows"], &scopes());
     let text = text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets());
     ended(&(text + "## Users by tokens\n\nTheir scopes are fixed: " + &of_users() + ".\n"))
 }
@@ -100,7 +102,8 @@ fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
 }
 
 fn scopes() -> Vec<[String; 2]> {
-    Scope::ALL.map(|scope| [code(scope.text()), scope.allows().to_owned()]).to_vec()
+    let listed = Scope::ALL.into_iter().filter(|scope| !scope.text().ends_with(":own"));
+    listed.map(|scope| [code(scope.text()), scope.allows().to_owned()]).collect()
 }
 
 fn presets() -> Vec<[String; 3]> {

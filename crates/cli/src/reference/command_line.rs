@@ -2,15 +2,15 @@
 
 use clap::{Arg, Command};
 
-use super::markdown::{begin, code, ended, paragraphs, table};
+use super::markdown::{begin, code, definitions, ended, paragraphs, table};
 
 /// A flag that so many commands take is printed once.
 const SHARED_BY: usize = 6;
 /// The heading of the flags that are printed once.
 const SHARED: &str = "Flags of calls";
 
-/// Name, value and meaning of a flag.
-type FlagRow = [String; 3];
+/// Name with value, and meaning of a flag.
+type FlagRow = [String; 2];
 
 pub(super) fn write(mut root: Command) -> String {
     root.build();
@@ -19,9 +19,10 @@ pub(super) fn write(mut root: Command) -> String {
     text += &about(&root);
     text += "A flag that sets a value of the [configuration](configuration.md) wins over the environment and the \
              file.\n\n## Flags of every command\n\n";
-    text += &flags(root.get_arguments().filter(|flag| flag.is_global_set() && is_listed(flag)).map(row));
+    text +=
+        &definitions(root.get_arguments().filter(|flag| flag.is_global_set() && is_listed(flag)).map(row));
     text += &format!("## {SHARED}\n\nCommands that call a node take these flags.\n\n");
-    text += &flags(shared.iter().cloned());
+    text += &definitions(shared.iter().cloned());
     text += &codes();
     for command in root.get_subcommands().filter(|command| is_shown(command)) {
         text += &describe(command, &shared, &[]);
@@ -65,16 +66,17 @@ fn describe(command: &Command, shared: &[FlagRow], known: &[FlagRow]) -> String 
     let mut text = format!("## {name}\n\n{}", about(command));
     let usage = usage(command);
     if usage != name && below.is_empty() {
-        text += &format!("```text\n{usage}\n```\n\n");
+        let is_line = !usage.contains('\n');
+        text += &if is_line { code(&usage) + "\n\n" } else { format!("```text\n{usage}\n```\n\n") };
     }
     let (calls, own): (Vec<_>, Vec<_>) = own(command).into_iter().partition(|row| shared.contains(row));
     let further = calling(&calls, &own, shared);
-    text += &flags(own.into_iter().filter(|row| !known.contains(row)));
+    text += &definitions(own.into_iter().filter(|row| !known.contains(row)));
     text += &further;
     let common = common(&below, shared);
     if !common.is_empty() {
         text += "Each of the commands below takes:\n\n";
-        text += &flags(common.iter().cloned());
+        text += &definitions(common.iter().cloned());
     }
     if let Some(after) = command.get_after_long_help().or_else(|| command.get_after_help()) {
         text += &format!("```text\n{}\n```\n\n", after.to_string().trim_end());
@@ -87,8 +89,8 @@ fn calling(taken: &[FlagRow], own: &[FlagRow], shared: &[FlagRow]) -> String {
     if taken.is_empty() {
         return String::new();
     }
-    let has = |rows: &[FlagRow], name: &String| rows.iter().any(|[known, ..]| known == name);
-    let names = shared.iter().map(|[name, ..]| name);
+    let has = |rows: &[FlagRow], name: &String| rows.iter().any(|[known, _]| known == name);
+    let names = shared.iter().map(|[name, _]| name);
     let left: Vec<_> =
         names.filter(|name| !has(taken, name) && !has(own, name)).map(String::as_str).collect();
     let without = if left.is_empty() { String::new() } else { format!(", without {}", left.join(" and ")) };
@@ -133,22 +135,22 @@ fn is_listed(flag: &Arg) -> bool {
     !flag.is_hide_set() && !matches!(flag.get_id().as_str(), "help" | "version")
 }
 
-fn flags(rows: impl Iterator<Item = FlagRow>) -> String {
-    table(["flag", "value", "meaning"], &rows.collect::<Vec<_>>())
-}
-
 fn row(flag: &Arg) -> FlagRow {
     let named = [flag.get_short().map(|c| format!("-{c}")), flag.get_long().map(|long| format!("--{long}"))];
-    let named: Vec<_> = named.into_iter().flatten().map(|name| code(&name)).collect();
+    let mut named: Vec<_> = named.into_iter().flatten().collect();
     let values =
         flag.get_value_names().map(|names| names.iter().map(|name| name.as_str()).collect::<Vec<_>>());
     let values = match values {
         Some(values) if flag.get_action().takes_values() => values.join(" "),
         Some(_) | None => String::new(),
     };
-    let name = if named.is_empty() { code(&values) } else { named.join(", ") };
-    let value = if named.is_empty() { "argument".to_owned() } else { code(&values) };
-    [name, value, meaning(flag)]
+    match named.last_mut() {
+        Some(name) if !values.is_empty() => *name += &format!(" {values}"),
+        Some(_) => {}
+        None => named.push(values),
+    }
+    let named: Vec<_> = named.iter().map(|name| code(name)).collect();
+    [named.join(", "), meaning(flag)]
 }
 
 fn meaning(flag: &Arg) -> String {

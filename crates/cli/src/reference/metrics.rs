@@ -3,7 +3,7 @@
 use kith_server::metrics_table;
 use kith_service::metric::{Metric, MetricKind};
 
-use super::markdown::{begin, code, ended, table};
+use super::markdown::{begin, code, definitions, ended};
 
 const HEAD: &str = "\
 `GET /metrics` on the operations port (`operations.listen`) exports these in the text format of Prometheus. A name ends with its \
@@ -12,7 +12,7 @@ unit, `_seconds` or `_bytes`; others are counts. A histogram NAME is exported as
 
 ";
 
-/// A table for each kind of metric.
+/// A list for each kind of metric.
 pub(super) fn write() -> String {
     let mut text =
         begin("Metrics", "`crates/service/src/metric.rs` and the tables of the crates that it joins") + HEAD;
@@ -23,8 +23,8 @@ pub(super) fn write() -> String {
         ("Histograms", MetricKind::Histogram),
     ];
     for (title, kind) in kinds {
-        let rows: Vec<_> = metrics.iter().filter(|metric| metric.kind == kind).map(row).collect();
-        text += &format!("## {title}\n\n{}", table(["name", "meaning"], &rows));
+        let rows = metrics.iter().filter(|metric| metric.kind == kind).map(row);
+        text += &format!("## {title}\n\n{}", definitions(rows));
     }
     ended(&text)
 }
