@@ -1,5 +1,6 @@
-//! The reference documents: the command writes them from its own code. Some are kept in `docs/reference/`. The others repeat the
-//! contract, which a node serves by reflection and at `/openapi.json`, so they are built and not kept.
+//! The reference documents: the command writes them from its own code. Some are kept in `docs/reference/`. The
+//! others repeat the contract, which a node serves by reflection and at `/openapi.json`, so they are built and not
+//! kept.
 
 use std::{
     fs,
@@ -22,7 +23,8 @@ const KEPT: [(&str, &str); 6] = [
 ];
 /// Each document that is only built: its file in the target folder, and its name in `kith reference`.
 const BUILT: [(&str, &str); 2] = [("docs/api.md", "api"), ("docs/openapi.json", "openapi")];
-/// With a test, since libraries have other features where tests need them: by itself it would build most of them again.
+/// Builds a test too, since tests enable other features of libraries: without it, most libraries would be built
+/// again.
 const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "tidy"];
 
 /// Writes every document.

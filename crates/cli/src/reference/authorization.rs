@@ -10,36 +10,48 @@ use prost_reflect::MethodDescriptor;
 use super::markdown::{begin, code, ended, table};
 
 const HEAD: &str = "\
-Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: Bearer KEY`), and has \
-scopes. A user proves itself by a token (`authorization: Bearer TOKEN`, or the hello of a socket), and acts as itself. On a node \
-without callers each client is a service, and no scope is checked.
+Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: \
+Bearer KEY`), and has scopes. A user proves itself by a token (`authorization: Bearer TOKEN`, or the hello \
+of a socket), and acts as itself. On a node without callers each client is a service, and no scope is \
+checked.
 
 A call passes these checks in this order before it takes a slot of the node:
 
 | check | error if it fails |
 | --- | --- |
-| The key is that of a caller, or the token that of a user. | `UNAUTHENTICATED`: [CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The key is that of a caller, or the token that of a user. | `UNAUTHENTICATED`: \
+[CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) \
+|
 | The caller has the scope of the method. | `PERMISSION_DENIED`: [SCOPE_MISSING](errors.md#scope_missing) |
-| With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
-| With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
-| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed), or [SCOPE_MISSING](errors.md#scope_missing) where the method is for services only |
-| The acting user is let in: neither suspended, nor signed out after its token was issued. | `PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
-| The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
+| With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: \
+[ACTING_USER_REFUSED](errors.md#acting_user_refused) |
+| With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: \
+[NOT_ALLOWED](errors.md#not_allowed) |
+| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: \
+[ACTING_USER_NEEDED](errors.md#acting_user_needed), or [SCOPE_MISSING](errors.md#scope_missing) where the \
+method is for services only |
+| The acting user is let in: neither suspended, nor signed out after its token was issued. | \
+`PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: \
+[CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The acting user is the one that the self field names, and may do this to the record. | \
+`PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
-Acting for users and acting for itself are separate rights: a caller that may only act for users, and names none, gets an \
-error. No preset has both but `all`, and `signup` for users: a user who is being created cannot act yet.
+Acting for users and acting for itself are separate rights: a caller that may only act for users, and names \
+none, gets an error. No preset has both but `all`, and `signup` for users: a user who is being created \
+cannot act yet.
 
-Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; over JSON a path that \
-is no method is `404` to every client, because the contract is public. Other nodes of the cluster call InspectKey, FlushMemory and \
-ReadCanary, by a proof of their own.
+Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; \
+over JSON a path that is no method is `404` to every client, because the contract is public. Other nodes of \
+the cluster call InspectKey, FlushMemory and ReadCanary, by a proof of their own.
 
-What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is that user. A \
-`request_id` is that of its caller, or of the user who itself calls: two of them may use the same one.
+What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is \
+that user. A `request_id` is that of its caller, or of the user who itself calls: two of them may use the \
+same one.
 
-Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and choose no trace (`traceparent`). They \
-have [quotas](../guide/security.md) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
-[QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users and groups that are for them (`users.user_params`, \
-`users.group_params`).
+Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and \
+choose no trace (`traceparent`). They have [quotas](../guide/security.md) of calls, writes and records: \
+`RESOURCE_EXHAUSTED`, [QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users \
+and groups that are for them (`users.user_params`, `users.group_params`).
 
 ";
 

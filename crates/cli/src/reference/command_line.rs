@@ -17,8 +17,8 @@ pub(super) fn write(mut root: Command) -> String {
     let shared = shared(&root);
     let mut text = begin("Command line", "the definitions in `crates/cli/src`");
     text += &about(&root);
-    text += "A flag that sets a value of the [configuration](configuration.md) wins over the environment and the \
-             file.\n\n## Flags of every command\n\n";
+    text += "A flag that sets a value of the [configuration](configuration.md) wins over the environment and \
+             the file.\n\n## Flags of every command\n\n";
     text +=
         &definitions(root.get_arguments().filter(|flag| flag.is_global_set() && is_listed(flag)).map(row));
     text += &format!("## {SHARED}\n\nCommands that call a node take these flags.\n\n");
@@ -59,7 +59,8 @@ fn codes() -> String {
     format!("## Exit codes\n\n{}{others}", table(["code", "meaning"], &rows))
 }
 
-/// A command with its own flags, and then those below it. `known` are flags that were printed with the command above.
+/// A command with its own flags, and then the commands below it. `known` are flags that were printed with the
+/// command above.
 fn describe(command: &Command, shared: &[FlagRow], known: &[FlagRow]) -> String {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let below: Vec<_> = command.get_subcommands().filter(|below| is_shown(below)).collect();
@@ -79,9 +80,17 @@ fn describe(command: &Command, shared: &[FlagRow], known: &[FlagRow]) -> String 
         text += &definitions(common.iter().cloned());
     }
     if let Some(after) = command.get_after_long_help().or_else(|| command.get_after_help()) {
-        text += &format!("```text\n{}\n```\n\n", after.to_string().trim_end());
+        text += &after_help(after.to_string().trim_end());
     }
     below.into_iter().fold(text, |text, below| text + &describe(below, shared, &common))
+}
+
+/// The text behind the flags: in its form if it has indented lines, else a paragraph for each line.
+fn after_help(text: &str) -> String {
+    if text.lines().any(|line| line.starts_with(' ')) {
+        return format!("```text\n{text}\n```\n\n");
+    }
+    paragraphs(&text.lines().collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Says which of the shared flags a command takes, besides its own.

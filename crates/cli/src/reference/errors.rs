@@ -6,20 +6,23 @@ use kith_service::error::{Reason, ReasonEntry, Retry};
 use super::markdown::{begin, code, ended, table};
 
 const HEAD: &str = "\
-An error is a gRPC status with details ([their types](../../proto/google/rpc/error_details.proto)). A caller branches on the reason, never on the message, whose words may change.
+An error is a gRPC status with details ([their types](../../proto/google/rpc/error_details.proto)). A \
+caller branches on the reason, never on the message, whose words may change.
 
 | detail | content |
 | --- | --- |
-| `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` is `not_applied` or `unknown` for a write |
+| `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` is \
+`not_applied` or `unknown` for a write |
 | `google.rpc.BadRequest` | the field or the metadata at fault, and what it must be |
 | `google.rpc.RetryInfo` | how long to wait before a retry. Over HTTP also in seconds, as `Retry-After` |
-| `google.rpc.Help` | where the reason is explained: below `docs_url` of the [configuration](configuration.md), by default the path in the repository |
+| `google.rpc.Help` | where the reason is explained: below `docs_url` of the \
+[configuration](configuration.md), by default the path in the repository |
 
-Items of batches and imports have code, reason, field, message and metadata in `kith.type.v1.ResultError`. `kith errors` \
-prints this list, `kith errors NAME_TAKEN` one entry.
+Items of batches and imports have code, reason, field, message and metadata in `kith.type.v1.ResultError`. \
+`kith errors` prints this list, `kith errors NAME_TAKEN` one entry.
 
-If the outcome is `unknown`, the write may have been applied: repeat it with the same `request_id`, so that it has one effect. \
-A reason without \"Try again\" lasts: the same request fails again.
+If the outcome is `unknown`, the write may have been applied: repeat it with the same `request_id`, so that \
+it has one effect. A reason without \"Try again\" lasts: the same request fails again.
 
 ";
 

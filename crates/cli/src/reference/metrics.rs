@@ -6,9 +6,10 @@ use kith_service::metric::{Metric, MetricKind};
 use super::markdown::{begin, code, definitions, ended};
 
 const HEAD: &str = "\
-`GET /metrics` on the operations port (`operations.listen`) exports these in the text format of Prometheus. A name ends with its \
-unit, `_seconds` or `_bytes`; others are counts. A histogram NAME is exported as `NAME_bucket` with the label `le`, `NAME_sum` and \
-`NAME_count`. Labels are in braces. No label holds an id, a name or an address; `namespace` is a kind of record (`user`, `group`).
+`GET /metrics` on the operations port (`operations.listen`) exports these in the text format of Prometheus. \
+A name ends with its unit, `_seconds` or `_bytes`; others are counts. A histogram NAME is exported as \
+`NAME_bucket` with the label `le`, `NAME_sum` and `NAME_count`. Labels are in braces. No label holds an id, \
+a name or an address; `namespace` is a kind of record (`user`, `group`).
 
 ";
 

@@ -30,8 +30,8 @@ const LOG_MIN: u32 = 1_000;
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
     /// `redis://...`, `rediss://...` with TLS, `redis-cluster://...` or
-    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`; may contain a password, so it is a secret. Absent: the
-    /// node is the only one of its store.
+    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`. Absent: the node is the only one of its
+    /// store.
     pub url: Option<Secret>,
     /// A file that contains the URL, instead of `url`.
     pub url_file: Option<PathBuf>,

@@ -245,8 +245,8 @@ pub enum Synchronous {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MongodbConfig {
-    /// `mongodb://...`; may contain a password, so it is a secret. A database after the hosts must be `database`, or
-    /// `admin`, which then is the authentication database.
+    /// `mongodb://...`. A database after the hosts must be `database`, or `admin`, which then is the
+    /// authentication database.
     pub uri: Option<Secret>,
     /// A file that contains the URI, instead of `uri`.
     pub uri_file: Option<PathBuf>,

@@ -18,19 +18,20 @@ Every value has a default; a node needs no configuration. The sources, the later
 
 1. the defaults below,
 2. `kith.toml` of the working directory, or the file that `--config` names,
-3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is `KITH_STORE__SQLITE__READERS`,
+3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is \
+`KITH_STORE__SQLITE__READERS`,
 4. flags of the [command line](command-line.md): some keys have their own flag, `--set KEY=VALUE` sets any.
 
-An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
-the environment and in flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service \
-named `kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is ignored. \
-`kith config` shows each value and where it came from; `kith config --check` only says whether it is valid. \
-[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema PATH` in the first line, as \
-[deploy/kith.toml](../../deploy/kith.toml) does.
+An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. \
+Lists in the environment and in flags have commas between their items, and may be empty. Variables that \
+Kubernetes sets for a Service named `kith` are ignored. A `kith.toml` that the user may not read, in a \
+working directory of another user, is ignored. `kith config` shows each value and where it came from. \
+[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema \
+PATH` in the first line, as [deploy/kith.toml](../../deploy/kith.toml) does.
 
-A default shows the form of its key: a duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or \
-as `256KiB`, `1MiB`, `2GiB`. A key without a default names its form. \
-A whole number or a size is above 0 unless its text says \"May be 0\".
+A default shows the form of its key: a duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a \
+size as a number of bytes or as `256KiB`, `1MiB`, `2GiB`. A key without a default names its form. A whole \
+number or a size is above 0 unless its text names 0.
 
 ";
 
@@ -90,7 +91,7 @@ fn row(key: &ConfigKey) -> [String; 3] {
     let meaning = match (is_choice, is_number) {
         (true, _) => format!("{} {kind}.", key.doc),
         (_, true) if key.doc.contains(ABOVE_0) => without_above_0(&key.doc),
-        (_, true) => format!("{} May be 0.", key.doc),
+        (_, true) if !key.doc.contains("0:") => format!("{} May be 0.", key.doc),
         _ => key.doc.clone(),
     };
     [code(name), default, meaning]
