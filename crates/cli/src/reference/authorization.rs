@@ -67,7 +67,7 @@ const USERS: &str = "\
 
 ";
 
-const OWN: &str = "`own` of a domain, such as `user:own`, allows calls about it without an acting user.\n\n";
+const OWN: &str = "`own` of a domain, such as `user:own`, allows calls about it without an acting user. Scopes of one method are above.\n\n";
 
 pub(super) fn write() -> String {
     let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
@@ -79,8 +79,10 @@ pub(super) fn write() -> String {
 }
 
 fn of_users() -> String {
-    let scopes: Vec<_> = USER_RIGHTS.scopes().map(|scope| code(scope.text())).collect();
-    scopes.join(", ")
+    let Some(backend) = PRESETS.iter().find(|preset| preset.name == "backend") else { return String::new() };
+    let left: Vec<_> = backend.rights.scopes().filter(|scope| !USER_RIGHTS.has(*scope)).collect();
+    let left: Vec<_> = left.into_iter().map(|scope| code(scope.text())).collect();
+    format!("those of {} without {}", code(backend.name), left.join(", "))
 }
 
 /// A row for the methods of a service that have the same rule.
@@ -114,7 +116,9 @@ fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
 }
 
 fn scopes() -> Vec<[String; 2]> {
-    let listed = Scope::ALL.into_iter().filter(|scope| !scope.text().ends_with(":own"));
+    let listed = Scope::ALL
+        .into_iter()
+        .filter(|scope| !scope.text().ends_with(":own") && scope.allows().contains(' '));
     listed.map(|scope| [code(scope.text()), scope.allows().to_owned()]).collect()
 }
 

@@ -29,8 +29,8 @@ pub struct LimitsConfig {
     pub queue_wait: Duration,
     /// Writes in progress at the store; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
     pub writes_in_flight: usize,
-    /// How long a write may wait for its turn at the store. A write with an expected wait of more than half of it is
-    /// refused at once.
+    /// How long a write may wait for its turn at the store. A write that would wait for more than half of it
+    /// is refused at once.
     #[serde(with = "humantime_serde")]
     pub write_wait: Duration,
     /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with outcome

@@ -286,8 +286,7 @@ pub struct CacheConfig {
     /// evicted.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// The same for an absence; no effect with the SQLite store. Absences of relations between two users use `ttl`:
-    /// most pairs of users have none.
+    /// The same for an absence; no effect with the SQLite store. Absences of relations use `ttl`.
     #[serde(with = "humantime_serde")]
     pub negative_ttl: Duration,
     /// Maximum fraction by which a TTL is shortened, at random. 0 to 1.

@@ -381,7 +381,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "INTERNAL",
         code: Code::Internal,
         cause: "Kith has a defect.",
-        fix: "Ask the operator: the log has the cause, with this time. Report it if the log names a defect of Kith.",
+        fix: "Ask the operator: the log has the cause, with this time. Report a defect of Kith.",
         retry: Retry::Never,
     },
 ];

@@ -25,7 +25,7 @@ pub enum AddedByUsers {
     /// Its friends. All others are invited.
     #[default]
     Friends,
-    /// Every user, also one who has blocked it: for organisations whose members do not choose their groups.
+    /// Every user, also one who has blocked it.
     Everybody,
 }
 
