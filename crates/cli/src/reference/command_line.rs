@@ -16,12 +16,11 @@ pub(super) fn write(mut root: Command) -> String {
     root.build();
     let shared = shared(&root);
     let mut text = begin("Command line", "the definitions in `crates/cli/src`");
-    text += &about(&root);
     text += "A flag that sets a value of the [configuration](configuration.md) wins over the environment and \
              the file.\n\n## Flags of every command\n\n";
     text +=
         &definitions(root.get_arguments().filter(|flag| flag.is_global_set() && is_listed(flag)).map(row));
-    text += &format!("## {SHARED}\n\nCommands that call a node take these flags.\n\n");
+    text += &format!("## {SHARED}\n\n");
     text += &definitions(shared.iter().cloned());
     text += &codes();
     for command in root.get_subcommands().filter(|command| is_shown(command)) {

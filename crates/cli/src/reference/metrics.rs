@@ -15,8 +15,7 @@ a name or an address; `namespace` is a kind of record (`user`, `group`).
 
 /// A list for each kind of metric.
 pub(super) fn write() -> String {
-    let mut text =
-        begin("Metrics", "`crates/service/src/metric.rs` and the tables of the crates that it joins") + HEAD;
+    let mut text = begin("Metrics", "the tables that `crates/service/src/metric.rs` joins") + HEAD;
     let metrics = metrics_table::all();
     let kinds = [
         ("Counters", MetricKind::Counter),

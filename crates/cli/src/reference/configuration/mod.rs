@@ -73,7 +73,9 @@ pub(super) fn write() -> String {
             if section.path.is_empty() { "Top level".to_owned() } else { format!("[{}]", section.path) };
         text += &format!("## {title}\n\n");
         // Not repeated: `Users.` below `[users]`.
-        if !section.doc.trim().trim_end_matches('.').eq_ignore_ascii_case(&section.path) {
+        if !section.path.is_empty()
+            && !section.doc.trim().trim_end_matches('.').eq_ignore_ascii_case(&section.path)
+        {
             text += &paragraphs(&section.doc);
         }
         let rows: Vec<_> = section.keys.iter().map(row).collect();
