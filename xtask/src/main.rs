@@ -41,9 +41,10 @@ enum Task {
     },
     /// Checks format, lints, reference documents, the contract by buf and (where installed) cargo-deny.
     Lint,
-    /// Writes the reference documents in `docs/` out of the code.
+    /// Writes the reference documents out of the code: to `docs/reference/`, and API and OpenAPI to
+    /// `target/docs/`.
     Docs {
-        /// Only compare; fails and names each that the code would write otherwise.
+        /// Only compare those in `docs/reference/`: fails if one differs, and names it.
         #[arg(long)]
         check: bool,
     },

@@ -71,7 +71,7 @@ pub(super) struct KeylessTarget {
 /// The nodes to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Targets {
-    /// Address of a node; may be given for each of several, or with commas between them
+    /// Address of a node; for several, repeat it or use commas
     #[arg(
         long,
         env = "KITH_ADDR",
@@ -96,8 +96,8 @@ pub(super) struct ConnectOptions {
     /// How long an answer may take: 500ms, 10s [default: 5s; 60s for each message of a stream]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
-    /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else
-    /// 0s; 0s for status, top, check, doctor and ping, which report it as unreachable]
+    /// How long to wait for a node that is starting: 500ms, 1m [default: 10s on this machine, else 0s; 0s for
+    /// status, top, check, doctor and ping, which report it as unreachable]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }

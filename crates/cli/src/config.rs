@@ -14,9 +14,8 @@ use super::{
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Without -o it is TOML that can be used as a file of the configuration, on a terminal and \
-                        in a pipe alike; with -o a row for each value. Secrets are redacted. With --check the \
-                        result is a row."
+    after_help = "Without -o it is TOML that can be used as a file of the configuration, with -o a row for \
+                  each value. Secrets are redacted. With --check the result is a row."
 )]
 pub(super) struct ConfigOptions {
     /// Only say whether it is valid

@@ -29,9 +29,10 @@ use super::{
 /// The options for `kith import`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\n\
-                  A file is read as JSON that a call takes, one record a line. A pipe or - (standard input) works too, but an interrupted import from it has to start again: records with ids that exist already are counted and not created twice.\n\
-                  Exit codes: 0 every line is imported, 1 some are bad, 2 it did not reach the end: run it again, and it continues."
+    after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\nAn \
+                  interrupted import from a pipe or - (standard input) has to start again: records with ids \
+                  that exist already are counted and not created twice.\nExit codes: 0 every line is \
+                  imported, 1 some are bad, 2 it did not reach the end: run it again, and it continues."
 )]
 pub(super) struct ImportOptions {
     #[command(subcommand)]
@@ -57,14 +58,15 @@ enum ImportKind {
     Messages(ImportSource),
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
     #[command(
-        after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
-                      (default of the time: now), or a line of a table: two ids separated by a comma, a tab, a \
-                      semicolon or spaces, with or without quotes. A first line may name the columns: user_id (or \
-                      follower, source, from), target_id (or followee, target, to) and follow_time; without these names \
-                      the first two columns are the ids. Further columns are ignored, and lines that begin with # or %, \
-                      as in the graphs of SNAP and KONECT. A follow that exists already is not changed and counts as imported. \
-                      Whether the users exist is not checked.\n\
-                      Exit codes: as those of kith import."
+        after_help = "A line is a follow in JSON, \
+                      {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} (default \
+                      of the time: now), or a line of a table: two ids separated by a comma, a tab, a \
+                      semicolon or spaces, with or without quotes. A first line may name the columns: user_id \
+                      (or follower, source, from), target_id (or followee, target, to) and follow_time; \
+                      without these names the first two columns are the ids. Further columns are ignored, and \
+                      lines that begin with # or %. A follow that exists already is not changed and counts as \
+                      imported. Whether the users exist is not checked.\nExit codes: as those of kith \
+                      import."
     )]
     Follows(ImportSource),
     /// Registers readers of audiences of notices from a file of JSON Lines

@@ -20,8 +20,8 @@ use super::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kith man | man -l -\n  kith man --dir /usr/local/share/man/man1")]
 pub(super) struct ManOptions {
-    /// Folder for a page of each command; created if it does not exist. Without it the page of kith itself is
-    /// written to standard output, with -o json as a JSON string
+    /// Folder for a page of each command; created if it does not exist. Without it the page of kith itself
+    /// goes to standard output, with -o json as a JSON string
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

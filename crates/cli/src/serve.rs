@@ -29,7 +29,7 @@ pub(super) struct ServeOptions {
     /// Serve operators on this port of the loopback device; 0: any free one
     #[arg(long, value_name = "PORT")]
     operations_port: Option<u16>,
-    /// Write the addresses to this file as JSON when the node serves, and remove the file at the end
+    /// Write the addresses to this file as JSON when the node serves, and remove it at the end
     #[arg(long, value_name = "FILE")]
     ports_file: Option<PathBuf>,
     /// Keep data only in memory, for tests: they are lost when the node ends

@@ -61,6 +61,6 @@ async fn links_lead_to_the_documents_of_the_operator() {
     let request = GetUserRequest { user_id: 5, consistency: None };
     let status = node.users().get_user(request).await.unwrap_err();
     let links = status.get_error_details().help().unwrap().links.clone();
-    assert_eq!(links[0].url, "https://docs.example/kith/errors.md#not_found");
+    assert_eq!(links[0].url, "https://docs.example/kith/reference/errors.md#not_found");
     node.stop().await;
 }

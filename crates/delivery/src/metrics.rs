@@ -28,14 +28,14 @@ pub const METRICS: [Metric; 8] = [
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",
     &["result"],
-    "Reads of the last messages of a conversation, by its window's answer: hit, miss (filled from the store), busy (another \
-     reader fills it), held (a message is being changed), old (compared with the store first), away (no answer).",
+    "Reads of windows of messages, by the answer: hit, miss (filled from the store), busy (another reader \
+     fills it), held (a message is being changed), old (compared with the store first), away (no answer).",
 );
 const APPENDS: Metric = Metric::counter(
     "kith_window_appends_total",
     &["result"],
-    "Appends of messages to the windows of conversations: `added`, or `failed` because Redis did not answer in time. After one that \
-     failed, other nodes may read the conversation without these messages for up to messages.window_checked.",
+    "Appends of messages to windows: `added`, or `failed` because Redis did not answer in time. After a \
+     failed append other nodes may not see these messages for up to `messages.window_checked`.",
 );
 const DROPPED: Metric = Metric::counter(
     "kith_window_dropped_total",

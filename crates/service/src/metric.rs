@@ -53,8 +53,8 @@ metrics! {
     pub const PLACES_DISPLACED: Metric = Metric::counter(
         "kith_places_displaced_total",
         &["kind"],
-        "Connections, sockets without a hello and health watches that ended because their limit was near and a newcomer came. \
-         Their peers had made no call with a credential.",
+        "Connections, sockets without a hello and health watches without a credential that gave way to \
+         newcomers near their limit.",
     );
     pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
         "kith_connections_unread_total",
@@ -64,12 +64,12 @@ metrics! {
     pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
         "kith_answers_unread_bytes",
         &[],
-        "Bytes of answers that the node holds because their peers have not read them; answers below 1 KiB are not counted.",
+        "Bytes of answers that peers have not read; answers below 1 KiB are not counted.",
     );
     pub const ANSWERS_UNREAD_REFUSED: Metric = Metric::counter(
         "kith_answers_unread_refused_total",
         &[],
-        "Answers refused because the connection, or the node, holds as many bytes of unread answers as it may.",
+        "Answers refused because the connection or the node holds too many unread bytes.",
     );
     pub const WS_CONNECTIONS: Metric =
         Metric::gauge("kith_ws_connections", &[], "Open WebSockets; `kith_connections` includes them.");
@@ -88,8 +88,9 @@ metrics! {
     pub const CALLER_CALLS: Metric = Metric::counter(
         "kith_caller_calls_total",
         &["caller", "code"],
-        "Calls by their caller, a configured name, and their code. `(user)`: users by their tokens; `(node)`: other nodes; `(socket)`: this node, \
-         for its sockets; `(other)`: callers after the first 200. Not counted: calls that prove no caller, as those to a node without callers.",
+        "Calls by configured caller and code. `(user)`: users by their tokens; `(node)`: other nodes; \
+         `(socket)`: this node, for its sockets; `(other)`: callers after the first 200. Calls that prove no \
+         caller are not counted.",
     );
     pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
         "kith_user_quota_refused_total",
@@ -104,8 +105,8 @@ metrics! {
     pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
         "kith_callers_not_reloaded",
         &[],
-        "1 while a file of callers or the address of an issuer cannot be used, so that its previous content stays valid, \
-         including revoked keys; else 0.",
+        "1 while a file of callers or an issuer's address cannot be used, so that its previous content stays \
+         valid, with revoked keys; else 0.",
     );
     pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
         "kith_credentials_expire_seconds",
@@ -148,7 +149,7 @@ metrics! {
     pub const BUILD_INFO: Metric = Metric::gauge(
         "kith_build_info",
         &["version", "commit", "date"],
-        "Always 1; the labels are the version of the program, its commit and the date of that, `unknown` if it was built without them.",
+        "Always 1; labels: version, commit and its date, `unknown` if built without them.",
     );
     pub const PROCESS_CPU_SECONDS: Metric =
         Metric::counter("process_cpu_seconds_total", &[], "Processor time of the process, in whole seconds.");
@@ -170,19 +171,19 @@ metrics! {
     pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
         "kith_redis_breaker_opened_total",
         &[],
-        "Times that the circuit breaker of Redis opened because Redis did not answer; the store answers meanwhile.",
+        "Times that the circuit breaker opened because Redis did not answer; the store answers meanwhile.",
     );
     pub const REDIS_GARBLED: Metric = Metric::counter(
         "kith_redis_garbled_total",
         &[],
-        "Messages on the channels for wakes and confirmations that no node can have sent. They are ignored.",
+        "Ignored messages on the channels for wakes and confirmations that no node can have sent.",
     );
 
     pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
         "kith_node_records_refused_total",
         &[],
-        "Registry entries of nodes in Redis that were not authenticated by a node of this version, each time that they \
-         were read for a call.",
+        "Registry entries in Redis that no node of this version authenticated, each time that a call read \
+         them.",
     );
     pub const OBSERVER_LAG: Metric = Metric::histogram(
         "kith_observer_lag_seconds",
@@ -192,9 +193,9 @@ metrics! {
     pub const OBSERVER_CHECKED: Metric = Metric::counter(
         "kith_observer_checked_total",
         &["after"],
-        "Nodes that answered what they hold of a write of this node, by the age of the write; for the canary, \
-         `observer.bound`. At 10s it also counts each time that this node's own copy of the canary without broadcasts \
-         was too old.",
+        "Nodes that answered what they hold of a write of this node, by the age of the write; for the \
+         canary, `observer.bound`. At 10s also each time that this node's own copy of the canary without \
+         broadcasts was too old.",
     );
     pub const OBSERVER_STALE: Metric = Metric::counter(
         "kith_observer_stale_total",
@@ -228,13 +229,13 @@ metrics! {
     pub const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
         "kith_presence_gateways_dead",
         &[],
-        "Dead gateways with sessions that have not been ended yet, as this node saw them last. Soon 0 again.",
+        "Dead gateways with sessions not ended yet, as this node saw them last. Soon 0 again.",
     );
     pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
         "kith_presence_sessions_held",
         &[],
-        "Sessions that this node would restore if presence were lost: opened or renewed here, and not ended as far as \
-         it knows.",
+        "Sessions that this node would restore if presence were lost: opened or renewed here, and not \
+         ended.",
     );
     pub const PRESENCE_WATCHERS: Metric =
         Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
@@ -266,8 +267,8 @@ metrics! {
     pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
         "kith_presence_moves_dropped_total",
         &[],
-        "Joins and leaves of groups of which presence was not notified, because too many waited or Redis was away \
-         for half an hour. The counts of these groups may be wrong.",
+        "Joins and leaves that presence missed, because too many waited or Redis was away for half an hour. \
+         The counts of these groups may be wrong.",
     );
     pub const APPLICATION_EFFECTS: Metric = Metric::counter(
         "kith_application_effects_total",
@@ -277,7 +278,7 @@ metrics! {
     pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
         "kith_applications_resumed_total",
         &[],
-        "Acceptances that another node, or an earlier run of this one, left incomplete, and that this node resumed.",
+        "Acceptances that another node or an earlier run left incomplete and this node resumed.",
     );
 
     pub const MESSAGES_SENT: Metric = Metric::counter(
@@ -326,19 +327,20 @@ metrics! {
     pub const OWN_MARKS_WAITING: Metric = Metric::gauge(
         "kith_own_marks_waiting",
         &[],
-        "Dialogs whose user sent a message on this node and is not marked yet as having read it. Rises while the store fails.",
+        "Dialogs whose user sent a message and is not marked yet as having read it. Rises while the store \
+         fails.",
     );
     pub const REMOVALS_BEHIND: Metric = Metric::gauge(
         "kith_removals_behind_seconds",
         &[],
-        "How far the time by which old data are removed is behind the clock. It rises with the time that ran, and catches \
-         up at a day an hour after the clock has jumped or no node was running.",
+        "How far the time by which old data are removed is behind the clock. After the clock jumped or no \
+         node ran, it falls by a day an hour.",
     );
     pub const CLOCK_AHEAD: Metric = Metric::gauge(
         "kith_clock_ahead_seconds",
         &[],
-        "How far the clock of this machine is ahead of that of the store; negative: behind. Stored times are corrected \
-         by it. 0 without a store that has a clock of its own.",
+        "How far the clock of this machine is ahead of the store's; negative: behind. Stored times are \
+         corrected by it. 0 if the store has no clock of its own.",
     );
     pub const DIALOG_MARKS_SIZE: Metric =
         Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
@@ -350,7 +352,7 @@ metrics! {
     pub const NOTICE_COUNTS: Metric = Metric::counter(
         "kith_notice_counts_total",
         &["source"],
-        "Counts of readers of notices: by bitmap alone, or with a scan of the store that was made within the last 10 s.",
+        "Counts of readers of notices: by bitmap alone, or with a scan of the store within the last 10 s.",
     );
     pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
         "kith_notice_bitmap_fills_total",
@@ -361,22 +363,22 @@ metrics! {
     pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
         "kith_notice_bitmaps_missed_total",
         &[],
-        "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped when it does.",
+        "Bitmaps of readers not changed because Redis did not answer. They are dropped when it does.",
     );
     pub const NOTICE_WATCHES: Metric = Metric::gauge(
         "kith_notice_watches",
         &[],
-        "Audiences whose totals are sent in streams of Receive on this node, counted once for each stream.",
+        "Audiences whose totals streams of Receive send, counted once for each stream.",
     );
     pub const NOTICE_WATCH_READS: Metric = Metric::counter(
         "kith_notice_watch_reads_total",
         &[],
-        "Readers of notices that were read again for a stream of Receive because memory did not have them.",
+        "Readers of notices read again for Receive because memory did not have them.",
     );
     pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
         "kith_messages_undelivered",
         &[],
-        "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for \
+        "Conversations with messages not yet entered into the inboxes of their recipients, or for \
          WatchOffline.",
     );
     pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
@@ -387,7 +389,8 @@ metrics! {
     pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
         "kith_fan_outs_resumed_total",
         &["source"],
-        "Fan-outs that another node left incomplete and that this node repeated, by a note in `redis` or in the `store`.",
+        "Fan-outs that another node left incomplete and this node repeated, by a note in `redis` or the \
+         `store`.",
     );
     pub const RECEIVERS: Metric =
         Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
@@ -405,7 +408,7 @@ metrics! {
     pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
         "kith_receive_lag_seconds",
         &[],
-        "Time from the sending of a message until a stream of this node has it, for messages that came with a wake.",
+        "Time from sending until a stream of this node has the message, for messages that came with a wake.",
     );
     pub const SIGNALS: Metric = Metric::counter(
         "kith_signals_total",
@@ -423,14 +426,14 @@ metrics! {
     pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
         "kith_receipt_notifications_total",
         &["outcome"],
-        "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` \
+        "Conversations whose senders were notified that messages were read: `sent`, `failed`, or `dropped` \
          because too many waited.",
     );
     pub const OFFLINE_ENTRIES: Metric = Metric::counter(
         "kith_offline_entries_total",
         &[],
-        "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been \
-         there already.",
+        "Messages entered for WatchOffline with recipients who had no receiver; some may have been there \
+         already.",
     );
 }
 

@@ -1,7 +1,10 @@
-//! The reference documents: written by the command out of its own code, kept in `docs/`.
+//! The reference documents: the command writes them from its own code. Some are kept in `docs/reference/`. The
+//! others repeat the contract, which a node serves by reflection and at `/openapi.json`, so they are built and not
+//! kept.
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -9,33 +12,38 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, root, succeed, target};
 
-/// File, and what the command calls it.
-const DOCUMENTS: [(&str, &str); 8] = [
-    ("docs/api.md", "api"),
-    ("docs/authorization.md", "authorization"),
-    ("docs/errors.md", "errors"),
-    ("docs/metrics.md", "metrics"),
-    ("docs/configuration.md", "configuration"),
-    ("docs/command-line.md", "command-line"),
-    ("docs/openapi.json", "openapi"),
-    ("docs/kith.schema.json", "configuration-schema"),
+/// Each kept document: its file, and its name in `kith reference`.
+const KEPT: [(&str, &str); 6] = [
+    ("docs/reference/authorization.md", "authorization"),
+    ("docs/reference/errors.md", "errors"),
+    ("docs/reference/metrics.md", "metrics"),
+    ("docs/reference/configuration.md", "configuration"),
+    ("docs/reference/command-line.md", "command-line"),
+    ("docs/reference/kith.schema.json", "configuration-schema"),
 ];
-/// With a test, since libraries have other features where tests need them: by itself it would build most of them again.
+/// Each document that is only built: its file in the target folder, and its name in `kith reference`.
+const BUILT: [(&str, &str); 2] = [("docs/api.md", "api"), ("docs/openapi.json", "openapi")];
+/// Builds a test too, since tests enable other features of libraries: without it, most libraries would be built
+/// again.
 const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "tidy"];
 
 /// Writes every document.
 pub(crate) fn write() -> Result<()> {
     for (file, text) in documents()? {
-        let known = kept(file);
-        if known != text {
-            fs::write(root().join(file), text).with_context(|| format!("could not write {file}"))?;
+        if kept(file) != text {
+            put(&root().join(file), &text)?;
             println!("{file}: written");
         }
+    }
+    for (file, name) in BUILT {
+        let path = target().join(file);
+        put(&path, &document(name)?)?;
+        println!("{}: written", shown(&path));
     }
     Ok(())
 }
 
-/// Fails when a document is not what the code says, and names each that is not.
+/// Fails if a kept document differs from what the code writes, and names each that differs.
 pub(crate) fn check() -> Result<()> {
     let differing: Vec<_> =
         documents()?.into_iter().filter(|(file, text)| kept(file) != *text).map(|(file, _)| file).collect();
@@ -49,14 +57,26 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// As it lies there; empty where there is none.
+/// The text of a kept document; empty if the file does not exist.
 fn kept(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_default()
 }
 
+/// Writes a file, and creates its folder.
+fn put(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder.and_then(|()| fs::write(path, text)).with_context(|| format!("could not write {}", shown(path)))
+}
+
+/// A path below the root without the root.
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Builds the command, and asks it for each kept document.
 fn documents() -> Result<Vec<(&'static str, String)>> {
     succeed(cargo().args(KITH))?;
-    DOCUMENTS.into_iter().map(|(file, name)| Ok((file, document(name)?))).collect()
+    KEPT.into_iter().map(|(file, name)| Ok((file, document(name)?))).collect()
 }
 
 fn document(name: &str) -> Result<String> {

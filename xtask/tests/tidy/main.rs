@@ -7,6 +7,7 @@ mod circles;
 mod commands;
 mod contract;
 mod dependencies;
+mod documents;
 mod errors;
 mod files;
 mod links;

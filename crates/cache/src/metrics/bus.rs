@@ -19,8 +19,8 @@ pub(crate) const REPAIRS: Metric = Metric::counter(
 pub(crate) const FORGED: Metric = Metric::counter(
     "kith_bus_forged_total",
     &[],
-    "Messages on the channel that no node had authenticated, which are ignored, and those of a newer version, \
-     which empty memory.",
+    "Messages on the channel that no node authenticated, which are ignored, and of a newer version, which \
+     empty memory.",
 );
 pub(crate) const FED: Metric = Metric::counter(
     "kith_bus_fed_total",
@@ -30,13 +30,13 @@ pub(crate) const FED: Metric = Metric::counter(
 pub(crate) const FEED_UNREAD: Metric = Metric::gauge(
     "kith_feed_unread_seconds",
     &["feed"],
-    "Time since a node had read this change feed of the store to its end, as far as this node knows, within 7 s.",
+    "Time since a node read this change feed to its end, as far as this node knows, within 7 s.",
 );
 pub(crate) const FEED_LAG: Metric = Metric::gauge(
     "kith_feed_lag_seconds",
     &["feed"],
-    "Age of the oldest change in this change feed of the store that the node which reads it has not published yet, nor found \
-     published. 0 on the other nodes.",
+    "Age of the oldest change in this change feed that its reader has neither published nor found published. \
+     0 on other nodes.",
 );
 pub(crate) const PROBES_FAILED: Metric = Metric::counter(
     "kith_bus_probes_failed_total",

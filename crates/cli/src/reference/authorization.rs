@@ -1,8 +1,8 @@
-//! Writes `docs/authorization.md`.
+//! `docs/reference/authorization.md`.
 
 use kith_proto::r#type::v1::Users;
 use kith_server::{
-    auth::{PRESETS, Rights, Rule, Scope, USER_RIGHTS},
+    auth::{PRESETS, Preset, Rights, Rule, Scope, USER_RIGHTS},
     descriptors,
 };
 use prost_reflect::MethodDescriptor;
@@ -10,36 +10,48 @@ use prost_reflect::MethodDescriptor;
 use super::markdown::{begin, code, ended, table};
 
 const HEAD: &str = "\
-Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: Bearer KEY`), and has \
-scopes. A user proves itself by a token of an issuer (`authorization: Bearer TOKEN`, or the hello of a socket), and acts as itself. A node without callers is open: each client is a service, and no scope is checked.
+Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: \
+Bearer KEY`), and has scopes. A user proves itself by a token (`authorization: Bearer TOKEN`, or the hello \
+of a socket), and acts as itself. On a node without callers each client is a service, and no scope is \
+checked.
 
-A call passes these checks in this order, and takes no slot of the node before it has passed them all:
+A call passes these checks in this order before it takes a slot of the node:
 
 | check | error if it fails |
 | --- | --- |
-| The key is that of a caller, or the token that of a user. | `UNAUTHENTICATED`: [CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The key is that of a caller, or the token that of a user. | `UNAUTHENTICATED`: \
+[CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) \
+|
 | The caller has the scope of the method. | `PERMISSION_DENIED`: [SCOPE_MISSING](errors.md#scope_missing) |
-| With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
-| With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
-| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed), or [SCOPE_MISSING](errors.md#scope_missing) where the method is for services only |
-| The acting user is let in: neither suspended, nor signed out after its token was issued. | `PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
-| The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
+| With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: \
+[ACTING_USER_REFUSED](errors.md#acting_user_refused) |
+| With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: \
+[NOT_ALLOWED](errors.md#not_allowed) |
+| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: \
+[ACTING_USER_NEEDED](errors.md#acting_user_needed), or [SCOPE_MISSING](errors.md#scope_missing) where the \
+method is for services only |
+| The acting user is let in: neither suspended, nor signed out after its token was issued. | \
+`PERMISSION_DENIED`: [USER_SUSPENDED](errors.md#user_suspended); `UNAUTHENTICATED`: \
+[CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The acting user is the one that the self field names, and may do this to the record. | \
+`PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
-Acting for users and acting for itself are separate rights: a caller that may only act for users, and forgets to name one, gets an \
-error and does not act as a service that may do everything. No preset has both but `all`, and `signup` for users: there is no acting user \
-yet when one is created.
+Acting for users and acting for itself are separate rights: a caller that may only act for users, and names \
+none, gets an error. No preset has both but `all`, and `signup` for users: a user who is being created \
+cannot act yet.
 
-Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; over JSON a path that \
-is no method is `404` to every client, because the contract is public. Other nodes of the cluster call InspectKey, FlushMemory and \
-ReadCanary, by a proof of their own.
+Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; \
+over JSON a path that is no method is `404` to every client, because the contract is public. Other nodes of \
+the cluster call InspectKey, FlushMemory and ReadCanary, by a proof of their own.
 
-What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is that user. A \
-`request_id` is that of its caller, or of the user who itself calls: two of them may use the same one.
+What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is \
+that user. A `request_id` is that of its caller, or of the user who itself calls: two of them may use the \
+same one.
 
-Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and choose no trace (`traceparent`). They \
-have [quotas](../guide/security.md#quotas-of-users) of calls, writes and records: `RESOURCE_EXHAUSTED`, \
-[QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users and groups that are for them (`users.user_params`, \
-`users.group_params`).
+Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and \
+choose no trace (`traceparent`). They have [quotas](../guide/security.md#quotas-of-users) of calls, writes and records: \
+`RESOURCE_EXHAUSTED`, [QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users \
+and groups that are for them (`users.user_params`, `users.group_params`).
 
 ";
 
@@ -55,30 +67,42 @@ const USERS: &str = "\
 
 ";
 
+const OWN: &str = "`own` of a domain, such as `user:own`, allows calls about it without an acting user. Scopes of one method are above.\n\n";
+
 pub(super) fn write() -> String {
     let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
     let text =
-        text + "## Methods\n\n" + USERS + &table(["method", "scope", "users", "self field"], &methods());
-    let text = text + "## Scopes\n\n" + &table(["scope", "allows"], &scopes());
+        text + "## Methods\n\n" + USERS + &table(["scope", "users", "self field", "methods"], &methods());
+    let text = text + "## Scopes\n\n" + OWN + &table(["scope", "allows"], &scopes());
     let text = text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets());
     ended(&(text + "## Users by tokens\n\nTheir scopes are fixed: " + &of_users() + ".\n"))
 }
 
 fn of_users() -> String {
-    let scopes: Vec<_> = USER_RIGHTS.scopes().map(|scope| code(scope.text())).collect();
-    scopes.join(", ")
+    let Some(backend) = PRESETS.iter().find(|preset| preset.name == "backend") else { return String::new() };
+    let left: Vec<_> = backend.rights.scopes().filter(|scope| !USER_RIGHTS.has(*scope)).collect();
+    let left: Vec<_> = left.into_iter().map(|scope| code(scope.text())).collect();
+    format!("those of {} without {}", code(backend.name), left.join(", "))
 }
 
+/// A row for the methods of a service that have the same rule.
 fn methods() -> Vec<[String; 4]> {
     let Ok(pool) = descriptors::pool() else { return Vec::new() };
     let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    services
-        .flat_map(|service| service.methods().collect::<Vec<_>>())
-        .filter_map(|method| row(&method))
-        .collect()
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+        let Some([scope, users, field]) = rule(&method) else { continue };
+        let known = rows.iter_mut().find(|row| row[..3] == [scope.as_str(), &users, &field]);
+        match known {
+            Some([.., methods]) => *methods += &format!(", {}", method.name()),
+            None => rows.push([scope, users, field, method.name().to_owned()]),
+        }
+    }
+    rows
 }
 
-fn row(method: &MethodDescriptor) -> Option<[String; 4]> {
+/// The scope, the users and the self field of a method.
+fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
     let service = method.parent_service();
     let access = descriptors::access(method)?;
     let Rule::Contract(rule) = Rule::of(service.full_name(), method.name(), &access)? else { return None };
@@ -88,13 +112,14 @@ fn row(method: &MethodDescriptor) -> Option<[String; 4]> {
         Users::Self_ => "self",
         Users::Object => "object",
     };
-    let name = format!("{}.{}", service.name(), method.name());
-    let link = format!("[{name}](api.md#{})", method.full_name());
-    Some([link, code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
+    Some([code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
 }
 
 fn scopes() -> Vec<[String; 2]> {
-    Scope::ALL.map(|scope| [code(scope.text()), scope.allows().to_owned()]).to_vec()
+    let listed = Scope::ALL
+        .into_iter()
+        .filter(|scope| !scope.text().ends_with(":own") && scope.allows().contains(' '));
+    listed.map(|scope| [code(scope.text()), scope.allows().to_owned()]).collect()
 }
 
 fn presets() -> Vec<[String; 3]> {
@@ -102,5 +127,23 @@ fn presets() -> Vec<[String; 3]> {
         let texts: Vec<_> = rights.scopes().map(|scope| code(scope.text())).collect();
         if rights == Rights::ALL { "every scope".to_owned() } else { texts.join(" ") }
     };
-    PRESETS.iter().map(|one| [code(one.name), one.purpose.to_owned(), scopes(one.rights)]).collect()
+    let row = |(at, preset): (usize, &Preset)| {
+        let base = PRESETS[..at].iter().rev().find(|base| extends(preset.rights, base.rights));
+        let scopes = base.map_or_else(
+            || scopes(preset.rights),
+            |base| {
+                let own = preset.rights.scopes().filter(|scope| !base.rights.has(*scope));
+                let own: Vec<_> = own.map(|scope| code(scope.text())).collect();
+                format!("those of {}, {}", code(base.name), own.join(" "))
+            },
+        );
+        [code(preset.name), preset.purpose.to_owned(), scopes]
+    };
+    PRESETS.iter().enumerate().map(row).collect()
+}
+
+/// Whether these rights are the others with a few more.
+fn extends(rights: Rights, others: Rights) -> bool {
+    let more = rights.scopes().filter(|scope| !others.has(*scope)).count();
+    rights != Rights::ALL && others.scopes().count() > more && others.scopes().all(|scope| rights.has(scope))
 }

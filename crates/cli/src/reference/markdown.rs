@@ -19,7 +19,14 @@ pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) ->
     text + "\n"
 }
 
-/// Formats a text as code; empty if the text is empty.
+/// A list of names with their meanings.
+pub(super) fn definitions(rows: impl IntoIterator<Item = [String; 2]>) -> String {
+    let lines: String =
+        rows.into_iter().map(|[name, meaning]| format!("- {name}: {}\n", one_line(&meaning))).collect();
+    if lines.is_empty() { lines } else { lines + "\n" }
+}
+
+/// As code; empty if the text is empty.
 pub(super) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
@@ -48,6 +55,12 @@ mod tests {
     fn a_cell_stays_in_its_cell() {
         let text = table(["a"], &[["x | y\n  z".to_owned()]]);
         assert_eq!(text, "| a |\n| --- |\n| x \\| y z |\n\n");
+    }
+
+    #[test]
+    fn a_definition_stays_in_its_line() {
+        assert_eq!(definitions([["`a`".to_owned(), "x\n  y".to_owned()]]), "- `a`: x y\n\n");
+        assert_eq!(definitions([]), "");
     }
 
     #[test]

@@ -1,31 +1,36 @@
-//! Writes `docs/metrics.md`.
+//! `docs/reference/metrics.md`.
 
 use kith_server::metrics_table;
 use kith_service::metric::{Metric, MetricKind};
-use metrics::Unit;
 
-use super::markdown::{begin, code, ended, table};
+use super::markdown::{begin, code, definitions, ended};
 
 const HEAD: &str = "\
-`GET /metrics` on the operations port (`operations.listen`) exports these in the text format of Prometheus. A \
-histogram NAME is exported as `NAME_bucket` with the label `le`, `NAME_sum` and `NAME_count`. No label holds an id, a \
-name or an address; `namespace` is a kind of record (`user`, `group`).
+`GET /metrics` on the operations port (`operations.listen`) exports these in the text format of Prometheus. \
+A name ends with its unit, `_seconds` or `_bytes`; others are counts. A histogram NAME is exported as \
+`NAME_bucket` with the label `le`, `NAME_sum` and `NAME_count`. Labels are in braces. No label holds an id, \
+a name or an address; `namespace` is a kind of record (`user`, `group`).
 
 ";
 
+/// A list for each kind of metric.
 pub(super) fn write() -> String {
-    let out_of = "`crates/service/src/metric.rs` and the tables of the crates that it joins";
-    let rows: Vec<_> = metrics_table::all().iter().map(row).collect();
-    ended(&(begin("Metrics", out_of) + HEAD + &table(["name", "kind", "unit", "labels", "meaning"], &rows)))
+    let mut text = begin("Metrics", "the tables that `crates/service/src/metric.rs` joins") + HEAD;
+    let metrics = metrics_table::all();
+    let kinds = [
+        ("Counters", MetricKind::Counter),
+        ("Gauges", MetricKind::Gauge),
+        ("Histograms", MetricKind::Histogram),
+    ];
+    for (title, kind) in kinds {
+        let rows = metrics.iter().filter(|metric| metric.kind == kind).map(row);
+        text += &format!("## {title}\n\n{}", definitions(rows));
+    }
+    ended(&text)
 }
 
-fn row(metric: &Metric) -> [String; 5] {
-    let kind = match metric.kind {
-        MetricKind::Counter => "counter",
-        MetricKind::Gauge => "gauge",
-        MetricKind::Histogram => "histogram",
-    };
-    let unit = metrics_table::unit(metric).as_ref().map_or("", Unit::as_str);
-    let labels = metric.labels.iter().map(|label| code(label)).collect::<Vec<_>>().join(", ");
-    [code(metric.name), kind.to_owned(), unit.to_owned(), labels, metric.help.to_owned()]
+fn row(metric: &Metric) -> [String; 2] {
+    let labels =
+        if metric.labels.is_empty() { String::new() } else { format!("{{{}}}", metric.labels.join(",")) };
+    [code(&format!("{}{labels}", metric.name)), metric.help.to_owned()]
 }

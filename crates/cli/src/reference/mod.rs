@@ -1,7 +1,7 @@
-//! Writes the reference documents under `docs/` from the code that they describe.
+//! The reference documents, generated from the code that they describe.
 //!
-//! `cargo xtask docs` writes the command's output for each; `cargo xtask docs --check` fails if one differs
-//! from the code.
+//! `cargo xtask docs` writes the output of the command for each. `cargo xtask docs --check` fails if a document
+//! of `docs/reference/` differs from the code.
 
 mod api;
 mod authorization;
@@ -38,8 +38,8 @@ pub enum Document {
 }
 
 impl Document {
-    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the
-    /// document about it.
+    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the document
+    /// about it.
     ///
     /// # Errors
     /// Fails if the descriptors that are built into the program cannot be read.

@@ -81,7 +81,8 @@ fn links_within_the_documents_lead_to_an_anchor() {
 
 /// Headings, as a link names them, and anchors of their own.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
-    let headings = text.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase);
+    let headings = text.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
     let own = text.lines().filter_map(|line| line.strip_prefix("<a id=\"")?.split('"').next());
     headings.chain(own.map(str::to_owned))
 }

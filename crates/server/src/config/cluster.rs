@@ -30,15 +30,15 @@ const LOG_MIN: u32 = 1_000;
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
     /// `redis://...`, `rediss://...` with TLS, `redis-cluster://...` or
-    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`; may contain a password, so it is a secret. Absent: the
-    /// node is the only one of its store.
+    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`. Absent: the node is the only one of its
+    /// store.
     pub url: Option<Secret>,
     /// A file that contains the URL, instead of `url`.
     pub url_file: Option<PathBuf>,
     /// PEM: the certificates to trust with TLS. Absent: those of this machine.
     pub ca_file: Option<PathBuf>,
-    /// Prefix of every key and channel, before the id of the database: 1 to 32 letters, digits, _ or -. Nodes with
-    /// another prefix are another cluster, and need their own database; nodes of another database need another prefix.
+    /// Prefix of every key and channel: 1 to 32 letters, digits, _ or -. Each cluster has its own prefix and
+    /// its own database.
     pub prefix: String,
     /// Connections for reads and writes; one more is for messages. Above 0.
     pub pool: usize,
@@ -95,8 +95,8 @@ impl Default for RedisConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterConfig {
-    /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent: where it
-    /// listens; if it listens on all addresses, the address of this machine towards others.
+    /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent:
+    /// where it listens, or the address of this machine towards others if it listens on all.
     pub advertise: Option<String>,
     /// PEM: the certificates to trust in calls to other nodes with TLS. Absent: those of `tls.cert_file`.
     pub ca_file: Option<PathBuf>,

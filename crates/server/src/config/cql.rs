@@ -16,8 +16,8 @@ const KEYSPACE_MAX: usize = 48;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
-    /// `HOST:PORT` of some of its nodes; the others are found through them. Empty: calls of relations, members and
-    /// applications are refused with NOT_CONFIGURED.
+    /// `HOST:PORT` of some of its nodes; the others are found through them. Empty: calls of relations,
+    /// members and applications fail with NOT_CONFIGURED.
     pub contact_points: Vec<String>,
     /// Name of the keyspace: 1 to 48 small letters, digits and _, a letter first.
     pub keyspace: String,

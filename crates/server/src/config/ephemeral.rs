@@ -10,7 +10,8 @@ use super::{Backend, Config, ConfigError};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EphemeralConfig {
-    /// Whether data are only kept in memory and are lost when the node ends. Then it logs little and stops quickly.
+    /// Whether data are kept in memory alone, and lost when the node ends. Then it logs little and stops
+    /// quickly.
     pub enabled: bool,
     /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
     pub seed: Option<PathBuf>,

@@ -20,8 +20,7 @@ pub struct HttpConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorsConfig {
-    /// Origins whose pages may call: `https://app.example`, with a port if it is not the default one. None: no page of
-    /// another origin may call.
+    /// Origins whose pages may call: `https://app.example`, with a port if it is not the default one.
     pub origins: Vec<String>,
     /// How long a browser may cache the permission.
     #[serde(with = "humantime_serde")]

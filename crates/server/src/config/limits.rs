@@ -29,21 +29,20 @@ pub struct LimitsConfig {
     pub queue_wait: Duration,
     /// Writes in progress at the store; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
     pub writes_in_flight: usize,
-    /// How long a write may wait for its turn at the store. A write with an expected wait of more than half of it is
-    /// refused at once.
+    /// How long a write may wait for its turn at the store. A write that would wait for more than half of it
+    /// is refused at once.
     #[serde(with = "humantime_serde")]
     pub write_wait: Duration,
     /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with outcome
     /// `unknown`; the write continues. A call waits two fifths of its deadline if that is longer. Above 0.
     #[serde(with = "humantime_serde")]
     pub write_answer: Duration,
-    /// Open streams of health `Watch` and of reflection on the node: they do not count for `in_flight`. From four fifths on, the oldest
-    /// one of a connection without a call that has a credential gives way to a new one. Above 0.
+    /// Open streams of health `Watch` and of reflection, which do not count for `in_flight`. From four fifths
+    /// on, the oldest of a connection that has proved no credential gives way to a new one. Above 0.
     pub health_watches: usize,
     /// Of them, those of one connection. Above 0.
     pub health_watches_per_connection: usize,
-    /// Bytes of answers that the node holds because their peers have not read them. Further answers of 1 KiB and more are
-    /// refused. Above 0.
+    /// Bytes of answers that peers have not read. Further answers of 1 KiB and more are refused. Above 0.
     #[serde(with = "size")]
     pub unread_bytes: usize,
     /// Of them, those of one connection. Above 0, and at least the largest answer, 4 MiB.
@@ -53,8 +52,9 @@ pub struct LimitsConfig {
     /// as long. Above 0.
     #[serde(with = "humantime_serde")]
     pub unread_max: Duration,
-    /// Connections at the same time. From four fifths on, the oldest one without a call that has a credential gives way to a new one, of
-    /// the address with most of these; without such a one the new one is closed. The log and `/readyz` say so. Above 0.
+    /// Connections at the same time. From four fifths on, the oldest that has proved no credential gives way
+    /// to a new one, of the address with most of these; if there is none, the new one is closed. The log and
+    /// `/readyz` say so. Above 0.
     pub connections: usize,
     /// Deadline of a call without one. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]
@@ -69,8 +69,9 @@ pub struct LimitsConfig {
     /// their first byte on.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
-    /// How long a connection of HTTP/1.1 may be idle between two requests. Longer than the idle time of a load balancer in front of
-    /// the node, mostly 60 s, so that the balancer closes it: a request that crosses a close of the node is lost. Above 0.
+    /// How long a connection of HTTP/1.1 may be idle between two requests. Longer than that of a load
+    /// balancer in front of the node, mostly 60 s: a request that crosses a close by the node is lost. Above
+    /// 0.
     #[serde(with = "humantime_serde")]
     pub connection_idle: Duration,
     /// Maximum age of a connection before it is asked to close (GOAWAY, over HTTP/1.1 `connection: close` with the next answer), less
@@ -92,14 +93,14 @@ pub struct LimitsConfig {
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
-    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. Each begun 16 KiB of a request,
-    /// unpacked, after the first is one more. 0: any number.
+    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. Each
+    /// further 16 KiB of a request, unpacked, is one more. 0: any number.
     pub user_calls_per_second: u32,
     /// Of them, those that write or concern secrets. 0: as many as calls.
     pub user_writes_per_second: u32,
-    /// Records that a user may read in a minute by a token of its own, on this node: users, groups and relations that it names, and
-    /// entries of lists. Ids are consecutive, so that it could read all of them otherwise. 0, any number, or at least 100: as
-    /// many as a user may name in one batch.
+    /// Records that a user may read in a minute by a token of its own, on this node: users, groups and
+    /// relations that it names, and entries of lists. 0: any number; else at least 100, as many as a batch of
+    /// a user may name.
     pub user_records_per_minute: u32,
     /// Callers that watch this node at one time (`kith top`). Above 0.
     pub watchers: usize,

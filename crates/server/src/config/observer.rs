@@ -16,12 +16,12 @@ const WAITING_MOST: usize = 10_000;
 pub struct ObserverConfig {
     /// Whether this node looks. It answers others that do in any case.
     pub enabled: bool,
-    /// About how often one of the nodes writes the canary and times how long the others take to serve it; 5
-    /// thirds of `bound` at least. Above 0.
+    /// About how often a node writes the canary and times until the others serve it; 5 thirds of `bound` at
+    /// least. Above 0.
     #[serde(with = "humantime_serde")]
     pub canary_every: Duration,
-    /// How long the others may take. Above 0; below `cluster.trust` and `cluster.trust_grace` together it also
-    /// finds what a cut may leave behind for a moment.
+    /// How long the others may take. Above 0; below `cluster.trust` plus `cluster.trust_grace` it also
+    /// reports what a cut leaves for a moment.
     #[serde(with = "humantime_serde")]
     pub bound: Duration,
     /// One write in so many is looked for on the other nodes 1 s, 10 s and 60 s later. Above 0; 1: every one.

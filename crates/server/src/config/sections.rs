@@ -26,10 +26,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether gRPC may be served without TLS to other machines.
     pub insecure_listen: bool,
-    /// File with 1 to 8 keys, one on each line, of the caller `default`, which may do everything: `kith keys generate` makes
-    /// it. Read again while the node runs: add the new key, give it to the clients, remove the old one.
+    /// File with 1 to 8 keys, one on each line, of the caller `default`, which may do everything: `kith keys
+    /// generate` makes it. Read again while the node runs.
     pub api_key_file: Option<PathBuf>,
-    /// A key of the caller `default`, in place of the file. Other programs of this machine may see an environment variable, so
+    /// A key of the caller `default`, in place of the file. Other programs may see an environment variable:
     /// prefer the file.
     pub api_key: Option<ApiKey>,
     /// Whether other machines may call without a key, and do everything.
@@ -42,11 +42,11 @@ pub struct Config {
     /// How long a stopping node still serves after it reported NOT_SERVING, for load balancers to notice.
     #[serde(with = "humantime_serde")]
     pub drain_wait: Duration,
-    /// File for the one line with the reason why the node could not start or did not end well, such as
-    /// /dev/termination-log of Kubernetes.
+    /// File for the line that says why the node could not start or did not end well: /dev/termination-log of
+    /// Kubernetes.
     pub termination_log: Option<PathBuf>,
-    /// Where the documents of this version can be read, for the links in errors: an address, or a path
-    /// within the repository.
+    /// Where the folder `docs` of this version is, for links in errors: an address, or a path in the
+    /// repository.
     pub docs_url: String,
     /// The port for operators.
     pub operations: OperationsConfig,
@@ -245,8 +245,8 @@ pub enum Synchronous {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MongodbConfig {
-    /// `mongodb://...`; may contain a password, so it is a secret. A database after the hosts must be `database`, or
-    /// `admin`, which then is the authentication database.
+    /// `mongodb://...`. A database after the hosts must be `database`, or `admin`, which then is the
+    /// authentication database.
     pub uri: Option<Secret>,
     /// A file that contains the URI, instead of `uri`.
     pub uri_file: Option<PathBuf>,
@@ -282,12 +282,11 @@ pub struct CacheConfig {
     /// What the memory tier may hold: all bytes of its copies, with their keys and bookkeeping.
     #[serde(with = "size")]
     pub memory_bytes: u64,
-    /// How long a value is served before it is read again. No effect with the SQLite store, whose values are served
-    /// until they are changed or evicted.
+    /// How long a value is served before it is read again. With the SQLite store: until it is changed or
+    /// evicted.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// The same for an absence; no effect with the SQLite store. Absences of relations between two users use `ttl`:
-    /// most pairs of users have none.
+    /// The same for an absence; no effect with the SQLite store. Absences of relations use `ttl`.
     #[serde(with = "humantime_serde")]
     pub negative_ttl: Duration,
     /// Maximum fraction by which a TTL is shortened, at random. 0 to 1.
@@ -336,7 +335,7 @@ pub struct UsersConfig {
     pub secret_params: Vec<String>,
     /// Parameters that users who call by a token may set for themselves, and see. All others are for services.
     pub user_params: Vec<String>,
-    /// The same for parameters of groups: users may set them where they may change the group, and see them where they see it.
+    /// The same for groups: users set them where they may change the group, and see them where they see it.
     pub group_params: Vec<String>,
     /// How often a secret of one user may be checked in a minute. Above 0.
     pub verify_tries_per_minute: u32,
@@ -394,11 +393,10 @@ impl SecretsConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are written: a level, or `target=level` pairs with commas. Lines of libraries below `info` are
-    /// not written, see `library_lines`.
+    /// Which log lines are written: a level, or `target=level` pairs with commas. For libraries below `info`
+    /// see `library_lines`.
     pub log_filter: String,
-    /// Whether lines of libraries below `info` may be written too. They may contain keys and stored data: some drivers
-    /// log the commands that they send.
+    /// Whether lines of libraries below `info` may be written too. They may contain keys and stored data.
     pub library_lines: bool,
     /// In which form.
     pub log_format: LogFormat,

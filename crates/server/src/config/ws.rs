@@ -13,8 +13,8 @@ use super::Config;
 pub struct WsConfig {
     /// Whether they are served.
     pub enabled: bool,
-    /// Whether a socket names its user without proof, instead of by a token of `auth.issuers`. Only on the loopback device: for
-    /// trials and tests.
+    /// Whether a socket names its user without a token of `auth.issuers`. Only on the loopback device, for
+    /// trials.
     pub trusted: bool,
     /// Whether a page that uses them is served at `/demo`. Needs `ws.trusted`.
     pub demo: bool,
@@ -25,8 +25,8 @@ pub struct WsConfig {
     pub calls: usize,
     /// Maximum sockets on a node at the same time. Above 0.
     pub sockets: usize,
-    /// Maximum sockets that wait for their first hello; each has 5 s for it. From four fifths on, the oldest one of the address with most
-    /// of them gives way to a new one. Above 0.
+    /// Maximum sockets that wait for their hello; each has 5 s. From four fifths on, the oldest of the
+    /// address with most of them gives way to a new one. Above 0.
     pub sockets_waiting: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::descriptors::{self, comments::Comments};
 /// The default of `listen`.
 const ORIGIN: &str = "http://127.0.0.1:7600";
 const DESCRIPTION: &str = "\
-Calls as JSON over HTTP: the unary form of the Connect protocol. `docs/errors.md` explains the reasons of errors, `docs/authorization.md` \
+Calls as JSON over HTTP: the unary form of the Connect protocol. `docs/reference/errors.md` explains the reasons of errors, `docs/reference/authorization.md` \
 who may call what.
 
 Fields have lowerCamel names. Integers of 64 bits are strings. A field that has the zero of its type is left out of answers. Requests may \

@@ -385,9 +385,9 @@ fn leads_somewhere(url: &str) -> bool {
 
 #[test]
 fn a_link_that_leads_nowhere_is_noticed() {
-    assert!(leads_somewhere("docs/errors.md#name_taken"));
-    assert!(!leads_somewhere("docs/errors.md#name_gone"));
-    assert!(!leads_somewhere("docs/mistakes.md#name_taken"));
+    assert!(leads_somewhere("docs/reference/errors.md#name_taken"));
+    assert!(!leads_somewhere("docs/reference/errors.md#name_gone"));
+    assert!(!leads_somewhere("docs/reference/mistakes.md#name_taken"));
 }
 
 #[tokio::test]

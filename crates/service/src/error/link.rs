@@ -17,14 +17,14 @@ pub fn docs_at(url: &str) {
 }
 
 impl Reason {
-    /// The link to its explanation: `docs/errors.md#name_taken`, below the base that was set by [`docs_at`].
+    /// The link to its explanation: `docs/reference/errors.md#name_taken`, below the base that was set by [`docs_at`].
     #[must_use]
     pub fn link(self) -> String {
         let docs = DOCS.get_or_init(|| REPOSITORY.to_owned());
-        format!("{docs}errors.md#{}", self.anchor())
+        format!("{docs}reference/errors.md#{}", self.anchor())
     }
 
-    /// The anchor of its entry in `errors.md`.
+    /// The anchor of its entry in `reference/errors.md`.
     #[must_use]
     pub fn anchor(self) -> String {
         self.name().to_lowercase()

@@ -1,4 +1,4 @@
-//! The table of reasons. `docs/errors.md` and `kith errors` are generated from it.
+//! The table of reasons. `docs/reference/errors.md` and `kith errors` are generated from it.
 
 use std::time::Duration;
 
@@ -73,8 +73,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "METHOD_UNKNOWN",
         code: Code::Unimplemented,
         cause: "The node serves no method of this name.",
-        fix: "Look for the name in `docs/api.md`, or ask the node by reflection (`grpcurl ADDRESS list`); an older \
-              node may not have it yet.",
+        fix: "Ask the node for its methods (`kith call --list`, `grpcurl ADDRESS list`); an older node may not have it yet.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -149,8 +148,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "BANNED",
         code: Code::FailedPrecondition,
         cause: "The user is banned from the group, and can neither join it nor be added or invited.",
-        fix: "Wait until the ban ends, or ask the owner or an admin of the group to unban the user \
-              (`UnbanMembers`); they see all bans with `ListBans`.",
+        fix: "Wait until the ban ends, or ask the group's owner or an admin to unban the user \
+              (`UnbanMembers`); `ListBans` shows them all bans.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -158,8 +157,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "MUTED",
         code: Code::FailedPrecondition,
         cause: "The member may not send messages to the group now: it is muted, or all members are.",
-        fix: "Wait until the time that `until` in the metadata names, or ask the owner or an admin of the group to \
-              end the mute (`MuteMember`, `MuteGroup`).",
+        fix: "Wait until the time in `until` of the metadata, or ask the group's owner or an admin to end \
+              the mute (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -176,8 +175,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "CREDENTIALS_REFUSED",
         code: Code::Unauthenticated,
         cause: "The credential is unknown, malformed, revoked, expired or signed out, or there is more than one.",
-        fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is known \
-              after 11 s at most. With a token of a user: get a new one from its issuer.",
+        fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is \
+              known after 11 s at most. A user gets a new token from its issuer.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -185,7 +184,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "USER_SUSPENDED",
         code: Code::PermissionDenied,
         cause: "The user is suspended, and may neither call nor receive anything.",
-        fix: "Show the user that it is suspended. Services see why and until when (`GetUserAccess`), and end it \
+        fix: "Show the user the suspension. Services see why and until when (`GetUserAccess`), and end it \
               (`ResumeUser`); they still read and change the user as themselves.",
         retry: Retry::Never,
     },
@@ -194,8 +193,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "SCOPE_MISSING",
         code: Code::PermissionDenied,
         cause: "The caller does not have the scope that the method needs.",
-        fix: "Call with another key, or ask the operator to give the caller the scope that `scope` in the metadata \
-              names. `docs/authorization.md` lists methods and scopes.",
+        fix: "Call with another key, or ask the operator for the scope that `scope` in the metadata names. \
+              `docs/reference/authorization.md` lists methods and scopes.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -321,8 +320,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "STORE_FULL",
         code: Code::ResourceExhausted,
         cause: "The store is full: reads are answered, writes are refused.",
-        fix: "Ask the operator to free space on the disk of the data folder or of the database. The same request succeeds \
-              once there is room.",
+        fix: "Ask the operator to free space on the disk of the data folder or database.",
         retry: AFTER_ROOM,
     },
     ReasonEntry {
@@ -348,9 +346,9 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "NOT_CONFIGURED",
         code: Code::FailedPrecondition,
         cause: "A setting that the call needs is missing, for example that of a store.",
-        fix: "Ask the operator to set the setting that `setting` in the metadata names, on every node. \
-              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and applications; \
-              `messages.offline` turns WatchOffline on.",
+        fix: "Ask the operator to set what `setting` in the metadata names, on every node. \
+              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and \
+              applications; `messages.offline` turns WatchOffline on.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -383,7 +381,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "INTERNAL",
         code: Code::Internal,
         cause: "Kith has a defect.",
-        fix: "Ask the operator: the log has the cause, with this time. Report it if the log names a defect of Kith.",
+        fix: "Ask the operator: the log has the cause, with this time. Report a defect of Kith.",
         retry: Retry::Never,
     },
 ];

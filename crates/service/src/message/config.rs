@@ -28,15 +28,14 @@ pub struct MessagesConfig {
     pub queue_of_one: usize,
     /// Maximum listed conversations of a user. Above 0, at most 2000.
     pub conversations_max: usize,
-    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
-    /// the kind event.
+    /// Whether joins, leaves, removals, new owners and new names of groups are appended as messages of the
+    /// kind event.
     pub events: bool,
-    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the
-    /// conversation were begun that long ago. The last ones of a conversation are never removed because of their age.
-    /// 0s, or not below 1h.
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100
+    /// were begun that long ago; the last ones of a conversation never. 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
+    /// How many documents of 100 messages an erasure reads or changes in a second. Above 0.
     pub erase_rate: u32,
     /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the id of the
     /// user stays reserved until its end. Over a cluster, false or with `store.cql`.
@@ -55,8 +54,8 @@ pub struct MessagesConfig {
     /// How long they are kept after the last read. At least 1m, at most 7d.
     #[serde(with = "humantime_serde")]
     pub window_ttl: Duration,
-    /// How long they are used without a read of the store, in case the node of a sender died before it could add a
-    /// message. From 1s to 1m.
+    /// How long they are used without a read of the store: the node of a sender may have died before it added
+    /// a message. From 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
     /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
@@ -73,14 +72,14 @@ pub struct MessagesConfig {
     pub receivers: usize,
     /// Maximum open streams of Receive of one user on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Maximum messages of a conversation that a stream of Receive sends at once; earlier ones are reported as missed.
+    /// Maximum messages of a conversation that Receive sends at once; earlier ones are reported as missed.
     /// Above 0, at most 1000.
     pub backlog_max: usize,
-    /// Whether signals are sent: that a user is typing, what the other user of a direct conversation has read, and how many have
-    /// read messages of a user in a group.
+    /// Whether signals are sent: typing, what the other user of a direct conversation has read, how many have
+    /// read a message in a group.
     pub signals: bool,
-    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes run this
-    /// version.
+    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes
+    /// run this version.
     pub offline: bool,
     /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h to 30d.
     #[serde(with = "humantime_serde")]

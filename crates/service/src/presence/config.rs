@@ -22,10 +22,11 @@ pub struct PresenceConfig {
     /// How often each node reads which gateways are alive, and whether presence was lost. Above 0.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
-    /// For how long after a loss of presence users that were not seen since are unknown, not offline.
+    /// How long after a loss of presence users that were not seen since are unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the groups of the user are notified; they are notified in any case.
+    /// How long an opening or closing waits until the groups of the user are notified, as they are in any
+    /// case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
     /// Users whose groups a node notifies at the same time. Above 0.

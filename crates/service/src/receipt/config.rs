@@ -14,7 +14,7 @@ const MEMORY_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiptsConfig {
-    /// Which users may see who has read a message, in groups without a setting of their own. Services may always.
+    /// Which users may see who has read a message, unless the group has its own setting. Services may always.
     pub shown: ReceiptsShown,
     /// How long a node caches what the members of a group have read. At most 1m.
     #[serde(with = "humantime_serde")]
@@ -22,11 +22,11 @@ pub struct ReceiptsConfig {
     /// The same for groups with more than 10000 users who are or were members. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory_large: Duration,
-    /// Maximum users whose memberships, and maximum users whose marks, a node caches. The
-    /// group that is used last is kept whatever its size. About 50 bytes each.
+    /// Maximum users whose memberships, and whose marks, a node caches; about 50 bytes each. The group used
+    /// last is kept whatever its size.
     pub kept: usize,
-    /// How long after a mark the receiving senders of a group are notified, and the minimum time between two
-    /// notifications. 0s: they are not notified.
+    /// How long after a mark the receiving senders of a group are notified, and the time between two
+    /// notifications at least. 0s: never.
     #[serde(with = "humantime_serde")]
     pub notify_every: Duration,
 }

@@ -1,4 +1,4 @@
-//! Writes `docs/api.md` from the descriptors that the node serves by reflection.
+//! `api.md`, generated from the descriptors that the node serves by reflection.
 
 mod fields;
 
@@ -12,7 +12,7 @@ use prost_types::{
 use super::markdown::{begin, code, ended, paragraphs, table};
 
 const HEAD: &str = "\
-The contract is in `proto/`; a running node returns it by reflection. Errors are explained in [errors](errors.md). All \
+The contract is in `proto/`; a running node returns it by reflection. Errors are explained in `docs/reference/errors.md`. All \
 ids are above 0. A field that is not set has the zero value of its type.
 
 ";

@@ -73,8 +73,8 @@ impl fmt::Display for ValueKind {
             Self::WholeNumber => "whole number",
             Self::Number => "number",
             Self::Text => "text",
-            Self::Secret => "text, a secret",
-            Self::Texts => "list of texts",
+            Self::Secret => "secret",
+            Self::Texts => "list",
             Self::Tables => "list of tables",
             Self::Choice(choices) => {
                 let one = |(name, doc): &(String, String)| format!("`{name}`: {}", doc.trim_end_matches('.'));

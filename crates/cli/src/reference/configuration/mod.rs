@@ -1,4 +1,4 @@
-//! Writes `docs/configuration.md`.
+//! `docs/reference/configuration.md`.
 
 mod kind;
 pub(super) mod schema;
@@ -18,18 +18,20 @@ Every value has a default; a node needs no configuration. The sources, the later
 
 1. the defaults below,
 2. `kith.toml` of the working directory, or the file that `--config` names,
-3. the environment: `KITH_` and the key in capitals, `__` for each dot,
+3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is \
+`KITH_STORE__SQLITE__READERS`,
 4. flags of the [command line](command-line.md): some keys have their own flag, `--set KEY=VALUE` sets any.
 
-An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
-the environment and in flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service \
-named `kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is ignored. \
-`kith config` shows each value and where it came from; `kith config --check` only says whether it is valid. \
-[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema PATH` in the first line, as \
-[deploy/kith.toml](../deploy/kith.toml) does.
+An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. \
+Lists in the environment and in flags have commas between their items, and may be empty. Variables that \
+Kubernetes sets for a Service named `kith` are ignored. A `kith.toml` that the user may not read, in a \
+working directory of another user, is ignored. `kith config` shows each value and where it came from. \
+[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema \
+PATH` in the first line, as [deploy/kith.toml](../../deploy/kith.toml) does.
 
-A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, \
-`2GiB`.
+A default shows the form of its key: a duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a \
+size as a number of bytes or as `256KiB`, `1MiB`, `2GiB`. A key without a default names its form. A whole \
+number or a size is above 0 unless its text names 0.
 
 ";
 
@@ -69,18 +71,45 @@ pub(super) fn write() -> String {
     for section in sections() {
         let title =
             if section.path.is_empty() { "Top level".to_owned() } else { format!("[{}]", section.path) };
-        text += &format!("## {title}\n\n{}", paragraphs(&section.doc));
+        text += &format!("## {title}\n\n");
+        // Not repeated: `Users.` below `[users]`.
+        if !section.path.is_empty()
+            && !section.doc.trim().trim_end_matches('.').eq_ignore_ascii_case(&section.path)
+        {
+            text += &paragraphs(&section.doc);
+        }
         let rows: Vec<_> = section.keys.iter().map(row).collect();
-        text += &table(["key", "default", "value", "what it does", "environment"], &rows);
+        text += &table(["key", "default", "meaning"], &rows);
     }
     ended(&text)
 }
 
-fn row(key: &ConfigKey) -> [String; 5] {
+fn row(key: &ConfigKey) -> [String; 3] {
     let name = key.path.rsplit('.').next().unwrap_or_default();
-    let default = if key.default.is_empty() { "none".to_owned() } else { code(&key.default) };
     let kind = key.kind.as_ref().map(ValueKind::to_string).unwrap_or_default();
-    [code(name), default, kind, key.doc.clone(), code(&key.variable)]
+    let is_choice = matches!(key.kind, Some(ValueKind::Choice(_)));
+    let default = if key.default.is_empty() { format!("none: {kind}") } else { code(&key.default) };
+    let is_number = matches!(key.kind, Some(ValueKind::WholeNumber | ValueKind::Size));
+    let meaning = match (is_choice, is_number) {
+        (true, _) => format!("{} {kind}.", key.doc),
+        (_, true) if key.doc.contains(ABOVE_0) => without_above_0(&key.doc),
+        (_, true) if !key.doc.contains("0:") => format!("{} May be 0.", key.doc),
+        _ => key.doc.clone(),
+    };
+    [code(name), default, meaning]
+}
+
+/// In docstrings of numbers that must not be 0. The document says it once for all of them.
+const ABOVE_0: &str = "Above 0";
+
+/// A docstring without these words: `Rows. Above 0, at most 9.` becomes `Rows. At most 9.`.
+fn without_above_0(doc: &str) -> String {
+    let Some((before, after)) = doc.split_once(ABOVE_0) else { return doc.to_owned() };
+    let after = after.trim_start_matches([',', ';', ':', '.', ' ']);
+    let after = after.strip_prefix("and ").unwrap_or(after);
+    let mut letters = after.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    before.chars().chain(first).chain(letters).collect::<String>().trim_end().to_owned()
 }
 
 fn sections() -> Vec<Section> {
@@ -145,4 +174,23 @@ fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_beside_above_0_are_kept() {
+        for (doc, shown) in [
+            ("Rows. Above 0.", "Rows."),
+            ("Rows. Above 0, at most 9.", "Rows. At most 9."),
+            ("Rows. Above 0, and not above 64. The same.", "Rows. Not above 64. The same."),
+            ("Rows. Above 0: at least 1000.", "Rows. At least 1000."),
+            ("Rows. Above 0; 1: every row.", "Rows. 1: every row."),
+            ("Rows. Above 0. Kept.", "Rows. Kept."),
+        ] {
+            assert_eq!(without_above_0(doc), shown);
+        }
+    }
 }

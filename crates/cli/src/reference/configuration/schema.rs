@@ -1,4 +1,4 @@
-//! `docs/kith.schema.json`: the JSON schema for `kith.toml`, with which editors complete and check it.
+//! `docs/reference/kith.schema.json`: the JSON schema of `kith.toml`, by which editors complete and check it.
 
 use serde_json::{Value, json};
 

@@ -14,8 +14,7 @@ pub struct MembersConfig {
     pub bans_max: u32,
     /// How often a user may try the code of one group in a minute. Above 0.
     pub code_tries_per_minute: u32,
-    /// Whom AddMembers by a user adds: `friends`, and all others are invited; or `everybody`, also users who have blocked the
-    /// user.
+    /// Whom AddMembers by a user adds.
     pub added_by_users: AddedByUsers,
 }
 
@@ -26,7 +25,7 @@ pub enum AddedByUsers {
     /// Its friends. All others are invited.
     #[default]
     Friends,
-    /// Every user, also one who has blocked it: for organisations whose members do not choose their groups.
+    /// Every user, also one who has blocked it.
     Everybody,
 }
 
