@@ -97,7 +97,6 @@ fn names_in_documents_exist() {
     assert!(looked_at > 1_000, "found only {looked_at}");
 }
 
-/// Words as `wc -w` counts them.
 /// How many words a text has. Marks of tables and lists are none.
 fn count(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
