@@ -32,7 +32,7 @@ const NUMBERED_EDIT: u8 = 32;
 /// All flags. A program that does not know one of them reads the message from the store.
 const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED | NUMBERED_EDIT;
 
-/// The header of a message, for unread counts.
+/// A message's header, for unread counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
     /// Its number.
@@ -55,7 +55,7 @@ pub struct EntryHeader {
     pub mentions: Vec<UserId>,
 }
 
-/// The entry of a message; `None`: it is larger than any message can be.
+/// A message's entry; `None`: it is larger than any message can be.
 #[must_use]
 pub fn encode(message: &Message) -> Option<Bytes> {
     let client_id = message.client_message_id.as_deref().unwrap_or_default();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kith_cache::{Moment, remote::SharedError};
 use kith_store::{ConversationId, NodeName, Seq};
 
-/// A time by the clock of the server that stores the windows of an epoch. Not comparable between epochs.
+/// A time by the clock of the server that stores an epoch's windows. Not comparable between epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
     /// The epoch.
@@ -96,7 +96,7 @@ pub struct Append {
     pub entries: Vec<Bytes>,
     /// Whether one of them is the event of a change of an earlier message.
     pub changes: bool,
-    /// When the append to the log began, or earlier, by the clock of this node. `None`: not known.
+    /// When the append to the log began, or earlier, by this node's clock. `None`: not known.
     pub began: Option<Moment>,
 }
 
@@ -144,16 +144,17 @@ pub enum HeadLookup {
 
 /// The storage of the windows of all conversations for all nodes.
 ///
-/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or in part,
-/// and all of them do when the epoch changes. A failed call may have been applied, or may be applied later: every call
-/// is safe then, because each carries the time at which its data was read, and none uses its time of arrival.
+/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or
+/// in part, and all do when the epoch changes. A failed call may have been applied, or may be applied later:
+/// every call is safe then, because each carries the time at which its data was read, and none uses its time
+/// of arrival.
 #[async_trait]
 pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// Reads the entries of `asked` that the window has. If there is no window, and it is not held, and no lease is alive, the
     /// caller gets the lease.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn look_up(
         &self,
         conversation: ConversationId,
@@ -165,17 +166,18 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// above those of the fill.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
+    /// If the epoch's server does not answer, or the epoch is not that of [`Fill::at`].
     async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError>;
 
-    /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
-    /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
+    /// Adds messages to the window, and records that the log has them. Drops the window if messages between
+    /// are missing, or if one of these is a change's event. Without a window, it only records. Messages that
+    /// the window has are skipped.
     ///
     /// Returns the nodes that are registered at the conversation, as
     /// [`InboxKeeper::registered`](crate::InboxKeeper::registered) does.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn append(
         &self,
         conversation: ConversationId,
@@ -185,7 +187,7 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// Drops the window and ends its lease. For this time, or until the release, no window can be filled.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn hold(
         &self,
         conversation: ConversationId,
@@ -204,20 +206,20 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// is not atomic.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer, or the epoch is not that of [`Confirm::at`].
+    /// If the epoch's server does not answer, or the epoch is not that of [`Confirm::at`].
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>>;
 
     /// Reads the ends of windows, and the headers above a number. Changes nothing. Answers in the order of `asked`; it
     /// is not atomic.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>>;
 
     /// Makes the next reader compare the end of the window with the store.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError>;
 }
 

@@ -1,5 +1,5 @@
-//! Delivery: copies of the last messages of each conversation, an inbox for each user with receivers, and numbers of
-//! sequences, in blocks from the store.
+//! Delivery: copies of each conversation's last messages, an inbox for each user with receivers, and numbers
+//! of sequences, in blocks from the store.
 //!
 //! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds
 //! to it. [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of their storage,

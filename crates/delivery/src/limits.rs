@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct WindowLimits {
     /// Most messages of a window; from 1 to 100.
     pub messages: usize,
-    /// Most bytes of the entries of a window.
+    /// Most bytes of a window's entries.
     pub bytes: usize,
     /// How long a window is kept after its last use. Longer than `hold`.
     pub kept: Duration,
@@ -44,7 +44,7 @@ pub struct InboxLimits {
     pub memory_bytes: usize,
     /// How long a single node without Redis keeps an inbox after the user last had a receiver.
     pub memory_kept: Duration,
-    /// How long the opening of an inbox may wait until the node follows a new epoch.
+    /// How long an inbox's opening may wait until the node follows a new epoch.
     pub follows_within: Duration,
 }
 

@@ -12,9 +12,9 @@ use crate::{
 pub struct DomainContext<'a> {
     /// The stores.
     pub stores: &'a Stores,
-    /// The caches of this node.
+    /// This node's caches.
     pub caches: &'a CacheFactory,
-    /// Runs the writes of this node.
+    /// Runs this node's writes.
     pub mutations: &'a Mutations,
     /// Hashes secrets, and the fingerprints of requests.
     pub hasher: &'a SecretHasher,

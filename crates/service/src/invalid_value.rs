@@ -11,7 +11,7 @@ pub struct InvalidValue {
     pub text: String,
 }
 
-/// Refuses the value of a key; `text` follows the key.
+/// Refuses a key's value; `text` follows the key.
 ///
 /// # Errors
 /// Always.

@@ -22,9 +22,9 @@ pub use section::{ReaderSection, SectionBits};
 /// ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillTicket {
-    /// Counts the invalidations of the section.
+    /// Counts the section's invalidations.
     pub generation: i64,
-    /// When the fill began, by the clock of the server.
+    /// When the fill began, by the server's clock.
     pub began_ms: i64,
     /// The epoch of the bitmaps.
     pub epoch: u64,
@@ -47,7 +47,7 @@ pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
     /// Sets these bits of a reader. Must be called after the store has them, and before the mark is acknowledged.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer: call [`Self::invalidate`] for these once it does.
+    /// If the epoch's server does not answer: call [`Self::invalidate`] for these once it does.
     async fn mark(
         &self,
         reader: ReaderOrdinal,
@@ -58,14 +58,14 @@ pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
     /// Drops bitmaps, and refuses the fills that run.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) -> Result<(), SharedError>;
 
     /// Counts the readers of each complete bitmap: by section, then by slot, in the order of both. One round trip for up to 250
     /// pairs of a section and 100 slots.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn count(
         &self,
         sections: &[ReaderSection],
@@ -75,13 +75,13 @@ pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
     /// Begins fills of a section. Scan the store after this returns, then call [`Self::fill`].
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn begin_fill(&self, section: ReaderSection) -> Result<FillTicket, SharedError>;
 
     /// Completes bitmaps with the bits that a scan found. Each expires after `kept`. Returns how each ended, in their order.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn fill(
         &self,
         section: ReaderSection,

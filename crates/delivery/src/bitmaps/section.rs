@@ -7,7 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use kith_store::{AudienceId, ReaderOrdinal};
 
-/// Readers of a section: their bits and the flag fit 8 KiB, the largest block that Redis allocates without waste.
+/// A section's readers: their bits and the flag fit 8 KiB, the largest block that Redis allocates without
+/// waste.
 const READERS: u32 = 64_000;
 
 /// Consecutive ordinals of an audience.
@@ -20,7 +21,7 @@ pub struct ReaderSection {
 }
 
 impl ReaderSection {
-    /// The section of a reader.
+    /// A reader's section.
     #[must_use]
     pub const fn of(audience: AudienceId, reader: ReaderOrdinal) -> Self {
         Self { audience, number: reader / READERS }

@@ -20,18 +20,18 @@ pub trait FanOutNotes: Send + Sync + fmt::Debug + 'static {
     /// for each of 16 parts of the conversations.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be stored.
+    /// If the epoch's server does not answer. Some may be stored.
     async fn begin(&self, notes: &[FanOutNote]) -> Result<(), SharedError>;
 
     /// Removes notes; missing ones are ignored. Costs as much as [`begin`](Self::begin).
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be removed.
+    /// If the epoch's server does not answer. Some may be removed.
     async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError>;
 
     /// Returns notes that are older than `age`, the oldest first of each part of the conversations, at most `most` of each part.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn due(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, SharedError>;
 }

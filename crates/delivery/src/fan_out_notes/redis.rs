@@ -34,7 +34,7 @@ pub struct RedisFanOutNotes {
 }
 
 impl RedisFanOutNotes {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
@@ -51,7 +51,7 @@ impl RedisFanOutNotes {
         format!("{{{}:fan:{part}}}", self.tag)
     }
 
-    /// Runs of a script for all of these notes: one on a single server, else one for each part.
+    /// Runs of a script for all these notes: one on a single server, else one for each part.
     fn calls<'a>(&self, script: &'a RedisScript, notes: &[FanOutNote]) -> Vec<ScriptCall<'a>> {
         let mut parts: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
         for note in notes {

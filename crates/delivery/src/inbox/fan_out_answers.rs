@@ -17,7 +17,7 @@ pub(super) struct FanOutAnswers {
 }
 
 impl FanOutAnswers {
-    /// The inbox of a user has the entry. `nodes` have receivers of the user.
+    /// A user's inbox has the entry. `nodes` have receivers of the user.
     pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: WokenUser) {
         self.entries += 1;
         self.unchanged(woken.user, !nodes.is_empty());
@@ -26,7 +26,7 @@ impl FanOutAnswers {
         }
     }
 
-    /// The inbox of a user has ended.
+    /// A user's inbox has ended.
     #[cfg(feature = "redis")]
     pub(super) fn lost(&mut self, nodes: Vec<NodeName>, user: UserId) {
         self.unchanged(user, !nodes.is_empty());
@@ -35,7 +35,7 @@ impl FanOutAnswers {
         }
     }
 
-    /// The inbox of a user is unchanged, or the user has none.
+    /// A user's inbox is unchanged, or the user has none.
     pub(super) fn unchanged(&mut self, user: UserId, has_receiver: bool) {
         if !has_receiver {
             self.without_receiver.push(user);

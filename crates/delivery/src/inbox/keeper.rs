@@ -37,7 +37,7 @@ pub struct OpenedInbox {
 /// Messages for the inboxes of their recipients.
 #[derive(Clone, Debug)]
 pub struct FanOut<'a> {
-    /// The messages. All of the conversation up to the last one are in the store.
+    /// The messages. All the conversation up to the last one are in the store.
     pub sent: SentMessages,
     /// The recipients; at most [`InboxLimits::users_at_once`](crate::InboxLimits).
     pub users: &'a [UserId],
@@ -72,11 +72,11 @@ pub enum MarkOutcome {
     Marks(Marks),
 }
 
-/// The marks of an inbox after a call.
+/// An inbox's marks after a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// For each conversation, in the order of the call: the number up to which the entries reach, not below its end. Later entries
-    /// of the conversation are above it.
+    /// For each conversation, in the call's order: the number up to which the entries reach, not below its
+    /// end. Later entries of the conversation are above it.
     pub marks: Vec<Seq>,
     /// The position of the last entry.
     pub position: Position,
@@ -91,12 +91,12 @@ pub struct Marks {
 /// An entry of an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Messages of a conversation.
+    /// A conversation's messages.
     Range {
         /// The conversation.
         conversation: ConversationId,
-        /// The first number, one above the last of the entry before; `None`: the conversation is new to the inbox, so the entry
-        /// has every message up to the last one.
+        /// The first number, one above the entry's last before; `None`: the conversation is new to the inbox,
+        /// so the entry has every message up to the last one.
         first: Option<Seq>,
         /// The last number.
         last: Seq,
@@ -165,13 +165,13 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// earlier epoch what is not in the store yet.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>>;
 
     /// Ends what [`open`](Self::open) began, when the node has no receiver of the user any more. The inbox stays.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. The node counts as one with receivers for its time then.
+    /// If the epoch's server does not answer. The node counts as one with receivers for its time then.
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError>;
 
     /// Raises the marks of conversations to their ends, and enters what is new by that for the user's other receivers. At most
@@ -184,7 +184,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// See [`Marks::conversations`] for an inbox that was not complete.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn mark(
         &self,
         user: UserId,
@@ -197,29 +197,29 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// round trip.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>>;
 
-    /// Enters a note into the inbox of the user, if it has one. Returns the wakes, which the caller publishes; none without a live
-    /// receiver. Repeated, it is entered again.
+    /// Enters a note into the user's inbox, if it has one. Returns the wakes, which the caller publishes;
+    /// none without a live receiver. Repeated, it is entered again.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError>;
 
     /// The wakes that bring a signal to the user's live receivers; the caller publishes them. Enters nothing.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError>;
 
     /// Publishes wakes, in one round trip. A wake may be lost: receivers read from time to time without one.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be published.
+    /// If the epoch's server does not answer. Some may be published.
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
 
-    /// The wakes of a node. Each call is a subscription of its own; a node has one.
+    /// A node's wakes. Each call is a subscription of its own; a node has one.
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription>;
 
     /// Says that the node runs, and for these users up to which entry its receivers have confirmed the inbox. At most
@@ -228,14 +228,14 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// is kept for an hour after the node said something.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError>;
 
     /// Forgets what a node has confirmed for these users, and the node if no user is left and it has been silent for
     /// `silent_for`. May be repeated.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn forget(
         &self,
         node: &NodeName,
@@ -247,7 +247,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// node that was paused or cut off may be among them, and call again.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn abandoned(
         &self,
         silent_for: Duration,
@@ -258,12 +258,12 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be registered.
+    /// If the epoch's server does not answer. Some may be registered.
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError>;
 
     /// The nodes that are registered at a conversation, for [`Wake::Conversation`](super::Wake).
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError>;
 }

@@ -34,7 +34,8 @@ pub enum Note {
         /// The group.
         group: GroupId,
     },
-    /// The role or the mute of the user in the group has changed, or the mute of all of its members, or a setting of the group.
+    /// The role or the mute of the user in the group has changed, or the mute of all its members, or a
+    /// setting of the group.
     GroupChanged {
         /// The group.
         group: GroupId,

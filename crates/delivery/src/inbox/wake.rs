@@ -44,9 +44,9 @@ impl SentMessages {
 pub struct WokenUser {
     /// The user.
     pub user: UserId,
-    /// The generation of the inbox.
+    /// The inbox's generation.
     pub generation: Generation,
-    /// The position of the entry.
+    /// The entry's position.
     pub position: Position,
     /// The first number of the entry; `None`: the conversation is new to the inbox.
     pub first: Option<Seq>,
@@ -68,7 +68,7 @@ pub enum Wake {
     Entries {
         /// The user.
         user: UserId,
-        /// The generation of the inbox.
+        /// The inbox's generation.
         generation: Generation,
         /// The position of the last entry.
         position: Position,
@@ -99,13 +99,13 @@ pub struct NodeWake {
 }
 
 impl NodeWake {
-    /// The same wake for each of these nodes.
+    /// The same wake for each node.
     pub(super) fn for_each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<Self> {
         nodes.into_iter().map(|node| Self { node, wake: wake.clone() }).collect()
     }
 }
 
-/// An event of the subscription of a node.
+/// An event of a node's subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WakeEvent {
     /// A wake.
@@ -114,7 +114,7 @@ pub enum WakeEvent {
     Interrupted,
 }
 
-/// The wakes of a node, as they arrive.
+/// A node's wakes, as they arrive.
 #[async_trait]
 pub trait WakeSubscription: Send + fmt::Debug {
     /// Waits for the next one. Subscribes first, and again when the subscription was lost, as often as it takes. Wakes that are

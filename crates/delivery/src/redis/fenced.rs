@@ -1,4 +1,4 @@
-//! Scripts on the server of an epoch.
+//! Scripts on an epoch's server.
 
 use std::{fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ pub(crate) struct FencedRunner {
 }
 
 impl FencedRunner {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     pub(crate) fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         Self { runner, epochs }
     }

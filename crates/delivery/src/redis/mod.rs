@@ -46,7 +46,7 @@ pub struct RedisWindows {
 }
 
 impl RedisWindows {
-    /// Creates it over the connections of a runner, which others may use too. `clock` is that of
+    /// Creates it over a runner's connections, which others may use too. `clock` is that of
     /// [`Windows`](crate::Windows).
     #[must_use]
     pub fn over(

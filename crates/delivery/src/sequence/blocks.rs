@@ -43,7 +43,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The next batch of a sequence. It begins when the one before has ended.
+    /// A sequence's next batch. It begins when the one before has ended.
     pub(super) fn batch(self: &Arc<Self>, sequence: &Arc<LocalSequence>, before: Option<Batch>) -> Batch {
         let (source, sequence) = (Arc::clone(self), Arc::clone(sequence));
         let batch = async move {
@@ -58,7 +58,7 @@ impl Source {
         batch.boxed().shared()
     }
 
-    /// Gets the numbers of a batch, by rising number: from the keeper, and from the store if that does not answer.
+    /// Gets a batch's numbers, by rising number: from the keeper, and from the store if that does not answer.
     async fn serve(
         self: &Arc<Self>,
         sequence: &Arc<LocalSequence>,

@@ -33,7 +33,7 @@ pub struct Taken {
     pub lease: Option<FetchLease>,
 }
 
-/// The right of one node to fetch the next block of a sequence. It ends with the offer of the block, or after 250 ms.
+/// The right of one node to fetch a sequence's next block. It ends with the block's offer, or after 250 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchLease(pub(super) i64);
 
@@ -50,12 +50,13 @@ pub struct Offer {
 
 /// Issues the numbers of blocks, for all nodes.
 ///
-/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all of them do
-/// when the epoch changes. A failed call may have been applied, or may be applied later.
+/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all
+/// do when the epoch changes. A failed call may have been applied, or may be applied later.
 #[async_trait]
 pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Issues the next numbers of a sequence, as many as requested or as there are, all above [`Take::seen`]. The numbers of a call
-    /// that failed are lost. Of all callers that find too few numbers, one at a time gets a lease to fetch a block.
+    /// Issues a sequence's next numbers, as many as requested or as there are, all above [`Take::seen`]. The
+    /// numbers of a call that failed are lost. Of all callers that find too few numbers, one at a time gets a
+    /// lease to fetch a block.
     ///
     /// # Errors
     /// If the keeper does not answer.

@@ -3,7 +3,7 @@
 /// The sizes of blocks, and the limits of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// Numbers of the first block of a sequence. Above 0.
+    /// Numbers of a sequence's first block. Above 0.
     pub block: u32,
     /// Numbers of its largest one. Not below `block`.
     pub block_max: u32,

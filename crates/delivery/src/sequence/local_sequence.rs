@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{keeper::FetchLease, limits::SequenceLimits};
 
-/// The numbers of a batch, by rising number, for all of its callers.
+/// A batch's numbers, by rising number, for all its callers.
 pub(super) type Batch = Shared<BoxFuture<'static, Result<Arc<[SeqRange]>, StoreError>>>;
 /// A block on its way from the store to the keeper.
 pub(super) type Fetch = Shared<BoxFuture<'static, Result<(), StoreError>>>;
@@ -57,7 +57,7 @@ struct OpenBatch {
     batch: Option<WeakResult<Arc<[SeqRange]>>>,
 }
 
-/// The requirements of a batch.
+/// A batch's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) count: u32,

@@ -19,7 +19,7 @@ impl<V> LruMap<V> {
         Self { most: most.max(1), values: HashMap::new() }
     }
 
-    /// The value of a sequence, which counts as used now.
+    /// A sequence's value, which counts as used now.
     pub(super) fn get(&mut self, name: &SequenceName, now: Moment) -> Option<&mut V> {
         let (used, value) = self.values.get_mut(name)?;
         *used = now;

@@ -18,7 +18,7 @@ pub struct MemorySequences {
     clock: SystemClock,
 }
 
-/// The state of a sequence, as in the scripts.
+/// A sequence's state, as in the scripts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Blocks {
     at: Seq,

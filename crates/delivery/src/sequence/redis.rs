@@ -35,7 +35,7 @@ pub struct RedisSequences {
 }
 
 impl RedisSequences {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let take = RedisScript::new(include_str!("lua/take.lua"));

@@ -229,7 +229,7 @@ impl Redis {
         self.epochs.follow(&self.redis, number);
     }
 
-    /// Runs a command on the key of the sequence.
+    /// Runs a command on the sequence's key.
     async fn ask(&self, script: &'static str) -> Reply {
         self.redis.eval(script, vec![format!("{{{}:seq:a}}:5", self.redis.runner.tag())], []).await
     }

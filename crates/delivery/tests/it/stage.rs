@@ -78,7 +78,7 @@ impl Logs {
         new
     }
 
-    /// Changes the body of a message.
+    /// Changes a message's body.
     pub(crate) fn change(&self, log: ConversationId, seq: Seq) {
         let index = usize::try_from(seq).unwrap() - 1;
         self.messages.lock().get_mut(&log).unwrap()[index].body = Bytes::from_static(b"changed");
@@ -231,7 +231,7 @@ impl Stage {
         self.logs.within(log_of(9), first, Seq::MAX)
     }
 
-    /// Runs a script on the keys of a window.
+    /// Runs a script on a window's keys.
     pub(crate) async fn on_window(
         &self,
         log: ConversationId,

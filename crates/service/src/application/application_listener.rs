@@ -1,4 +1,4 @@
-//! Notification of other domains of changed applications.
+//! Notification about other domains of changed applications.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! The applications of a deployment: creation, decisions and reads.
+//! A deployment's applications: creation, decisions and reads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,11 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "application";
-/// Maximum owner and admins of a group whose lists contain an application; others find it in the list of the group.
+/// Maximum owner and admins of a group whose lists contain an application; others find it in the group's
+/// list.
 const RECEIVERS_MAX: usize = 100;
 
-/// The applications of a deployment. Cheap to clone.
+/// A deployment's applications. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Applications {
     pub(super) store: Arc<dyn ApplicationStore>,
@@ -68,7 +69,7 @@ pub(super) struct DecidedApplication {
 #[derive(Clone, Debug)]
 pub(super) struct ApplicationPage<T, Id> {
     pub(super) found: Vec<T>,
-    /// The last id of the page. `None`: the list has no more.
+    /// The page's last id. `None`: the list has no more.
     pub(super) last: Option<Id>,
 }
 
@@ -93,7 +94,7 @@ pub struct ApplicationDependencies {
     pub follows: Follows,
     /// Blocks.
     pub blocks: Blocks,
-    /// Is notified of changed applications.
+    /// Is notified about changed applications.
     pub listener: Arc<dyn ApplicationListener>,
 }
 
@@ -215,8 +216,8 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the user of the list, or the
-    /// owner or an admin of its group. Closes applications that can no longer be accepted.
+    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the list's user, or
+    /// the owner or an admin of its group. Closes applications that can no longer be accepted.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.

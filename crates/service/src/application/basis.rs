@@ -63,7 +63,7 @@ impl Applications {
         Ok(ListedApplication { application, ..listed })
     }
 
-    /// Whether accounts and group are still those of the time of the application.
+    /// Whether accounts and group are still those of the application's time.
     pub(super) async fn parties_unchanged(
         &self,
         found: &Application,

@@ -1,7 +1,7 @@
 //! Completes applications that a dead node left incomplete: their effect, or their end after expiry.
 //!
-//! The store records work before it begins. A node (of several, the holder of the lease) processes records of a certain
-//! age. The work is idempotent, so the lease only saves work.
+//! The store records work before it begins. A node (of several, the lease's holder) processes records of a
+//! certain age. The work is idempotent, so the lease only saves work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// The job that does the due work. `node_id`: the id of this node, if there are others.
+/// The job that does the due work. `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn cleanup_job(stores: &Stores, applications: Applications, node_id: Option<&str>) -> BackgroundJob {
     metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
@@ -130,7 +130,7 @@ impl ApplicationRounds {
         self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
     }
 
-    /// Stores where the next search begins, for the next holder of the lease.
+    /// Stores where the next search begins, for the lease's next holder.
     async fn note(&mut self, mark: Option<Vec<u8>>) {
         let Some(mark) = mark else { return };
         self.mark = Some(mark.clone());

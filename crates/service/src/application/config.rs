@@ -39,7 +39,7 @@ impl ApplicationsConfig {
         ApplicationId::at(Timestamp(now.0.saturating_sub(millis)), 0)
     }
 
-    /// Whether each value can be taken, and all of them together.
+    /// Whether each value can be taken, and all together.
     ///
     /// # Errors
     /// Names the key and its limit.

@@ -13,7 +13,7 @@ use crate::{
     rpc::{call::Principal, ids, versions::wire_time},
 };
 
-/// The purpose of an application.
+/// An application's purpose.
 pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<ApplicationDraft, Error> {
     let applicant = applicant(request.applicant_id, principal)?;
     let purpose = purpose(&request, applicant)?;

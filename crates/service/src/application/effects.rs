@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Deadline for the begin of each step, which then runs to its end.
+/// Deadline for each step's begin, which then runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Applications {
@@ -39,7 +39,7 @@ impl Applications {
     /// done. Idempotent, also concurrently on two nodes.
     ///
     /// # Errors
-    /// Errors of the store: the effect is still outstanding then.
+    /// The store's errors: the effect is still outstanding then.
     pub(super) async fn finish_effect(&self, application: Application) -> Result<DecidedApplication, Error> {
         if application.effect != ApplicationEffect::Outstanding {
             // The token of the effect is no longer known: a read with this one reads the store.

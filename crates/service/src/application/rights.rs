@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Applications {
-    /// Checks that the principal may make this application. Returns the preconditions of the application.
+    /// Checks that the principal may make this application. Returns the application's preconditions.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or errors of the store.
@@ -167,7 +167,7 @@ impl Applications {
         found.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// When the account of a user was created.
+    /// When a user's account was created.
     async fn account(&self, user: UserId, field: &'static str) -> Result<Timestamp, Error> {
         let found = self.users.get(user, &Consistency::Cached).await;
         found.map(|found| found.value.created).map_err(|error| error.at(field))
@@ -192,7 +192,7 @@ impl Applications {
         Err(Error::new(Reason::StateForbids, "the other user does not allow it"))
     }
 
-    /// Whether the principal decides for the group of an application.
+    /// Whether the principal decides for an application's group.
     async fn is_of_own_group(&self, found: &Application, principal: Principal) -> Result<bool, Error> {
         let Some(group) = found.purpose.group() else { return Ok(false) };
         match self.members.may_decide(group, principal).await {

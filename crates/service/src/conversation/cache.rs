@@ -6,7 +6,7 @@ use kith_store::Conversation;
 use super::CONVERSATIONS;
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Policy of the copies of conversations. Nearly all of them are absences.
+/// Policy of the copies of conversations. Nearly all are absences.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Conversation> {
     let policy = defaults.policy(CONVERSATIONS, |_| size_of::<Conversation>());

@@ -1,4 +1,4 @@
-//! Records of conversations through the tiers of this node.
+//! Records of conversations through this node's tiers.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     write::record_codec::RecordCodec,
 };
 
-/// The settings of conversations for all their users, through the tiers of this node. Cheap to clone.
+/// The settings of conversations for all their users, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ConversationRecords {
     cache: TieredCache<ConversationId, Conversation>,
@@ -38,7 +38,7 @@ impl ConversationRecords {
         }
     }
 
-    /// The lowest number that any user may read of each of these conversations, in their order; 0: all. Sees every
+    /// The lowest number that any user may read of each conversation, in their order; 0: all. Sees every
     /// acknowledged change.
     pub(crate) async fn min_seqs(&self, ids: &[ConversationId]) -> Result<Vec<Seq>, Error> {
         let found = self.cache.get_many(ids, &Consistency::Cached).await;
@@ -54,7 +54,7 @@ impl ConversationRecords {
     /// [`Mutations::run`].
     ///
     /// # Errors
-    /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// The store's errors; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn raise_min_seq(
         &self,
         id: ConversationId,
@@ -111,7 +111,7 @@ impl ConversationRecords {
     /// [`Mutations::run`].
     ///
     /// # Errors
-    /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// The store's errors; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn end_trim(&self, id: ConversationId, version: Version) -> Result<(), Error> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

@@ -1,5 +1,5 @@
-//! Stored data that could not be read. Counted for the whole process, and logged at most once a second: one damaged page can
-//! be in the way of every call.
+//! Stored data that could not be read. Counted for the whole process, and logged at most once a second: one
+//! damaged page can be in every call's way.
 
 use std::{
     fmt::Display,

@@ -26,9 +26,9 @@ const PUSHBACK_MAX: Duration = Duration::from_secs(1);
 /// `google.rpc.ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "kith";
 
-/// The error of a call. Its text names the invalid field or state, but never a value, a secret or a driver.
+/// A call's error. Its text names the invalid field or state, but never a value, a secret or a driver.
 ///
-/// Functions of this crate that return it and name no errors in their docs return the errors of the store only.
+/// Functions of this crate that return it and name no errors in their docs return the store's errors only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {

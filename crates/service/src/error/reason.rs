@@ -17,9 +17,9 @@ pub enum Reason {
     MalformedMessage,
     /// The message is too large.
     MessageTooLarge,
-    /// The answer, or the record of a batch, is too large to be sent.
+    /// The answer, or a batch's record, is too large to be sent.
     AnswerTooLarge,
-    /// The encoding of the message is not supported.
+    /// The message's encoding is not supported.
     EncodingUnknown,
     /// The node serves no such method.
     MethodUnknown,

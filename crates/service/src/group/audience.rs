@@ -63,7 +63,7 @@ impl Audience {
     /// The group, if the user is not a member.
     async fn unless_member(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
         let is_in = match self.members.role(group, user).await {
-            // Without a store of members, only the creator of the group is known.
+            // Without a store of members, only the group's creator is known.
             Err(error) if error.reason() == Reason::NotConfigured => group.creator == Some(user),
             role => role?.is_some(),
         };

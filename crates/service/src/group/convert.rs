@@ -121,7 +121,7 @@ pub(super) fn patch(
     Ok((patch, secrets))
 }
 
-/// The groups of a request.
+/// A request's groups.
 pub(super) fn group_ids(ids: &[i64]) -> Result<Vec<GroupId>, Error> {
     ids.iter().map(|id| valid("group_ids", GroupId::new(*id))).collect()
 }

@@ -42,7 +42,7 @@ const ID_TRIES: usize = 16;
 /// Attempts of a change that adds or removes the invite code, if other writes come in between.
 const CODE_TRIES: usize = 8;
 
-/// The groups of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's groups, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Groups {
     pub(super) cache: TieredCache<GroupId, Group>,
@@ -82,7 +82,7 @@ pub struct GroupPolicies {
     pub searches: ListPolicies<GroupId>,
 }
 
-/// The result of a search.
+/// A search's result.
 #[derive(Clone, Debug)]
 pub struct FoundGroups {
     /// Public groups, by ascending id. May be fewer than requested, or none, if some are no longer found.
@@ -92,7 +92,7 @@ pub struct FoundGroups {
 }
 
 impl Groups {
-    /// With namespaces of its own in the caches. `listeners` are notified of changes.
+    /// With namespaces of its own in the caches. `listeners` are notified about changes.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -146,7 +146,7 @@ impl Groups {
     /// requested consistency.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
@@ -166,7 +166,7 @@ impl Groups {
     /// Reads a page of all groups from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
         self.store.scan_groups(after, limit).await.map_err(store_error)
     }
@@ -256,8 +256,8 @@ impl Groups {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
 
-    /// Whether this is the secret of the group. A group without it, or no group at all, answers false. For the owner, admins and
-    /// services.
+    /// Whether this is the group's secret. A group without it, or no group at all, answers false. For the
+    /// owner, admins and services.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or errors of the store.

@@ -3,7 +3,7 @@
 
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
-/// The keyword of a search, checked by [`GroupWords::check_keyword`].
+/// A search's keyword, checked by [`GroupWords::check_keyword`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKeyword {
     key: String,

@@ -4,10 +4,10 @@
 //! tiers, and shows the records: see the head of `search.rs`. A write is seen by every search of the same node that
 //! begins after its acknowledgement.
 //!
-//! **Rights.** A service, the owner and the admins of a group may change it; only a service and the owner may dismiss
-//! it: see [`crate::group::members`]. A private group is shown to its members, and to users who are invited or apply. A
-//! group that is private, or joined by code, has an invite code; it changes in the same write as the settings that
-//! require it.
+//! **Rights.** A service, the owner and a group's admins may change it; only a service and the owner may
+//! dismiss it: see [`crate::group::members`]. A private group is shown to its members, and to users who are
+//! invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
+//! write as the settings that require it.
 
 mod audience;
 pub mod cache;

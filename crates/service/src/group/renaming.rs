@@ -1,4 +1,4 @@
-//! Notification of other domains of changed groups.
+//! Notification about other domains of changed groups.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -8,8 +8,9 @@ use kith_store::{Group, GroupId, GroupPatch, SecretChange, Text};
 
 use super::Groups;
 
-/// Is notified of each change of the name of a group, within the write that made it: after the change is stored, and before it is
-/// acknowledged. If the node crashes in between, or the outcome of the write is unknown, the listener is not notified.
+/// Is notified about each change of a group's name, within the write that made it: after the change is
+/// stored, and before it is acknowledged. If the node crashes in between, or the write's outcome is unknown,
+/// the listener is not notified.
 #[async_trait]
 pub trait RenameListener: Debug + Send + Sync {
     /// Handles the change. `group`: after the change. The caller of the write waits for it.
@@ -23,7 +24,7 @@ pub trait GroupListener: Debug + Send + Sync {
     fn changed(&self, group: GroupId);
 }
 
-/// Who is notified of changes of groups.
+/// Who is notified about changes of groups.
 #[derive(Clone, Debug)]
 pub struct GroupListeners {
     /// Of new names. `None`: [`Self::changes`].

@@ -1,9 +1,9 @@
 //! Group search: pages of ids under search keys, and the records through the tier of groups.
 //!
-//! **Ids.** A page contains the groups that were listed under a key; each is then read through the tier of groups and
-//! compared with the keyword again. So no search shows an old record, nor a group that became private, was renamed or
-//! dismissed, after the write of the record was published, whatever the pages contain. Only a page can show that a
-//! group is newly listed: for this, writes invalidate pages.
+//! **Ids.** A page contains the groups that were listed under a key; each is then read through the tier of
+//! groups and compared with the keyword again. So no search shows an old record, nor a group that became
+//! private, was renamed or dismissed, after the record's write was published, whatever the pages contain.
+//! Only a page can show that a group is newly listed: for this, writes invalidate pages.
 //!
 //! **Buckets.** A write can list a group under hundreds of search keys. They are invalidated by buckets: the first
 //! three characters of a word, and shorter beginnings. A key belongs to one bucket, a word to three.
@@ -105,7 +105,7 @@ impl FromStr for SearchPageKey {
     }
 }
 
-/// Pages of the ids of public groups under search keys, through the tiers of this node.
+/// Pages of the ids of public groups under search keys, through this node's tiers.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSearch {
     pages: PagedList<SearchBucket, SearchPageKey, GroupId>,

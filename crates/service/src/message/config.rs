@@ -31,15 +31,15 @@ pub struct MessagesConfig {
     /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
     /// the kind event.
     pub events: bool,
-    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the
-    /// conversation were begun that long ago. The last ones of a conversation are never removed because of their age.
-    /// 0s, or not below 1h.
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100
+    /// of the conversation were begun that long ago. A conversation's last ones are never removed because of
+    /// their age. 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
     /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
     pub erase_rate: u32,
-    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the id of the
-    /// user stays reserved until its end. Over a cluster, false or with `store.cql`.
+    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the
+    /// user's id stays reserved until its end. Over a cluster, false or with `store.cql`.
     pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
@@ -47,7 +47,7 @@ pub struct MessagesConfig {
     /// How long users may edit a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
-    /// How many of the last messages of a conversation are kept in Redis. Above 0, at most 100.
+    /// How many of a conversation's last messages are kept in Redis. Above 0, at most 100.
     pub window: usize,
     /// Maximum bytes of them. Above 0, at most 8MiB.
     #[serde(with = "size")]
@@ -61,7 +61,7 @@ pub struct MessagesConfig {
     pub window_checked: Duration,
     /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
     pub inbox_entries: usize,
-    /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
+    /// How long a user's inbox is kept in Redis after it last received. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub inbox_kept: Duration,
     /// Maximum bytes of all inboxes of a node without Redis. Above 0.
@@ -87,7 +87,7 @@ pub struct MessagesConfig {
     pub offline_kept: Duration,
 }
 
-/// Each page of a list reads the end of all of them.
+/// Each page of a list reads the end of them all.
 const CONVERSATIONS_MAX: usize = 2_000;
 
 /// A window is filled from the last two documents.
@@ -149,7 +149,7 @@ impl Default for MessagesConfig {
 }
 
 impl MessagesConfig {
-    /// Whether each value can be taken, and all of them together.
+    /// Whether each value can be taken, and all together.
     ///
     /// # Errors
     /// Names the key and its limit.

@@ -78,7 +78,7 @@ const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
     }
 }
 
-/// The messages of a page.
+/// A page's messages.
 pub(super) fn page_to_wire(
     page: MessagePage,
     conversation: ConversationId,

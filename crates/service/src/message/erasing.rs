@@ -28,8 +28,8 @@ pub(super) struct ErasureStart {
 pub struct ErasureCleanup(ErasureStart);
 
 impl Messages {
-    /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set.
-    /// Returns its progress.
+    /// Starts the erasure of a user's messages, if there is none, or if the last one has ended and `again` is
+    /// set. Returns its progress.
     pub(super) async fn erase_user(
         &self,
         user: UserId,
@@ -55,7 +55,7 @@ impl ErasureStart {
 }
 
 impl ErasureCleanup {
-    /// Over the erasures of a deployment.
+    /// Over a deployment's erasures.
     #[must_use]
     pub fn new(context: DomainContext<'_>) -> Self {
         Self(ErasureStart::new(context))

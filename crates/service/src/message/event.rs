@@ -4,7 +4,7 @@ use kith_proto::message::v1::{Event, event::What};
 use kith_store::{ContentHash, Message, MessageKey, MessageKind, NewMessage, Timestamp};
 use prost::Message as _;
 
-/// The message of an event. It is silent, and has no sender. An event is appended once for each key.
+/// An event's message. It is silent, and has no sender. An event is appended once for each key.
 pub(super) fn event_message(key: MessageKey, what: What, sent: Timestamp) -> NewMessage {
     let body = Event { what: Some(what) }.encode_to_vec();
     NewMessage {

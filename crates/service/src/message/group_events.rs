@@ -1,8 +1,8 @@
 //! Events in the conversations of groups: joins, leaves, owners and names.
 //!
-//! An event is appended after its change is stored, with a key that is made of the version of the change: a change that
-//! is repeated posts once. A failed append does not fail the change, and a node that dies in between leaves the event
-//! out; the lists of members are correct in any case.
+//! An event is appended after its change is stored, with a key that is made of the change's version: a change
+//! that is repeated posts once. A failed append does not fail the change, and a node that dies in between
+//! leaves the event out; the lists of members are correct in any case.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ struct GroupEvent {
 }
 
 impl GroupEvents {
-    /// Creates it over the appends of this node. A change waits for its event for `wait` at most.
+    /// Creates it over this node's appends. A change waits for its event for `wait` at most.
     #[must_use]
     pub fn new(queue: AppendQueue, wait: Duration) -> Self {
         count_from_zero(MESSAGE_EVENTS, &["appended", "failed"]);
@@ -93,7 +93,7 @@ impl GroupEvent {
         }
     }
 
-    /// The founder of a group is a member from its beginning, and has not joined.
+    /// A group's founder is a member from its beginning, and has not joined.
     fn joined(group: GroupId, members: &[Member]) -> Option<Self> {
         let joined = || members.iter().filter(|member| member.role != Role::Owner);
         let version = joined().map(|member| member.version).max()?;

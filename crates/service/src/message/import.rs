@@ -1,4 +1,5 @@
-//! Imports: messages with the numbers, senders and times that they had elsewhere. No user is notified of them by a push.
+//! Imports: messages with the numbers, senders and times that they had elsewhere. No user is notified about
+//! them by a push.
 
 use kith_proto::{message::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{
@@ -29,7 +30,7 @@ struct ImportedMessage {
     message: NewMessage,
 }
 
-/// The end of the log after the previous records.
+/// The log's end after the previous records.
 struct ImportLog {
     conversation: ConversationId,
     end: Result<Seq, Error>,
@@ -122,7 +123,7 @@ impl Messages {
         results
     }
 
-    /// The end of the log of a conversation, also right after a failover.
+    /// The end of a conversation's log, also right after a failover.
     async fn end_of_existing(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.may_send(None, conversation).await?;
         self.logs.strong_end(conversation).await
@@ -159,7 +160,7 @@ fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
     }
 }
 
-/// The message of a record.
+/// A record's message.
 fn read(record: wire::ImportMessage) -> Result<ImportedMessage, Error> {
     let message = record.message.ok_or_else(|| missing("message"))?;
     let key = key_of_request(&record.request_id)?;
@@ -211,7 +212,7 @@ fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error
     }
 }
 
-/// A key that follows from the id of a record; random if it has none. No id of a client has a colon.
+/// A key that follows from a record's id; random if it has none. No id of a client has a colon.
 fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     if request_id.is_empty() {
         return Ok(MessageKey(rand::random()));
@@ -220,7 +221,7 @@ fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     Ok(MessageKey::of(None, &format!("import:{}", id.as_str())))
 }
 
-/// The body of a message, or the content of an event.
+/// A message's body, or an event's content.
 fn content(message: &wire::Message) -> Result<(MessageKind, Bytes), Error> {
     if message.body.len() > BODY_BYTES_MAX {
         return Err(Error::invalid("body", &format!("must have at most {BODY_BYTES_MAX} bytes")));

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{error::Error, write::caches::CacheFactory};
 
-/// The messages of a deployment. Cheap to clone.
+/// A deployment's messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
@@ -34,11 +34,11 @@ pub(super) struct LogAdditions {
     /// The messages that were appended, each run of contiguous numbers separately: between two runs are messages of
     /// others, or existing ones.
     pub(super) runs: Vec<Vec<Message>>,
-    /// The highest number, also of a message that an earlier append had stored; `None`: none of them has a number.
+    /// The highest number, also of a message that an earlier append had stored; `None`: none has a number.
     pub(super) last: Option<Seq>,
     /// The numbers of those that an earlier append had stored.
     pub(super) replayed: Vec<Seq>,
-    /// Whether users are notified of them.
+    /// Whether users are notified about them.
     pub(super) is_announced: bool,
 }
 
@@ -59,8 +59,8 @@ impl Logs {
         Self { store, windows, documents, unseen: Arc::default() }
     }
 
-    /// The end of a log, and the requested messages that are among the last ones. `at_least`: a number that the caller
-    /// knows to exist.
+    /// A log's end, and the requested messages that are among the last ones. `at_least`: a number that the
+    /// caller knows to exist.
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
@@ -77,7 +77,7 @@ impl Logs {
         HeadOf { conversation, after, at_least: self.unseen.end(conversation).max(at_least) }
     }
 
-    /// The end of a log, also right after a failover of the store.
+    /// A log's end, also right after a failover of the store.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.store.strong_end(conversation).await.map_err(store_error)
     }
@@ -170,7 +170,7 @@ impl LogAdditions {
         new.chain(self.replayed.iter().copied()).min().filter(|_| self.is_announced)
     }
 
-    /// The same: no user is notified of messages that were sent elsewhere.
+    /// The same: no user is notified about messages that were sent elsewhere.
     pub(super) fn sent(self, when: SentWhen) -> Self {
         Self { is_announced: when == SentWhen::Now, ..self }
     }

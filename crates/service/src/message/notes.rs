@@ -41,7 +41,8 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Creates it over these inboxes. A change of a group is noted to all of its `members`, if they are at most `members_max`.
+    /// Creates it over these inboxes. A change of a group is noted to all its `members`, if they are at most
+    /// `members_max`.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -162,7 +163,7 @@ impl FollowListener for Notes {
 }
 
 impl DoNotDisturbListener for Notes {
-    /// In a direct conversation this is what the dialog of a group has.
+    /// In a direct conversation this is what a group's dialog has.
     fn do_not_disturb_changed(&self, edge: Edge) {
         let key = DialogKey { user: edge.from, conversation: ConversationId::direct(edge.from, edge.to) };
         let this = self.clone();

@@ -30,7 +30,7 @@ const TRIED_FOR: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The appends of a node. Cheap to clone.
+/// A node's appends. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
     pub(super) logs: Logs,
@@ -77,7 +77,7 @@ impl AppendQueue {
         }
     }
 
-    /// Delivers the event of a change, which was not appended by this queue; `None`: there is none.
+    /// Delivers a change's event, which was not appended by this queue; `None`: there is none.
     pub(super) async fn deliver(
         &self,
         conversation: ConversationId,

@@ -18,7 +18,7 @@ pub(crate) struct ReadRange {
     pub(crate) closed_at: Option<Seq>,
 }
 
-/// The range of a reader, and the messages that were read with it.
+/// A reader's range, and the messages that were read with it.
 #[derive(Debug)]
 pub(super) struct ReadableLog {
     pub(super) range: ReadRange,
@@ -42,13 +42,13 @@ impl ReadRange {
     }
 }
 
-/// Whether [`ReadRange::shown`] has withheld the content of a message. No edit leaves both empty.
+/// Whether [`ReadRange::shown`] has withheld a message's content. No edit leaves both empty.
 pub(super) fn is_withheld(message: &Message) -> bool {
     let is_empty = message.content_type.is_empty() && message.body.is_empty();
     message.edited.is_some() && message.recalled.is_none() && is_empty
 }
 
-/// The bounds of a reader besides the end of the log.
+/// The bounds of a reader besides the log's end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadBounds {
     from: Seq,
@@ -128,8 +128,8 @@ impl Messages {
         Ok(ReadableLog { range: bounds.with(end), recent: messages })
     }
 
-    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
-    /// that seem to be below `at_least` are read again.
+    /// Returns the highest number of each conversation that a reader may read, in their order; 0: there is
+    /// none. Ends that seem to be below `at_least` are read again.
     pub(super) async fn max_seqs(
         &self,
         reader: Option<UserId>,
@@ -147,7 +147,7 @@ impl Messages {
         Ok(bounds.into_iter().map(max).collect())
     }
 
-    /// The bounds of a reader in each of these conversations, in their order, with those of its dialogs.
+    /// The bounds of a reader in each conversation, in their order, with those of its dialogs.
     pub(super) async fn seen_bounds(
         &self,
         reader: Option<UserId>,
@@ -166,7 +166,7 @@ impl Messages {
         Ok(bounds.into_iter().zip(dialogs.iter().map(AsRef::as_ref)).map(of_dialog).collect())
     }
 
-    /// The bounds of a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one.
+    /// The bounds of a reader in each conversation, in their order: NOT_FOUND if it may read nothing of one.
     /// Its dialogs are not read.
     pub(crate) async fn bounds(
         &self,

@@ -44,11 +44,11 @@ pub(super) struct BackwardRead {
     pub(super) at_least: Seq,
 }
 
-/// A part of the messages of a conversation.
+/// A part of a conversation's messages.
 #[derive(Debug)]
 pub(super) struct MessagePage {
     pub(super) messages: Vec<Message>,
-    /// The range of the reader.
+    /// The reader's range.
     pub(super) range: ReadRange,
     /// Whether others follow.
     pub(super) more: bool,

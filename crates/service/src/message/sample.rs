@@ -15,7 +15,7 @@ use crate::write::{
     mutations::{Mutations, WriteLimits},
 };
 
-/// The messages of a store, without windows.
+/// A store's messages, without windows.
 pub(super) fn logs(store: Arc<dyn MessageStore>) -> Logs {
     let windows = Windows::none(Arc::clone(&store), Arc::new(SystemClock::new()), WindowLimits::default());
     let caches = CacheFactory::alone(Node::local(1));

@@ -38,7 +38,7 @@ pub struct ConversationData {
     pub dialogs: DialogRecords,
 }
 
-/// The messages of a deployment. Cheap to clone.
+/// A deployment's messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Messages(Arc<MessagesInner>);
 
@@ -66,7 +66,7 @@ impl Deref for Messages {
 }
 
 impl Messages {
-    /// Creates it over the logs to which `queue` appends. `marked` is notified of read marks.
+    /// Creates it over the logs to which `queue` appends. `marked` is notified about read marks.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,

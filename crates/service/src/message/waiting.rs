@@ -24,7 +24,7 @@ pub(super) const STEP_BYTES: usize = 1 << 20;
 
 const _: () = assert!(STEP_MAX == 100 && kith_store::DOCUMENT == 100);
 
-/// The result of a message.
+/// A message's result.
 pub(super) type AppendResult = Result<Appended, StoreError>;
 
 /// Whether messages are sent now, or were sent elsewhere.
@@ -32,7 +32,7 @@ pub(super) type AppendResult = Result<Appended, StoreError>;
 pub(super) enum SentWhen {
     /// Their times are raised to that of the last message.
     Now,
-    /// They keep their times, and no user is notified of them.
+    /// They keep their times, and no user is notified about them.
     Before,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct QueuedMessages {
     pub(super) begins_turn: bool,
 }
 
-/// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
+/// A caller that waits for a message's result. If it has gone away, the message is appended nevertheless.
 #[derive(Debug)]
 pub(super) struct Callers {
     first: oneshot::Sender<AppendResult>,
@@ -98,7 +98,7 @@ impl Callers {
     }
 }
 
-/// Waits for the result of a message.
+/// Waits for a message's result.
 pub(super) async fn answer(answered: oneshot::Receiver<AppendResult>) -> AppendResult {
     answered.await.unwrap_or_else(|_| Err(unknown("the step of the message was given up")))
 }
@@ -243,7 +243,7 @@ impl Drop for AppendTurn<'_> {
 }
 
 impl WaitingAppends {
-    /// Takes the next step of a conversation; `None`: nothing waits.
+    /// Takes a conversation's next step; `None`: nothing waits.
     fn take_step(&self, queues: &mut Queues, conversation: ConversationId) -> Option<AppendStep> {
         let step = step_of(&mut queues.conversations.get_mut(&conversation)?.waiters);
         let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();

@@ -22,7 +22,7 @@ const AUDIENCES_AT_ONCE: usize = 100;
 pub struct NoticeCleanup(NoticeRecords);
 
 impl NoticeCleanup {
-    /// Creates it over the readers of a deployment.
+    /// Creates it over a deployment's readers.
     #[must_use]
     pub const fn new(records: NoticeRecords) -> Self {
         Self(records)

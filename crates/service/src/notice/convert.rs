@@ -43,7 +43,7 @@ pub(super) fn reader_id(field: &'static str, id: i64) -> Result<ReaderId, Error>
     valid(field, ReaderId::new(id))
 }
 
-/// The ids of a request: at most `max`, or [`NOTICES_AT_ONCE`] if it is `None`.
+/// A request's ids: at most `max`, or [`NOTICES_AT_ONCE`] if it is `None`.
 pub(super) fn notice_ids(ids: &[i64], max: Option<usize>) -> Result<Vec<NoticeId>, Error> {
     check_count("notice_ids", ids.len(), max.unwrap_or(NOTICES_AT_ONCE))?;
     ids.iter().map(|id| valid("notice_ids", NoticeId::new(*id))).collect()

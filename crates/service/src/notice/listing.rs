@@ -1,4 +1,4 @@
-//! Pages of the notices of an audience.
+//! Pages of an audience's notices.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 /// The position of a notice in a list: whether it is pinned (1 or 0), its publish time, its id.
 pub(super) type NoticePosition = [i64; 3];
 
-/// A notice of a list, with the marks of the reader.
+/// A notice of a list, with the reader's marks.
 #[derive(Clone, Debug)]
 pub(super) struct ListedNotice {
     pub(super) notice: Arc<Notice>,
@@ -83,7 +83,7 @@ impl NoticeRecords {
     }
 }
 
-/// The notices that a reader sees, or all that have not expired, in the order of the list.
+/// The notices that a reader sees, or all that have not expired, in the list's order.
 fn entries(audience: &Audience, view: Option<&ReaderView>) -> Vec<AudienceEntry> {
     match view {
         Some(view) => view.visible(audience).copied().collect(),

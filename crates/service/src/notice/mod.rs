@@ -1,8 +1,8 @@
 //! Notices to all readers of an audience, and the marks of readers (ADR 0042).
 //!
-//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record with the read
-//! bits of all notices of its audience. It is cached like a user. The unread notices of a reader are computed from two
-//! cached records: the reader and the audience.
+//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record
+//! with the read bits of all notices of its audience. It is cached like a user. A reader's unread notices are
+//! computed from two cached records: the reader and the audience.
 //!
 //! **Totals on streams** are compared in memory once a second.
 //!

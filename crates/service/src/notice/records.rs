@@ -1,4 +1,4 @@
-//! Reads audiences, notices and readers through the tiers of this node.
+//! Reads audiences, notices and readers through this node's tiers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 /// Number of notice ids that are reserved at a time.
 const ID_BLOCK: u32 = 100;
 
-/// Audiences, notices and readers of a deployment, through the tiers of this node. Cheap to clone.
+/// Audiences, notices and readers of a deployment, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NoticeRecords {
     pub(super) audiences: TieredCache<AudienceId, Audience>,

@@ -31,7 +31,7 @@ pub struct NoticeRpc {
 }
 
 impl NoticeRpc {
-    /// The service over the notices of a deployment.
+    /// The service over a deployment's notices.
     #[must_use]
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }

@@ -18,7 +18,7 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(60);
 /// Name of the lease.
 const LEASE: &str = "notices";
-/// Several times the duration of a round.
+/// Several times a round's duration.
 const LEASE_LASTS: Duration = Duration::from_secs(120);
 /// Number of audiences, or of notices, that are read at a time.
 const AT_ONCE: usize = 100;

@@ -17,7 +17,7 @@ use crate::{
 /// Namespace of the distributions of online members.
 pub const ACTIVE: &str = "active";
 
-/// Distributions through the tiers of this node. Cheap to clone.
+/// Distributions through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Active {
     cache: TieredCache<GroupId, Distribution>,
@@ -38,7 +38,7 @@ impl Active {
         Self { cache: caches.namespace(policy, loader, RecordCodec::DISTRIBUTION), store: Arc::clone(store) }
     }
 
-    /// The distribution of a group.
+    /// A group's distribution.
     ///
     /// # Errors
     /// UNAVAILABLE.

@@ -1,4 +1,5 @@
-//! Presence in the background of a node: it checks gateways, receives events, sweeps, and notifies groups of joins.
+//! Presence in a node's background: it checks gateways, receives events, sweeps, and notifies groups of
+//! joins.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -92,8 +93,8 @@ impl Background {
         self.job.start();
     }
 
-    /// Ends all of it. Other nodes continue its work, except for users who left groups just now: these are found when
-    /// the online members of the groups are listed.
+    /// Ends all. Other nodes continue its work, except for users who left groups just now: these are found
+    /// when the online members of the groups are listed.
     pub async fn stop(&self) {
         self.parts.node_sessions.end().await;
         self.job.stop().await;

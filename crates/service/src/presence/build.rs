@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 pub struct PresenceDependencies<'a> {
     /// The storage of presence.
     pub stores: Presences,
-    /// The caches of this node.
+    /// This node's caches.
     pub caches: &'a CacheFactory,
     /// Policies of the copies of the active members of groups.
     pub policy: Policy<Distribution>,
@@ -61,7 +61,7 @@ pub struct PresenceDependencies<'a> {
     pub limits: Limits,
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
-    /// The id of this node.
+    /// This node's id.
     pub node_id: &'a str,
     /// The same, if there are others.
     pub among: Option<&'a str>,

@@ -25,7 +25,8 @@ pub struct PresenceConfig {
     /// For how long after a loss of presence users that were not seen since are unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the groups of the user are notified; they are notified in any case.
+    /// How long an opening or closing waits until the user's groups are notified; they are notified in any
+    /// case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
     /// Users whose groups a node notifies at the same time. Above 0.
@@ -70,7 +71,7 @@ impl Default for PresenceConfig {
 }
 
 impl PresenceConfig {
-    /// Whether each value can be taken, and all of them together.
+    /// Whether each value can be taken, and all together.
     ///
     /// # Errors
     /// Names the key and its limit.

@@ -45,7 +45,7 @@ pub(super) struct FanOut {
 struct PendingStates(Mutex<HashMap<UserId, UserState>>);
 
 impl PendingStates {
-    /// Adds a state. Returns whether the caller must begin the task of the user, which no other caller has begun.
+    /// Adds a state. Returns whether the caller must begin the user's task, which no other caller has begun.
     fn add(&self, user: UserId, state: UserState) -> bool {
         match self.0.lock().entry(user) {
             Entry::Occupied(mut newest) => {
@@ -61,7 +61,7 @@ impl PendingStates {
         }
     }
 
-    /// The newest state above the version that was notified last; `None`: the task of the user ends.
+    /// The newest state above the version that was notified last; `None`: the user's task ends.
     fn newer_than(&self, user: UserId, notified: i64) -> Option<UserState> {
         let mut pending = self.0.lock();
         let newest = pending.get(&user).filter(|state| state.version > notified).cloned();
@@ -83,7 +83,7 @@ impl FanOut {
         Self { stores, active, members, permits, queue, pending, at_once }
     }
 
-    /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
+    /// Begins to notify a user's groups, if they were not notified, and waits for it for at most this time.
     pub(super) async fn notify_within(&self, limit: Duration, user: UserId, state: UserState) {
         if let Some(notifying) = self.spawn_notification(user, state) {
             // It continues.
@@ -99,7 +99,7 @@ impl FanOut {
         }
     }
 
-    /// Notifies the groups of all of these, several users at a time.
+    /// Notifies the groups of all these, several users at a time.
     ///
     /// # Errors
     /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
@@ -109,10 +109,10 @@ impl FanOut {
         all_of(pending.map(notify), self.at_once).await
     }
 
-    /// Notifies the groups of a user, until all have the newest state. Returns its version.
+    /// Notifies a user's groups, until all have the newest state. Returns its version.
     ///
     /// # Errors
-    /// Errors of the store; then some were notified, and the notification is not recorded as complete.
+    /// The store's errors; then some were notified, and the notification is not recorded as complete.
     pub(super) async fn notify_groups(&self, user: UserId, mut state: UserState) -> Result<i64, Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
@@ -165,7 +165,7 @@ impl FanOut {
         }))
     }
 
-    /// Notifies the groups of a user until they have its newest state, with a permit for each repetition.
+    /// Notifies a user's groups until they have its newest state, with a permit for each repetition.
     async fn notify_pending(&self, user: UserId) {
         let mut notified = 0;
         while let Some(state) = self.pending.newer_than(user, notified) {
@@ -216,8 +216,8 @@ impl FanOut {
         }
     }
 
-    /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
-    /// leave.
+    /// A user who leaves a group during its notification is removed after it: by this, or by the notification
+    /// about the leave.
     async fn notify_part(&self, user: UserId, state: &UserState, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
@@ -259,7 +259,8 @@ impl FanOut {
         notifying.boxed()
     }
 
-    /// A user who came back during the removal is added after it: by this, or by the notification of the join.
+    /// A user who came back during the removal is added after it: by this, or by the notification about the
+    /// join.
     async fn remove_from(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
         let returned = self.members.users_among(group, users, &Consistency::Cached).await?;
@@ -278,7 +279,7 @@ impl FanOut {
     }
 }
 
-/// Runs all of them, this many at a time. Returns the first error after all have ended.
+/// Runs them all, this many at a time. Returns the first error after all have ended.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
     notifications: impl IntoIterator<Item = F>,
     at_once: usize,
@@ -287,7 +288,7 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
     stream::iter(notifications).buffer_unordered(at_once).fold(Ok(()), first).await
 }
 
-/// The gateways of a user, by its sessions.
+/// A user's gateways, by its sessions.
 fn user_state(seen: UserSessions) -> UserState {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();

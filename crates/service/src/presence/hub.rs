@@ -108,7 +108,7 @@ impl PresenceHub {
         Ok(WatchRegistration { updates, hub: Arc::clone(self), number, users, _place: place })
     }
 
-    /// Notifies the watchers of the user.
+    /// Notifies the user's watchers.
     pub(super) fn notify(&self, event: &Event) {
         let mut registered = self.registered.lock();
         let watchers = registered.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());

@@ -15,8 +15,8 @@ use crate::{
     metric,
 };
 
-/// Changes that may wait. Others are corrected when the online members of the group are listed, and joins also by the
-/// next change of each user.
+/// Changes that may wait. Others are corrected when the online members of the group are listed, and joins
+/// also by each user's next change.
 const WAITING_MAX: usize = 10_000;
 
 /// Users who joined or left a group.

@@ -88,7 +88,7 @@ struct AdmittedGateway {
     token: String,
 }
 
-/// The presence of a user.
+/// A user's presence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UserPresence {
     pub(super) user: UserId,
@@ -133,8 +133,8 @@ impl Sessions {
         }
     }
 
-    /// Opens the session of a device. Returns the version of the presence of the user. A request for a user who does not
-    /// exist claims no gateway.
+    /// Opens the session of a device. Returns the version of the user's presence. A request for a user who
+    /// does not exist claims no gateway.
     ///
     /// # Errors
     /// PERMISSION_DENIED, also for a suspended user, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
@@ -167,7 +167,7 @@ impl Sessions {
         Ok(Heartbeat { gateway_token: token, unknown })
     }
 
-    /// Ends the session of a device. Returns the version of the presence of the user.
+    /// Ends the session of a device. Returns the version of the user's presence.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE.

@@ -8,8 +8,8 @@ use kith_store::{Coordination, UserId};
 use super::fan_out::FanOut;
 use crate::{error::Error, metric, write::lease::Lease};
 
-/// Users of a gateway that are checked in one round, and of all gateways: watchers are notified of all of them before
-/// the groups of the first one are, which takes longer.
+/// Users of a gateway that are checked in one round, and of all gateways: watchers are notified about them
+/// all before the groups of the first one are, which takes longer.
 const USERS: usize = 10_000;
 const USERS_OF_ALL: usize = 50_000;
 /// Users that are changed together, and whose groups are notified before that is noted.

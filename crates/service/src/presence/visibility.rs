@@ -78,8 +78,8 @@ impl CacheWarmer {
         Self { visibility, permits: Arc::new(Semaphore::new(WARM_UPS_AT_ONCE)) }
     }
 
-    /// Starts to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
-    /// groups are read by the notification.
+    /// Starts to read ahead, while the caller waits for an answer. The user's record is cached already, and
+    /// its groups are read by the notification.
     pub(super) fn start(&self, user: UserId) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return };
         let Visibility { follows, blocks } = self.visibility.clone();

@@ -82,7 +82,7 @@ fn checks(period: Duration) -> Interval {
 }
 
 impl PresenceWatcher {
-    /// A few watchers at a time, because all of them read again at once.
+    /// A few watchers at a time, because all read again at once.
     async fn read(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let permit = self.hub.read_permit().await;
         let found = self.sessions.try_get_many(users).await;

@@ -12,7 +12,7 @@ use crate::{
 /// Most changes that wait; further ones cause no notification.
 const WAITING_MAX: usize = 10_000;
 
-/// Listens to marks: drops the copies of the conversation, and records the changed receipts.
+/// Listens to marks: drops the conversation's copies, and records the changed receipts.
 #[derive(Clone, Debug)]
 pub struct ChangedReceipts {
     marks: ReadMarks,
@@ -43,7 +43,7 @@ impl ChangedReceipts {
 impl MarkListener for ChangedReceipts {
     fn marked(&self, conversation: ConversationId, seqs: SeqRange, imported: bool) {
         self.marks.forget(conversation);
-        // In direct conversations the other user is notified of the read mark.
+        // In direct conversations the other user is notified about the read mark.
         if imported || matches!(conversation, ConversationId::Direct(..)) {
             return;
         }

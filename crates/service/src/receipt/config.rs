@@ -16,7 +16,7 @@ const MEMORY_MAX: Duration = Duration::from_secs(60);
 pub struct ReceiptsConfig {
     /// Which users may see who has read a message, in groups without a setting of their own. Services may always.
     pub shown: ReceiptsShown,
-    /// How long a node caches what the members of a group have read. At most 1m.
+    /// How long a node caches what a group's members have read. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory: Duration,
     /// The same for groups with more than 10000 users who are or were members. At most 1m.
@@ -37,7 +37,7 @@ pub struct ReceiptsConfig {
 pub enum ReceiptsShown {
     /// No user.
     Off,
-    /// The sender of the message.
+    /// The message's sender.
     #[default]
     Sender,
     /// The members who are readers of the message, and its sender.

@@ -21,7 +21,7 @@ use crate::{
     rpc::answer_size::left_out,
 };
 
-/// The receipts of a deployment. Cheap to clone.
+/// A deployment's receipts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receipts(pub(super) Arc<ReceiptsInner>);
 
@@ -94,7 +94,7 @@ impl Receipts {
         Ok(ReceiptInputs { messages, seats, marks })
     }
 
-    /// The messages that the caller may see the receipts of, and the users of the conversation.
+    /// The messages that the caller may see the receipts of, and the conversation's users.
     async fn visible(
         &self,
         user: Option<UserId>,
@@ -113,8 +113,8 @@ impl Receipts {
         Ok(VisibleMessages { messages, seats })
     }
 
-    /// Returns a page of the users with this part in the receipt of a message, from this ordinal on. It has fewer users than
-    /// asked for if they are rare: at most [`PARTS_OF_PAGE`] parts of the conversation are read.
+    /// Returns a page of the users with this part in a message's receipt, from this ordinal on. It has fewer
+    /// users than asked for if they are rare: at most [`PARTS_OF_PAGE`] parts of the conversation are read.
     ///
     /// # Errors
     /// As [`Self::inputs`].

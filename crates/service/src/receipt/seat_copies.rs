@@ -11,7 +11,7 @@ use crate::{
     group::members::{GroupSeats, Members},
 };
 
-/// The seats of groups, through the memory of this node. Cheap to clone.
+/// The seats of groups, through this node's memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct SeatCopies {
     members: Members,

@@ -29,7 +29,7 @@ impl SentCopies {
         Self(Mutex::new(WeightedCopies::new(WEIGHT_MAX)))
     }
 
-    /// All of these messages, by rising number; `None`: one of them is unknown.
+    /// All these messages, by rising number; `None`: one of them is unknown.
     pub(super) fn all(&self, conversation: ConversationId, seqs: &[Seq]) -> Option<Vec<SentMessage>> {
         let mut kept = self.0.lock();
         let known = |seq: &Seq| {

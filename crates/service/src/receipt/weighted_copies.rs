@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         self.make_room();
     }
 
-    /// Sets the weight of the content of a copy, and drops others until there is room.
+    /// Sets the weight of a copy's content, and drops others until there is room.
     pub(super) fn set_weight(&mut self, key: K, content: usize) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let weight = BASE + content;
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         self.make_room();
     }
 
-    /// The recorded weight of the content of a copy; 0: there is no copy.
+    /// The recorded weight of a copy's content; 0: there is no copy.
     pub(super) fn content(&self, key: K) -> usize {
         self.entries.get(&key).map_or(0, |entry| entry.weight - BASE)
     }
@@ -72,7 +72,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         }
     }
 
-    /// Drops an eighth at once if there are too many, so that not every new copy walks over all of them.
+    /// Drops an eighth at once if there are too many, so that not every new copy walks over them all.
     fn make_room(&mut self) {
         if self.weight <= self.max {
             return;

@@ -24,7 +24,7 @@ use crate::{
 
 pub(super) const KIND: &str = "block";
 
-/// What users have set about others, through the tiers of this node. Cheap to clone.
+/// What users have set about others, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     pub(super) cache: TieredCache<Edge, Block>,
@@ -82,7 +82,7 @@ impl Blocks {
     /// Reads one record through the tiers; `None`: nothing was ever set.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn get(&self, edge: Edge, consistency: &Consistency) -> Result<Option<Entry<Block>>, Error> {
         self.cache.get_with(&edge, consistency).await.map_err(|error| Error::cache(KIND, &error))
     }
@@ -90,7 +90,7 @@ impl Blocks {
     /// Whether `edge.from` has blocked `edge.to`.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn is_blocked(&self, edge: Edge) -> Result<bool, Error> {
         let entry = self.get(edge, &Consistency::Cached).await?;
         Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))

@@ -44,7 +44,7 @@ pub struct RelationRules {
     pub default_permissions: Permissions,
 }
 
-/// The domains that are notified of follows.
+/// The domains that are notified about follows.
 #[derive(Clone, Debug)]
 pub struct FollowListeners {
     /// Of declined friend requests.
@@ -53,7 +53,7 @@ pub struct FollowListeners {
     pub follows: Arc<dyn FollowListener>,
 }
 
-/// The follows of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's follows, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Follows {
     pub(super) cache: TieredCache<Edge, Follow>,

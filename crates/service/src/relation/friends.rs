@@ -35,7 +35,7 @@ pub(crate) async fn are_friends(
 /// The friends of a user among the `size` users whom it followed last, in that order.
 ///
 /// # Errors
-/// Errors of the store.
+/// Returns the store's errors.
 pub(crate) async fn newest_friends(
     follows: &Follows,
     blocks: &Blocks,

@@ -13,7 +13,7 @@ pub trait FriendshipListener: Debug + Send + Sync {
     /// `edge.to` ended its friendship with `edge.from`, or blocked it.
     ///
     /// # Errors
-    /// Errors of the store. The change itself is committed in any case.
+    /// The store's errors. The change itself is committed in any case.
     async fn declined(&self, edge: Edge) -> Result<(), Error>;
 }
 

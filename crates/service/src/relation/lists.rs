@@ -23,9 +23,9 @@ use crate::{
 pub enum RelationListItem {
     /// An entry of the list.
     Follow(Follow),
-    /// The position of an entry, for comparisons of lists.
+    /// An entry's position, for comparisons of lists.
     Position(ListPosition),
-    /// The length of the list: the only item of a page for `RelationPageKey::Count`.
+    /// The list's length: the only item of a page for `RelationPageKey::Count`.
     Count(u64),
 }
 
@@ -136,7 +136,7 @@ fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), InvalidLi
 /// A part of a list.
 #[derive(Clone, Debug)]
 pub(super) struct RelationListPart<T> {
-    /// In the order of the list.
+    /// In the list's order.
     pub(super) entries: Vec<T>,
     /// Whether others follow.
     pub(super) more: bool,
@@ -151,7 +151,7 @@ pub(super) struct ListPage<P> {
     pub(super) size: usize,
 }
 
-/// Lists of follows, through the tiers of this node.
+/// Lists of follows, through this node's tiers.
 #[derive(Clone, Debug)]
 pub struct FollowLists {
     pages: PagedList<UserList<FollowList>, RelationPageKey, RelationListItem>,
@@ -196,7 +196,7 @@ impl FollowLists {
         self.read(of, asked, position, consistency).await
     }
 
-    /// The length of a list: exact for a list that has not changed for some seconds.
+    /// A list's length: exact for a list that has not changed for some seconds.
     pub(super) async fn count(
         &self,
         of: UserList<FollowList>,
@@ -230,13 +230,13 @@ impl FollowLists {
         self.pages.begin_write(&lists).await
     }
 
-    /// The same for both lists of each of these users.
+    /// The same for both lists of each user.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
 }
 
-/// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
+/// Lists of blocks, through this node's tiers: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
     pages: PagedList<UserList<BlockList>, RelationPageKey, ListPosition>,
@@ -275,7 +275,7 @@ impl BlockLists {
         self.pages.begin_write(&lists).await
     }
 
-    /// The same for both lists of each of these users.
+    /// The same for both lists of each user.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
@@ -304,7 +304,7 @@ pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
     <BlockList as ListKind>::ALL.into_iter().map(list).collect()
 }
 
-/// Both lists of each of these users.
+/// Both lists of each user.
 fn lists_of_users<L: ListKind>(users: &[UserId]) -> Vec<UserList<L>> {
     let both = |user: &UserId| L::ALL.map(|(list, _)| UserList { list, user: *user });
     users.iter().flat_map(both).collect()

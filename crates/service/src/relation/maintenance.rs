@@ -25,7 +25,7 @@ const REMOVED_STEP: usize = 200;
 /// Maximum edges, or users, that are invalidated together.
 const INVALIDATED_AT_ONCE: usize = 500;
 
-/// Upkeep of the edges of a deployment, through one node. Cheap to clone.
+/// Upkeep of a deployment's edges, through one node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RelationUpkeep {
     store: Arc<dyn EdgeUpkeep>,
@@ -37,7 +37,7 @@ pub struct RelationUpkeep {
 }
 
 impl RelationUpkeep {
-    /// Over `stores` and the caches of this node.
+    /// Over `stores` and this node's caches.
     #[must_use]
     pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl RelationUpkeep {
     /// One step of a comparison of follows with their list entries, see [`EdgeUpkeep::verify_edges`].
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
         let this = self.clone();
         let work = async move {
@@ -70,7 +70,7 @@ impl RelationUpkeep {
     /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
         let this = self.clone();
         let work = async move {
@@ -133,7 +133,7 @@ impl RelationUpkeep {
         }
     }
 
-    /// If it is unknown which edges were changed, memory drops all of them; other nodes have the change feed.
+    /// If it is unknown which edges were changed, memory drops them all; other nodes have the change feed.
     fn failed(&self, error: &StoreError) -> Error {
         if error.outcome() == Outcome::Unknown {
             for name in [FOLLOWS, FOLLOW_EPOCHS, FOLLOW_PAGES, BLOCKS, BLOCK_EPOCHS, BLOCK_PAGES] {

@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct ListQuery {
     pub(super) call: Call,
     method: &'static str,
-    /// The users of the list, as bytes; the second is empty for a list of one user.
+    /// The list's users, as bytes; the second is empty for a list of one user.
     users: [Vec<u8>; 2],
     size: i32,
     token: String,
@@ -88,7 +88,7 @@ impl RelationRpc {
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
     }
 
-    /// The freshness, the beginning and the size of the page, and its quota.
+    /// The freshness, the beginning and the page's size, and its quota.
     fn begin<P, const N: usize>(
         &self,
         page: &ListQuery,
@@ -100,7 +100,7 @@ impl RelationRpc {
         Ok((consistency, ListPage { after, size: quota.size }, quota))
     }
 
-    /// The token of the page after this position; empty: there is none.
+    /// The page's token after this position; empty: there is none.
     fn next<const N: usize>(&self, page: &ListQuery, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.of(page.call).issue_numbers(&page.query(), after)).unwrap_or_default()
     }

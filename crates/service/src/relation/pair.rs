@@ -42,7 +42,7 @@ impl PairRelation<'_> {
 }
 
 impl<'a> PairRecords<'a> {
-    /// Two batches of reads for all of them.
+    /// Two batches of reads for them all.
     pub(super) async fn read(
         follows: &Follows,
         blocks: &Blocks,

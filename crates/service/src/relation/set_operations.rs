@@ -103,7 +103,7 @@ struct PositionReader<'a> {
 }
 
 impl PositionReader<'_> {
-    /// The length of the list of this page, without a read if the page is the whole list.
+    /// The length of this page's list, without a read if the page is the whole list.
     async fn length(&self, page: &PositionPage) -> Result<u64, Error> {
         if page.is_whole() {
             return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));

@@ -38,8 +38,8 @@ impl ByteBudget {
         if self.admit(&record) { Ok(record) } else { Err(left_out()) }
     }
 
-    /// Counts the record if the message takes it, and returns whether it does. The first record is always taken; after one that does
-    /// not fit, no other one is, so that the end of the list is left out.
+    /// Counts the record if the message takes it, and returns whether it does. The first record is always
+    /// taken; after one that does not fit, no other one is, so that the list's end is left out.
     pub fn admit(&mut self, record: &impl Message) -> bool {
         let bytes = record.encoded_len();
         let bytes = 1 + length_delimiter_len(bytes) + bytes;
@@ -56,7 +56,7 @@ pub fn fit_into_answer<M: Message>(bytes: usize, records: impl IntoIterator<Item
     records.into_iter().take_while(|record| budget.admit(record)).collect()
 }
 
-/// Splits records into the messages of a stream, in their order. None is empty.
+/// Splits records into a stream's messages, in their order. None is empty.
 pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
     let (mut messages, mut message) = (Vec::new(), Vec::new());
     let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);

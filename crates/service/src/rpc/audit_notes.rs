@@ -36,8 +36,8 @@ impl AuditNotes {
         self.0.object.get_or_init(|| format!("{kind}/{id}"));
     }
 
-    /// Names the record by the key of a copy, such as `user/7`. Of a key that contains more than numbers only the namespace is
-    /// noted: it may be the name of a user.
+    /// Names the record by a copy's key, such as `user/7`. Of a key that contains more than numbers only the
+    /// namespace is noted: it may be a user's name.
     pub fn note_key(&self, key: &str) {
         let (namespace, rest) = key.split_once('/').unwrap_or((key, ""));
         if namespace.is_empty()

@@ -26,10 +26,10 @@ use crate::{
 /// Records that an export reads from the store at a time.
 pub const EXPORT_PAGE: usize = 200;
 
-/// The limits of a request.
+/// A request's limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Ids of a batch.
+    /// A batch's ids.
     pub batch_ids: usize,
     /// Records of one message of an import.
     pub import_records: usize,
@@ -41,7 +41,7 @@ pub struct Limits {
     pub tokens: usize,
     /// The node that issues and accepts them.
     pub node: Node,
-    /// Sizes of a page.
+    /// A page's sizes.
     pub pages: PageSizes,
     /// Records that a user who itself calls may read.
     pub records: RecordQuota,
@@ -120,9 +120,9 @@ where
     import_together(messages, limits, all, answer)
 }
 
-/// Runs `all` on the records of every message, one message after the other. Answers each message with the results in the
-/// order of its records. Ends with the first message that cannot be taken. The security event of the call counts the records that
-/// were answered.
+/// Runs `all` on every message's records, one message after the other. Answers each message with the results
+/// in the order of its records. Ends with the first message that cannot be taken. The security event of the
+/// call counts the records that were answered.
 pub fn import_together<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! The context of a call, and the metadata of an answer.
+//! A call's context, and the metadata of an answer.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub struct Call {
     pub deadline: Instant,
     /// The acting user or service.
     pub principal: Principal,
-    /// The scopes of the caller. The edge has checked the scope of the method.
+    /// The caller's scopes. The edge has checked the scope of the method.
     pub rights: Rights,
-    /// The id of the caller: request ids of different callers are distinct.
+    /// The caller's id: request ids of different callers are distinct.
     pub caller: CallerId,
     /// Whether another node of the cluster calls, and means only this node.
     pub by_node: bool,
@@ -44,7 +44,7 @@ pub struct Call {
 /// What decides whether the acting user of a call is let in, and for how long.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallAccess {
-    /// When the token of the user was issued; `None`: the user is believed without one.
+    /// When the user's token was issued; `None`: the user is believed without one.
     pub issued: Option<Timestamp>,
     /// How many accounts with the id of the acting user were deleted before: what began for another one is not continued. 0 if no
     /// user acts.
@@ -160,7 +160,7 @@ pub struct AnswerMetadata {
 }
 
 impl AnswerMetadata {
-    /// The metadata of an entry.
+    /// An entry's metadata.
     #[must_use]
     pub fn of<V>(entry: &kith_cache::Entry<V>) -> Self {
         let version = i64::try_from(entry.version.get()).unwrap_or(i64::MAX);

@@ -16,7 +16,7 @@ pub const POSITION_BYTES_MAX: usize = 2048;
 /// Longest text of a token; a longer one is refused before it is decoded.
 const TOKEN_CHARS_MAX: usize = (1 + POSITION_BYTES_MAX + MAC_BYTES).div_ceil(3) * 4;
 
-/// Sizes of a page.
+/// A page's sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSizes {
     /// The size for 0.

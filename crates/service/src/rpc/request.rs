@@ -23,9 +23,9 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave no request
-    /// id, at no cost. The same id of another caller, of another user who itself calls, or of another account of the acting user, is
-    /// different.
+    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave
+    /// no request id, at no cost. Another caller's same id, of another user who itself calls, or of another
+    /// account of the acting user, is different.
     ///
     /// # Errors
     /// If the request id is invalid.
@@ -120,7 +120,7 @@ impl WriteContext {
         Self::of(call, body.expected_version(), IdempotencyKey::of(id, call, body)?)
     }
 
-    /// The message of a request, without its `request_id`, and the conditions that it names.
+    /// A request's message, without its `request_id`, and the conditions that it names.
     ///
     /// # Errors
     /// As [`Self::of_request`].

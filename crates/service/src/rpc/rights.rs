@@ -146,7 +146,7 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// The id of a caller. Derived from the name of the caller, so that it is the same on every node and after a restart;
+/// A caller's id. Derived from the caller's name, so that it is the same on every node and after a restart;
 /// no two callers of a node have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId(u32);

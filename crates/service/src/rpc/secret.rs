@@ -96,8 +96,8 @@ impl SecretHasher {
         .await
     }
 
-    /// A digest that is the same for the same secret and request, and as slow to guess as a hash. It represents a
-    /// secret in the fingerprint of a request.
+    /// A digest that is the same for the same secret and request, and as slow to guess as a hash. It
+    /// represents a secret in a request's fingerprint.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.

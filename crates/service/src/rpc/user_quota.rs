@@ -68,9 +68,10 @@ impl QuotaKind {
 /// One quota of each user, as a token bucket: `most` at once, and as many again within the period, evenly. Cheap to clone; clones
 /// share the counts.
 ///
-/// A count takes the lock of a sixteenth of the table for one lookup. The table has at most 100,000 users and 4,096 shared counts, about
-/// 5 MB. A user whose bucket is full again needs no entry after the next sweep. If the table is full, further users share counts
-/// by their ids: each of them is still counted, and may be refused for what another one did.
+/// A count takes the lock of a sixteenth of the table for one lookup. The table has at most 100,000 users and
+/// 4,096 shared counts, about 5 MB. A user whose bucket is full again needs no entry after the next sweep. If
+/// the table is full, further users share counts by their ids: each is still counted, and may be refused for
+/// what another one did.
 #[derive(Clone, Debug)]
 pub struct UserQuota {
     kind: QuotaKind,
@@ -147,7 +148,7 @@ impl UserQuota {
         }
     }
 
-    /// Counts many of a user together, or none of them. More than the whole quota count as the whole.
+    /// Counts many of a user together, or none. More than the whole quota count as the whole.
     ///
     /// # Errors
     /// QUOTA_EXCEEDED, with the time until they are available.
@@ -163,7 +164,8 @@ impl UserQuota {
         self.table.as_ref().map(|table| usize::try_from(table.rate.most).unwrap_or(usize::MAX))
     }
 
-    /// Counts `many` together, or none of them. More than the whole quota count as the whole. `None`: nothing is counted.
+    /// Counts `many` together, or none. More than the whole quota count as the whole. `None`: nothing is
+    /// counted.
     pub(crate) fn take(
         &self,
         subject: QuotaSubject,

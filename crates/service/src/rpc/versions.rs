@@ -71,7 +71,7 @@ pub fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
 /// Records that the store returned with their keys, in the form of a load.
 ///
 /// # Errors
-/// The error of the store.
+/// The store's error.
 pub fn loaded_all<K, T: Versioned>(
     found: Result<Vec<(K, Stored<T>)>, StoreError>,
 ) -> Result<Vec<(K, Loaded<T>)>, LoadError> {

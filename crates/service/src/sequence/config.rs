@@ -33,7 +33,7 @@ impl SequencesConfig {
         SequenceLimits { block: self.block, block_max: self.block_max, ..SequenceLimits::default() }
     }
 
-    /// Whether each value can be taken, and all of them together.
+    /// Whether each value can be taken, and all together.
     ///
     /// # Errors
     /// Names the key and its limit.

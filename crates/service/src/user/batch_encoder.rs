@@ -7,7 +7,7 @@ use kith_store::User;
 use super::{UserRules, convert::Viewer};
 use crate::rpc::versions::write_time;
 
-/// Bytes of all fields except the texts, and of the tag and length before each of them.
+/// Bytes of all fields except the texts, and of the tag and length before each.
 const ROOM: usize = 160;
 
 /// The answer with this user, as `viewer` may see it.

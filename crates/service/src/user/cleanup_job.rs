@@ -1,10 +1,10 @@
 //! Removes the data of a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]), and then
 //! releases its id.
 //!
-//! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node (of several,
-//! the holder of the lease) reads the notes periodically and completes the work. A note is kept for a while after
-//! everything has ended, since a follow that began before the deletion may arrive later. Until then the id of the user
-//! is held, so that no other account inherits anything.
+//! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node
+//! (of several, the lease's holder) reads the notes periodically and completes the work. A note is kept for a
+//! while after everything has ended, since a follow that began before the deletion may arrive later. Until
+//! then the user's id is held, so that no other account inherits anything.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -33,8 +33,8 @@ const LEASE: &str = "edge_removals";
 /// A few times as long as a round takes.
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
-/// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on this node;
-/// `node_id`: the id of this node, if there are others.
+/// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on
+/// this node; `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn cleanup_job(
     stores: &Stores,

@@ -1,4 +1,4 @@
-//! The deletion of a user: its note, and the clean-up by other domains.
+//! A user's deletion: its note, and the clean-up by other domains.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use crate::error::Error;
 
 /// Most deletions that wait for their clean-up; others are found by their notes.
 const BEGUN_MAX: usize = 1000;
-/// Deadline for the begin of a step, which begins at once and runs to its end. Its size bounds its time, so nothing is
-/// configured.
+/// Deadline for a step's begin, which begins at once and runs to its end. Its size bounds its time, so
+/// nothing is configured.
 pub const CLEANED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The result of a step.
+/// A step's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaned {
     /// It ended something, and there may be more.
@@ -32,7 +32,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     /// after that, for late writes.
     ///
     /// # Errors
-    /// Errors of the store; it is called again later.
+    /// The store's errors; it is called again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
     /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No write that

@@ -10,7 +10,7 @@ use crate::{
     write::feed_mapping::{FeedMapping, KeyMapping},
 };
 
-/// The mappings of this domain. The copy of the record shows a user; the access of the user is stored with it.
+/// The mappings of this domain. The copy of the record shows a user; the user's access is stored with it.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![Arc::new(KeyMapping {

@@ -1,4 +1,4 @@
-//! Notification of other domains of changed profiles.
+//! Notification about other domains of changed profiles.
 
 use std::{
     fmt::Debug,
@@ -9,7 +9,7 @@ use kith_store::UserId;
 
 /// Is notified when a user was changed by UpdateUser: within the call, after it is stored. A repeated request notifies again.
 pub trait ProfileListener: Debug + Send + Sync {
-    /// The profile of this user has changed. Does not block.
+    /// This user's profile has changed. Does not block.
     fn profile_changed(&self, user: UserId);
 }
 

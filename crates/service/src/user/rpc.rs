@@ -41,7 +41,7 @@ pub struct UserRpc {
 }
 
 impl UserRpc {
-    /// The service over the users of this node.
+    /// The service over this node's users.
     #[must_use]
     pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
         Self { users, pages, limits, searches }
@@ -87,7 +87,7 @@ impl UserRpc {
         })
     }
 
-    /// Changes the access of a user, which is a security event.
+    /// Changes a user's access, which is a security event.
     async fn change_access<R: IdentifiedRequest>(
         &self,
         request: Request<R>,

@@ -65,7 +65,7 @@ pub struct UserPolicies {
     pub access: Policy<UserAccess>,
 }
 
-/// The users of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's users, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Users {
     cache: TieredCache<UserId, User>,
@@ -166,7 +166,7 @@ impl Users {
     /// Reads a page of the users that match a keyword from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn search_users(
         &self,
         keyword: &Keyword,
@@ -179,7 +179,7 @@ impl Users {
     /// Reads a page of all users from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }
@@ -254,7 +254,7 @@ impl Users {
         Ok(ended)
     }
 
-    /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
+    /// Whether this is the user's secret. A user without it, or no user at all, answers false.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED after too many attempts, or errors of the store.

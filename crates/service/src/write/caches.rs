@@ -7,7 +7,7 @@ use kith_cache::{
     remote::{Codec, Sharing},
 };
 
-/// Creates the namespaces of a node. Cheap to clone.
+/// Creates a node's namespaces. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CacheFactory {
     node: Node,

@@ -12,10 +12,10 @@ pub trait FeedMapping: Debug + Send + Sync {
     /// The namespace that keeps copies of the record.
     fn namespace(&self) -> &'static str;
 
-    /// The key of the copy; `None`: the record is of another kind.
+    /// The copy's key; `None`: the record is of another kind.
     fn key(&self, record: &FeedRecord) -> Option<String>;
 
-    /// What else may show the record of this key, such as lists.
+    /// What else may show this key's record, such as lists.
     ///
     /// # Errors
     /// When a store that has to be asked does not answer.

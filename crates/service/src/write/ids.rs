@@ -43,8 +43,9 @@ impl Ids {
         Ok(id)
     }
 
-    /// Gives up the rest of the block of this id, which a record of a caller's choice already has: the ids next to it are
-    /// likely to be taken, too, and trying each of them would fail before the end of a range that callers occupied.
+    /// Gives up the rest of the block of this id, which a record of a caller's choice already has: the ids
+    /// next to it are likely to be taken, too, and trying each would fail before the end of a range that
+    /// callers occupied.
     pub async fn pass_over(&self, taken: i64) {
         let mut range = self.range.lock().await;
         let is_of_block = (range.end - i64::from(self.block)..range.end).contains(&taken);

@@ -13,7 +13,7 @@ const ALONE: &str = "alone";
 pub(crate) struct Lease {
     coordination: Arc<dyn Coordination>,
     name: &'static str,
-    /// The id of this node, where there are others.
+    /// This node's id, where there are others.
     node_id: Option<String>,
     lasts: Duration,
     /// When it was last asked for and given.
@@ -21,7 +21,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// One that is not held yet. `node_id`: the id of this node, where there are others.
+    /// One that is not held yet. `node_id`: this node's id, where there are others.
     pub(crate) fn new(
         coordination: &Arc<dyn Coordination>,
         name: &'static str,

@@ -22,14 +22,14 @@ use crate::{
 /// The namespace in traces of writes of what no tier caches.
 const UNCACHED: &str = "uncached";
 
-/// Is notified of the writes of a node.
+/// Is notified about a node's writes.
 pub trait WriteListener: std::fmt::Debug + Send + Sync {
-    /// A write was acknowledged that gave the record of this key this version. Called on the way of each write: it must not
-    /// wait, nor cost more than it has to.
+    /// A write was acknowledged that gave the record of this key this version. Called on each write's way: it
+    /// must not wait, nor cost more than it has to.
     fn wrote(&self, namespace: &'static str, key: &dyn Display, version: Version);
 }
 
-/// Runs and counts the mutations of a node.
+/// Runs and counts a node's mutations.
 #[derive(Clone, Debug)]
 pub struct Mutations {
     tasks: TaskTracker,
@@ -66,7 +66,7 @@ pub fn answer_wait(least: Duration, left: Duration) -> Duration {
     least.max(left.mul_f64(0.4))
 }
 
-/// An acknowledged write, in the store and in the tiers of this node.
+/// An acknowledged write, in the store and in this node's tiers.
 #[derive(Clone, Debug)]
 pub struct Committed<T> {
     /// The record as the write left it.
@@ -122,7 +122,7 @@ impl Mutations {
         }
     }
 
-    /// The same mutations with a listener, which samples some of them.
+    /// The same mutations with a listener, which samples some.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn WriteListener>) -> Self {
         Self { listener: Some(listener), ..self }
@@ -250,8 +250,8 @@ impl Mutations {
         Ok(Committed { record, token })
     }
 
-    /// The same for many records that one call of the store writes in an unknown way: memory drops them. Returns a
-    /// token for all of them.
+    /// The same for many records that one call of the store writes in an unknown way: memory drops them.
+    /// Returns a token for them all.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -368,9 +368,9 @@ impl Mutations {
         self.node.token_of(UNPUBLISHED)
     }
 
-    /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome of the
-    /// write counts as unknown. Copies that were loaded meanwhile may have no expiry, so if the write ends after the
-    /// last of its repeated invalidations, the memory of the node is emptied.
+    /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome
+    /// of the write counts as unknown. Copies that were loaded meanwhile may have no expiry, so if the write
+    /// ends after the last of its repeated invalidations, the node's memory is emptied.
     async fn bounded<T: Send + 'static>(
         &self,
         span: Span,

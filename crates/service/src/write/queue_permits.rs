@@ -28,8 +28,8 @@ impl QueuePermits {
         Self { admission, queues: Mutex::default() }
     }
 
-    /// A part of the permit of this group, which the first writer takes, and the last one releases; `None`: there is
-    /// none, or none can be expected.
+    /// A part of this group's permit, which the first writer takes, and the last one releases; `None`: there
+    /// is none, or none can be expected.
     pub(super) async fn acquire(&self, group: GroupId) -> Option<SharedPermit<'_>> {
         let cell = {
             let mut queues = self.queues.lock();

@@ -5,8 +5,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Encodes a record as its fields, one after the other, with postcard (<https://postcard.jamesmunns.com/wire-format>).
 ///
-/// A change of a record's fields, of their order or of their meaning must raise its schema: nodes with another schema treat
-/// such bytes as a miss. The tests hold the bytes of each record, and fail when they change.
+/// A change of a record's fields, of their order or of their meaning must raise its schema: nodes with
+/// another schema treat such bytes as a miss. The tests hold each record's bytes, and fail when they change.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordCodec {
     schema: u16,

@@ -36,7 +36,7 @@ struct RemovalClock {
 }
 
 impl RemovalTime {
-    /// The removal time of the data of these nodes. `node_id`: the id of this node, if there are others.
+    /// The removal time of the data of these nodes. `node_id`: this node's id, if there are others.
     #[must_use]
     pub fn new(coordination: &Arc<dyn Coordination>, node_id: Option<&str>) -> Self {
         metrics::gauge!(REMOVALS_BEHIND.name).set(0.0);

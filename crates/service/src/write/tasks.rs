@@ -16,7 +16,7 @@ impl Tasks {
         self.0.lock().spawn(task);
     }
 
-    /// Ends all of them, each at its next await. When this returns none of them runs: what they use, such as the store,
+    /// Ends them all, each at its next await. When this returns none runs: what they use, such as the store,
     /// may be closed.
     pub async fn end(&self) {
         let mut begun = mem::take(&mut *self.0.lock());

@@ -25,7 +25,7 @@ pub async fn missing_mark_is_a_new_conversation(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 56)]).await;
     subject.fan("g10", 3, &[8]).await;
     subject.fan("g10", 5, &[8]).await;
-    // Others are new to the inbox by the marks of another receiver; one without messages is not.
+    // Others are new to the inbox by another receiver's marks; one without messages is not.
     let marks = subject.marks(8, generation, &[("d7-8", 2), ("g11", 0)], true).await;
     assert_eq!((&marks.marks[..], marks.position), (&[2, 0][..], 3));
     subject.fan("g11", 1, &[8]).await;

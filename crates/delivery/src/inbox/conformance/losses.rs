@@ -24,7 +24,7 @@ pub async fn stream_evicted(subject: Subject) {
     assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset, "entry 2 is gone");
     subject.fan("g9", 59, &[8]).await;
     assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset);
-    // A receiver that had all of it misses nothing, or begins again.
+    // A receiver that had all misses nothing, or begins again.
     let next = next_range(&subject, generation, 2).await;
     assert!(next.is_none_or(|next| next == (Some(59), 59)), "{next:?}");
     // One that begins again goes on.

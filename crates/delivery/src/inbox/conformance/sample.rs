@@ -38,7 +38,7 @@ pub enum Part {
 /// Makes a keeper lose inboxes.
 #[async_trait]
 pub trait Faults: Send + Sync + std::fmt::Debug {
-    /// Loses a part of the inbox of a user, or all of it where a keeper has no parts.
+    /// Loses a part of a user's inbox, or all where a keeper has no parts.
     async fn lose(&self, user: UserId, part: Part);
 }
 
@@ -134,7 +134,7 @@ impl Subject {
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The wakes of a node, from now on.
+    /// A node's wakes, from now on.
     pub(super) async fn wakes(&self, name: &str) -> Box<dyn WakeSubscription> {
         let mut wakes = self.keeper.subscribe(&node(name));
         assert_eq!(next_event(&mut *wakes).await, WakeEvent::Interrupted, "what was before may be lost");

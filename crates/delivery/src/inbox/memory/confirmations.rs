@@ -1,4 +1,4 @@
-//! What the receivers of each node have confirmed.
+//! What each node's receivers have confirmed.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use crate::inbox::{AbandonedReceivers, ReadFrom};
 /// How long it is kept after a node said something.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-/// What the receivers of each node have confirmed, and when the node last said something.
+/// What each node's receivers have confirmed, and when the node last said something.
 #[derive(Default)]
 pub(super) struct Confirmations(HashMap<NodeName, NodeConfirmations>);
 

@@ -29,7 +29,8 @@ use crate::{
     metrics::{GenerationReason, InboxCounts},
 };
 
-/// Inboxes in the memory of a node, for one that shares no Redis. They are gone when it ends. No call waits or fails.
+/// Inboxes in a node's memory, for one that shares no Redis. They are gone when it ends. No call waits or
+/// fails.
 ///
 /// All inboxes together have at most [`InboxLimits::memory_bytes`], as estimated: the one that was opened or renewed least recently
 /// goes first.
@@ -66,7 +67,7 @@ impl MemoryInboxes {
         }
     }
 
-    /// Loses the inbox of a user.
+    /// Loses a user's inbox.
     #[cfg(feature = "conformance")]
     pub fn lose(&self, user: UserId) {
         self.state.lock().inboxes.remove(user);

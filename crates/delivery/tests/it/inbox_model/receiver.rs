@@ -16,7 +16,7 @@ pub(super) type Positions = BTreeMap<ConversationId, Seq>;
 pub(super) enum ReceiverState {
     /// It is not connected.
     Disconnected,
-    /// It reads the conversations of the user.
+    /// It reads the user's conversations.
     Listing(CatchUp),
     /// It gives marks.
     Marking(CatchUp),
@@ -110,7 +110,7 @@ impl Receiver {
         }
     }
 
-    /// It has read the conversations of the user, with their ends.
+    /// It has read the user's conversations, with their ends.
     pub(super) fn listed(&mut self, ends: Vec<(ConversationId, Seq)>) {
         let ReceiverState::Listing(mut catch_up) =
             std::mem::replace(&mut self.state, ReceiverState::Disconnected)

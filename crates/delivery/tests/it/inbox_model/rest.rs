@@ -14,7 +14,7 @@ impl World<'_> {
     /// Makes what is left to be made, and lets each receiver read on until there is no more.
     ///
     /// # Errors
-    /// When a client gets a wrong message, or does not have all of them.
+    /// When a client gets a wrong message, or does not have them all.
     pub(super) async fn rest(&mut self) -> Result<(), String> {
         self.trace.push("rest".to_owned());
         for late in std::mem::take(&mut self.late) {

@@ -58,7 +58,7 @@ pub(crate) fn url() -> String {
     url
 }
 
-/// Waits for the name of the server.
+/// Waits for the server's name.
 async fn name(runner: &ScriptRunner) -> String {
     let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
     let accept = |server: &str| {

@@ -137,7 +137,7 @@ impl<'a> World<'a> {
             ended: 0,
             trace: Vec::new(),
         };
-        // The first minute of a server is a time like any other: nothing was acknowledged at 0.
+        // A server's first minute is a time like any other: nothing was acknowledged at 0.
         world.advance(60_000).await;
         world.nodes = (0..NODES).map(|node| world.node(node)).collect();
         assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         self.put(self.epochs.present(), values).await;
     }
 
-    /// The actors of a node end, wherever they are, and it starts again.
+    /// A node's actors end, wherever they are, and it starts again.
     fn kill(&mut self) {
         let node = self.rng.random_range(0..NODES);
         self.actors.retain(|actor| actor.node != node);

@@ -62,7 +62,7 @@ impl Truth {
         self.read(first, self.end())
     }
 
-    /// Changes a message and appends the event, as one. Returns the index of the change, and the event.
+    /// Changes a message and appends the event, as one. Returns the change's index, and the event.
     pub(super) fn change(&mut self, seq: Seq, now: u64, is_final: bool) -> (usize, Message) {
         let stored = &mut self.messages[index_of(seq)];
         stored.version += 1;
@@ -82,7 +82,7 @@ impl Truth {
         *known = last.max(*known);
     }
 
-    /// Windows of this epoch are filled after its begin, so what was acknowledged before it is in them.
+    /// This epoch's windows are filled after its begin, so what was acknowledged before it is in them.
     pub(super) fn raise(&mut self, epoch: u64) {
         let known = self.acknowledged.values().copied().max().unwrap_or_default();
         self.acknowledged.insert(epoch, known);
@@ -130,7 +130,7 @@ impl Truth {
         recent.messages.iter().try_for_each(|message| self.check_message(floor, message))
     }
 
-    /// The same of the head of a window.
+    /// The same of a window's head.
     pub(super) fn check_head(
         &self,
         floor: &Floor,

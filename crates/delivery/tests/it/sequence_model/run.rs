@@ -320,7 +320,7 @@ impl<'a> World<'a> {
         self.stage.make_late(index).await;
     }
 
-    /// The actors of a node end, wherever they are, and it starts again.
+    /// A node's actors end, wherever they are, and it starts again.
     fn kill(&mut self) {
         let node = self.rng.random_range(0..NODES);
         self.actors.retain(|actor| actor.node != node);

@@ -30,7 +30,7 @@ impl Members {
     /// Ends the bans of a user whose account has ended. Returns whether there was one.
     ///
     /// # Errors
-    /// Errors of the store. Some bans may have ended before the error.
+    /// The store's errors. Some bans may have ended before the error.
     pub(super) async fn end_bans_of(&self, user: UserId) -> Result<bool, Error> {
         let (mut after, mut any) = (None, false);
         loop {

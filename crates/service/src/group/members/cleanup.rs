@@ -83,7 +83,7 @@ impl Members {
     async fn hide_messages(&self, group: GroupId, most: Seq) -> Result<(), Error> {
         let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Read after the end of the log: messages of a newer group with this id have higher numbers.
+        // Read after the log's end: messages of a newer group with this id have higher numbers.
         if end <= most || self.group_created(group, &Consistency::Strong).await?.is_some() {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl Members {
         removed.map(|done| !done.record.rows.is_empty())
     }
 
-    /// The next owner of the group: the admin with the lowest id, or else the member with the lowest id.
+    /// The group's next owner: the admin with the lowest id, or else the member with the lowest id.
     async fn next_owner(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
         for least in [Role::Admin, Role::Member] {
             let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
@@ -198,8 +198,8 @@ impl Members {
         self.mutations.run(Instant::now() + BACKGROUND_LIMIT, Box::pin(work)).await
     }
 
-    /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of the members of a
-    /// step before and after it.
+    /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of a
+    /// step's members before and after it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
         self.notify_dismissed(group).await?;
         loop {

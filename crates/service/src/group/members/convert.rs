@@ -40,7 +40,7 @@ pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
     Ok(other)
 }
 
-/// The users of a change.
+/// A change's users.
 pub(super) fn users(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() || ids.len() > MEMBERS_AT_ONCE {
         let why = format!("must be 1 to {MEMBERS_AT_ONCE} ids, not {}", ids.len());

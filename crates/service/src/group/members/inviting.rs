@@ -27,7 +27,7 @@ pub trait GroupInvitations: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct AddedOrInvited {
     pub(super) added: Committed<MembersUpdated>,
-    /// Those who are neither members nor friends, in the order of the request.
+    /// Those who are neither members nor friends, in the request's order.
     pub(super) invited: Vec<UserId>,
 }
 
@@ -60,7 +60,7 @@ impl Members {
         invited.retain(|user| seen.insert(*user));
         self.check_none_banned(id, &invited, by).await?;
         if adding.is_empty() {
-            // The store checks the role of the user, who is a member already.
+            // The store checks the user's role, who is a member already.
             adding.push(by);
         }
         let added = self.apply_change(id, MemberChange::Add(adding), context.clone()).await?;

@@ -1,4 +1,5 @@
-//! Membership events: notification of other domains of joins, leaves, demotions, new owners and dismissals.
+//! Membership events: notification about other domains of joins, leaves, demotions, new owners and
+//! dismissals.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -31,7 +32,7 @@ pub enum MembershipEvent {
         /// The memberships that the change ended.
         ended: EndedMemberships,
     },
-    /// A member became the owner of a group.
+    /// A member became a group's owner.
     OwnerChanged {
         /// The group.
         group: GroupId,
@@ -72,14 +73,15 @@ pub enum LeaveReason {
     Removed,
 }
 
-/// Is notified of each change of memberships, within the write that made it: after the change is stored, and before it is
-/// acknowledged. A repeated request notifies again. If the node crashes in between, no listener is notified.
+/// Is notified about each change of memberships, within the write that made it: after the change is stored,
+/// and before it is acknowledged. A repeated request notifies again. If the node crashes in between, no
+/// listener is notified.
 #[async_trait]
 pub trait MembershipListener: Debug + Send + Sync {
     /// Handles the event. The caller of the write waits for it.
     ///
     /// # Errors
-    /// The error of the store. The write is kept; ending a dismissed group is retried.
+    /// The store's error. The write is kept; ending a dismissed group is retried.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error>;
 }
 
@@ -94,7 +96,7 @@ impl MembershipListeners {
         Self(listeners.into())
     }
 
-    /// Notifies all of them.
+    /// Notifies them all.
     ///
     /// # Errors
     /// The first error. All listeners were notified nevertheless.
@@ -107,7 +109,7 @@ impl MembershipListeners {
     }
 }
 
-/// The event of a change after it is stored.
+/// A change's event after it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     Joined,

@@ -42,7 +42,7 @@ impl Members {
     /// from the store, which costs a read for each group that the user is not in.
     ///
     /// # Errors
-    /// Errors of the store, if former members cannot be read.
+    /// The store's errors, if former members cannot be read.
     pub(crate) async fn message_ranges(
         &self,
         user: UserId,
@@ -75,7 +75,7 @@ impl Members {
         Ok(stays)
     }
 
-    /// Whether each of these groups exists, in their order. A group that `creator` created is founded if necessary.
+    /// Whether each group exists, in their order. A group that `creator` created is founded if necessary.
     pub(crate) async fn exist(
         &self,
         groups: &[GroupId],

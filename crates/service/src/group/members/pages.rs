@@ -21,7 +21,7 @@ pub(super) struct MemberListPage<T> {
     pub(super) next: Option<i64>,
 }
 
-/// A page of changes of the members of a group.
+/// A page of changes of a group's members.
 #[derive(Debug)]
 pub(super) struct MemberChanges {
     /// Changed users who are members.
@@ -33,7 +33,7 @@ pub(super) struct MemberChanges {
 }
 
 impl Members {
-    /// Returns a page of the members of a group.
+    /// Returns a page of a group's members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -84,7 +84,7 @@ impl Members {
         Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
-    /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
+    /// Returns a page of a group's bans, from the store, by rising user id. Requires owner, admin or service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

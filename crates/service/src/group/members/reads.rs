@@ -41,7 +41,7 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads one member, if the user is one, and the roster of the group, to check the right to send messages.
+    /// Reads one member, if the user is one, and the group's roster, to check the right to send messages.
     /// Sees every acknowledged change. Does not check whether the group exists.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
@@ -69,7 +69,7 @@ impl Members {
         Ok(self.get_many(keys, consistency).await)
     }
 
-    /// Returns the roster of a group, which has the number of its members.
+    /// Returns a group's roster, which has the number of its members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -83,7 +83,7 @@ impl Members {
         self.roster(group, consistency).await
     }
 
-    /// Counts the groups in the list of a user.
+    /// Counts the groups in a user's list.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

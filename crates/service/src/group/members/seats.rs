@@ -91,7 +91,7 @@ impl GroupSeats {
         Self { version: Version::NONE, seats }
     }
 
-    /// The seat of a user, with its ordinal.
+    /// A user's seat, with its ordinal.
     pub(crate) fn of(&self, user: UserId) -> Option<(usize, &Seat)> {
         let mut seats = self.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
         seats.find(|(_, seat)| seat.user == user)

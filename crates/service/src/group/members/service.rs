@@ -30,7 +30,7 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "member";
-/// Time limit of work without the deadline of a request: founding a group, ending members or bans.
+/// Time limit of work without a request's deadline: founding a group, ending members or bans.
 pub(super) const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 /// How long CreateGroup waits until the group is founded.
 const FOUNDING_WAIT: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ pub struct MemberRules {
     pub added_by_users: AddedByUsers,
 }
 
-/// The members of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's members, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Members {
     pub(super) roles: Roles,
@@ -110,7 +110,8 @@ impl Members {
         }
     }
 
-    /// Candidates for the groups of a user: at most `size` ids above `after`, by rising id, and whether others follow.
+    /// Candidates for a user's groups: at most `size` ids above `after`, by rising id, and whether others
+    /// follow.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -197,9 +198,9 @@ impl Members {
         Ok(written)
     }
 
-    /// Makes the creator the owner of a group after its creation. No effect if the group was dismissed since: the request
-    /// may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`] founds the group
-    /// for the next caller.
+    /// Makes the creator a group's owner after its creation. No effect if the group was dismissed since: the
+    /// request may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`]
+    /// founds the group for the next caller.
     async fn make_creator_owner(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
@@ -223,7 +224,7 @@ impl Members {
     /// Makes the creator of a group its owner, if it has none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn ensure_owner(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, context, group) =
             (self.clone(), self.change_context_of(group, Principal::Service), group.id);
@@ -239,8 +240,8 @@ impl Members {
         self.mutations.run(deadline, work).await
     }
 
-    /// Checks that the principal may see the members of the group. Those of a private group are visible to its members
-    /// and to services only.
+    /// Checks that the principal may see the group's members. Those of a private group are visible to its
+    /// members and to services only.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

@@ -222,7 +222,7 @@ impl Members {
         }
     }
 
-    /// Checks that a user knows the code of a group.
+    /// Checks that a user knows a group's code.
     pub(super) async fn check_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         // Counted before the comparison: after too many attempts, the error must not show whether the code is correct.
         self.attempts.count(&key)?;

@@ -1,4 +1,4 @@
-//! The write of a change, and the copies of the message.
+//! A change's write, and the message's copies.
 //!
 //! Invariant: after a change is acknowledged, no read shows the previous message. The window is held from before the
 //! write until after it, and documents in the tiers are strict.
@@ -18,7 +18,7 @@ use crate::{
     write::mutations::{Mutations, unknown},
 };
 
-/// After a change of unknown outcome the window is held again after each of these times: the write may arrive late.
+/// After a change of unknown outcome the window is held again after each time: the write may arrive late.
 const HOLD_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.

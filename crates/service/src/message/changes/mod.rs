@@ -1,4 +1,4 @@
-//! Recalls and edits: the content of a message is removed or replaced, with an event.
+//! Recalls and edits: a message's content is removed or replaced, with an event.
 //!
 //! The change and its event are one transaction of the store. A change is no step of the queue of its conversation: the
 //! store retries while appends come in between, and changes are rare.
@@ -52,7 +52,7 @@ struct ChangedMessage {
 }
 
 impl Messages {
-    /// Removes the content of a message.
+    /// Removes a message's content.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
@@ -66,7 +66,7 @@ impl Messages {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Replaces the content of a message.
+    /// Replaces a message's content.
     ///
     /// # Errors
     /// As [`Self::recall`]; ABORTED if it was edited meanwhile, and those of a send.
@@ -100,7 +100,7 @@ fn recall(target: ChangeTarget, now: Timestamp) -> MessageChange {
 }
 
 impl MessageEdit {
-    /// The edit of a message, from its read state.
+    /// A message's edit, from its read state.
     fn of(self, message: &Message, now: Timestamp) -> MessageChange {
         let edits_before = self.edits_before(message);
         let current = || (message.mentions.clone(), message.mention_all);
@@ -143,7 +143,7 @@ fn hash_of(content: &NewContent) -> ContentHash {
     ContentHash::of(&content.content_type, &bytes)
 }
 
-/// The event of a change. Its hash covers what the change does, so two changes with one key differ.
+/// A change's event. Its hash covers what the change does, so two changes with one key differ.
 fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewMessage {
     NewMessage { hash, ..event_message(key, what, now) }
 }

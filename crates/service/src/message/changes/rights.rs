@@ -86,8 +86,8 @@ impl Messages {
         read().await?.pop().ok_or_else(no_message)
     }
 
-    /// Whether a user has a higher role than the sender of a message. A user who is not a member counts as an ordinary
-    /// member.
+    /// Whether a user has a higher role than a message's sender. A user who is not a member counts as an
+    /// ordinary member.
     async fn may_moderate(
         &self,
         user: UserId,
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn no_time_is_never() {
-        // The clock of another node may be ahead of this one.
+        // Another node's clock may be ahead of this one.
         for now in [999, 1_000, 1_001] {
             assert!(!is_within(Timestamp(1_000), Duration::ZERO, Timestamp(now)));
         }

@@ -1,9 +1,9 @@
 //! Receivers that a node left when it died: what their clients may not have is entered for pushes by another node.
 //!
-//! A node says every few seconds that it runs, and with each renewal of an inbox what the receivers of its user have
-//! confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had time to come back, and
-//! the holder of a lease ends its receivers, some users at a time. What was done is forgotten; what is done twice is a
-//! replay, because entries have a key.
+//! A node says every few seconds that it runs, and with each renewal of an inbox what the receivers of its
+//! user have confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had
+//! time to come back, and a lease's holder ends its receivers, some users at a time. What was done is
+//! forgotten; what is done twice is a replay, because entries have a key.
 //!
 //! A node that is paused or cut off for so long is taken for dead, too. Its users may then be named for messages that they
 //! have; it goes on when it is back.

@@ -90,7 +90,7 @@ impl EndedNotes {
         self.added.notified().await;
     }
 
-    /// The notes of a call.
+    /// A call's notes.
     pub(super) fn take(&self) -> Vec<EndedNote> {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(AT_ONCE);

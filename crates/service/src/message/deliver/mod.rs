@@ -1,9 +1,10 @@
 //! Delivery of messages that were appended: they are entered into the inboxes of their recipients, and the nodes on which these
 //! receive are woken.
 //!
-//! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
-//! is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`FAN_OUT_WAIT`]. If its node dies first, another
-//! one finds the note of the step (`notes.rs`) and resumes it (`resumption.rs`).
+//! A fan-out may be repeated, late or lost: an inbox's ranges are contiguous, so the next one repairs it. One
+//! that fails is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond
+//! [`FAN_OUT_WAIT`]. If its node dies first, another one finds the note of the step (`notes.rs`) and resumes
+//! it (`resumption.rs`).
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
 
@@ -99,7 +100,7 @@ impl Delivery {
         &self.0.limits
     }
 
-    /// The users whose inboxes get the messages of a conversation; `None`: none, because there are too many.
+    /// The users whose inboxes get a conversation's messages; `None`: none, because there are too many.
     pub(super) async fn recipients(
         &self,
         conversation: ConversationId,

@@ -26,7 +26,7 @@ const ENDED_FOR: Duration = Duration::from_secs(1);
 /// when the conversation has been delivered up to its end.
 const IN_STORE_COUNTS_FOR: Duration = Duration::from_secs(5);
 
-/// The notes of this node. Cheap to clone.
+/// This node's notes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StepNotes {
     keeper: Arc<dyn FanOutNotes>,
@@ -56,7 +56,8 @@ pub(in crate::message) struct NotedSteps {
 }
 
 impl StepNotes {
-    /// Notes in `keeper`, or in `store` while that does not answer. `node`: the name of this node, new for each start.
+    /// Notes in `keeper`, or in `store` while that does not answer. `node`: this node's name, new for each
+    /// start.
     #[must_use]
     pub fn new(keeper: Arc<dyn FanOutNotes>, store: Arc<dyn FanOutNoteStore>, node: NodeName) -> Self {
         let (next, begun, ended) = (Arc::default(), Arc::default(), Arc::default());

@@ -1,4 +1,4 @@
-//! The recipients of a conversation.
+//! A conversation's recipients.
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{error::Error, group::members::Roles};
 /// Most groups whose members are cached.
 const LISTS_MAX: usize = 10_000;
 
-/// The recipients of a message.
+/// A message's recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryTargets {
     /// The inboxes of these users, each once.
@@ -41,7 +41,7 @@ struct StoredMembers {
     store: Arc<dyn MemberStore>,
 }
 
-/// Determines the recipients of each conversation.
+/// Determines each conversation's recipients.
 #[derive(Debug)]
 pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
@@ -50,7 +50,7 @@ pub struct Recipients {
     lists: Mutex<HashMap<GroupId, GroupRecipients>>,
 }
 
-/// The members of a group. Has all of those of its version of the roster.
+/// A group's members. Has all those of its version of the roster.
 #[derive(Clone, Debug)]
 struct GroupRecipients {
     roster: Version,
@@ -69,8 +69,8 @@ impl Recipients {
         Self { groups, members_max, lists: Mutex::default() }
     }
 
-    /// The recipients of messages that were appended before this call. The members of a group are read from the store when its
-    /// roster has changed.
+    /// The recipients of messages that were appended before this call. A group's members are read from the
+    /// store when its roster has changed.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<DeliveryTargets, Error> {
         match conversation {
             ConversationId::Direct(one, other) if one == other => Ok(DeliveryTargets::Users([one].into())),

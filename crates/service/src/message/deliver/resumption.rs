@@ -36,9 +36,9 @@ pub(super) struct ResumptionRounds {
     pub(super) lease: Lease,
 }
 
-/// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients
-/// within 11 s of the death of its node. It has no work if there are no other nodes. `node_id`: the id of this node, if there
-/// are others.
+/// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its
+/// recipients within 11 s of the death of its node. It has no work if there are no other nodes. `node_id`:
+/// this node's id, if there are others.
 #[must_use]
 pub fn resumption_job(stores: &Stores, delivery: Delivery, node_id: Option<&str>) -> BackgroundJob {
     count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));

@@ -61,7 +61,7 @@ impl GroupMembers for FakeMembers {
     }
 }
 
-/// Notes with the age that a test gives all of them.
+/// Notes with the age that a test gives them all.
 #[derive(Debug, Default)]
 struct FakeNotes {
     notes: Mutex<HashSet<FanOutNote>>,
@@ -315,7 +315,7 @@ async fn large_group_wakes_the_nodes_that_read_it() {
     assert_eq!(stage.entries(1).await, [0; 0]);
 }
 
-/// The script of the window has named them: they are not looked up.
+/// The window's script has named them: they are not looked up.
 #[tokio::test(start_paused = true)]
 async fn large_group_wakes_the_nodes_of_its_window() {
     let stage = DeliveryFixture::new().await;

@@ -14,7 +14,7 @@ const CONVERSATIONS_MAX: usize = 2_000;
 /// Entries of an inbox that are read at once.
 const ENTRIES: usize = 200;
 
-/// For each conversation, the messages that a client may not have: one range, which has all of them.
+/// For each conversation, the messages that a client may not have: one range, which has them all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::message) struct UnconfirmedRanges(BTreeMap<ConversationId, SeqRange>);
 
@@ -65,7 +65,7 @@ impl Delivery {
         self.announce_to(from.user, &unconfirmed).await
     }
 
-    /// Adds the entries of an inbox after a position.
+    /// Adds an inbox's entries after a position.
     async fn add_unread(&self, mut from: ReadFrom, all: &mut UnconfirmedRanges) -> Result<(), Error> {
         loop {
             let entries = match self.0.inboxes.keeper.read(&[from], ENTRIES).await.pop() {

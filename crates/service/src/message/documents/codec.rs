@@ -38,7 +38,7 @@ impl Codec<LogDocument> for DocumentCodec {
         PackedDocument {
             key: document.key.to_string(),
             version: document.version.get(),
-            // A document without all of its messages is invalid.
+            // A document without all its messages is invalid.
             whole: entries.is_some(),
             entries: entries.unwrap_or_default(),
         }

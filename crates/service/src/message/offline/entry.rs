@@ -12,7 +12,7 @@ use crate::rpc::versions::wire_time;
 /// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
 const HASH: ContentHash = ContentHash([0; 8]);
 
-/// What the key of an entry is made of.
+/// What an entry's key is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     /// The message: all users who had no receiver when it was sent have one entry.
@@ -55,7 +55,7 @@ pub(super) fn of(
     (!users.is_empty()).then(|| entry(&key, named.encode_to_vec().into()))
 }
 
-/// The content of an entry; `None`: this program cannot decode it.
+/// An entry's content; `None`: this program cannot decode it.
 pub(super) fn read(entry: &Message) -> Option<wire::OfflineMessage> {
     wire::OfflineMessage::decode(entry.body.clone()).ok()
 }

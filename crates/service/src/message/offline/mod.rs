@@ -1,8 +1,8 @@
 //! Users who had no receiver when a message was delivered, for a service that sends pushes.
 //!
-//! **Entries.** The users of a message are an entry of one of four internal logs, which the store keeps as it keeps messages. The key
-//! of an entry is made of conversation and number: it may be entered again, by any node, and is there once. A user whose receiver
-//! was lost gets an entry of its own, whose key has the user, too.
+//! **Entries.** A message's users are an entry of one of four internal logs, which the store keeps as it
+//! keeps messages. An entry's key is made of conversation and number: it may be entered again, by any node,
+//! and is there once. A user whose receiver was lost gets an entry of its own, whose key has the user, too.
 //!
 //! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
 //! that failed, and the note of its step stays until it is.
@@ -48,7 +48,7 @@ struct OfflineLogsInner {
     states: Arc<dyn RecipientStates>,
     mutations: Mutations,
     kept: Duration,
-    /// Wakes the streams of this node.
+    /// Wakes this node's streams.
     entered: signal::Sender<()>,
 }
 
@@ -90,7 +90,7 @@ impl OfflineLogs {
     /// is unchanged.
     ///
     /// # Errors
-    /// Errors of the store; some may have been entered.
+    /// The store's errors; some may have been entered.
     pub(super) async fn enter(
         &self,
         conversation: ConversationId,
@@ -140,7 +140,7 @@ impl OfflineLogs {
         self.0.store.messages(conversation, seqs.first, seqs.last).await.map_err(store_error)
     }
 
-    /// The number of the last message of a conversation.
+    /// The number of a conversation's last message.
     pub(super) async fn end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         let ends = self.0.store.ends(&[conversation]).await.map_err(store_error)?;
         Ok(ends.first().map_or(0, |end| end.seq))
@@ -177,7 +177,7 @@ impl AbsentRecipients {
     }
 }
 
-/// Whether users are notified of a message at all.
+/// Whether users are notified about a message at all.
 pub(super) fn is_announced(message: &Message) -> bool {
     message.kind == kith_store::MessageKind::Message && !message.silent && message.recalled.is_none()
 }

@@ -1,4 +1,4 @@
-//! The state that decides whether a user is notified of a message.
+//! The state that decides whether a user is notified about a message.
 
 use std::fmt::Debug;
 
@@ -22,7 +22,7 @@ pub(super) trait RecipientStates: Debug + Send + Sync {
     async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error>;
 }
 
-/// Through the tiers of this node.
+/// Through this node's tiers.
 #[derive(Debug)]
 pub(super) struct StoredRecipientStates {
     pub(super) dialogs: DialogRecords,

@@ -19,7 +19,7 @@ use crate::{
 
 const KEPT: Duration = Duration::from_secs(86_400);
 
-/// The entries of a conversation: each number, and the named users.
+/// A conversation's entries: each number, and the named users.
 pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId) -> Vec<(Seq, Vec<i64>)> {
     let entries = logs.log(conversation.offline_log()).into_iter();
     let entries = entries.filter_map(|entry| entry::read(&entry.numbered(1)));

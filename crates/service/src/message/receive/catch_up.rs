@@ -24,7 +24,7 @@ const ROUNDS: usize = 3;
 /// The marks of all conversations of a user.
 #[derive(Debug)]
 pub(super) struct CatchUp {
-    /// The position of the inbox when it was opened. The stream continues after it.
+    /// The inbox's position when it was opened. The stream continues after it.
     pub(super) first_position: Position,
     /// The position after the last call. Up to it, entries are cut by the marks.
     pub(super) last_position: Position,

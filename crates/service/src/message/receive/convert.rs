@@ -31,7 +31,7 @@ const DEVICE_CHARS_MAX: usize = 48;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
 
-/// The start of a stream.
+/// A stream's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StreamRequest {
     pub(super) user: UserId,
@@ -113,7 +113,7 @@ fn positions(positions: &[wire::Position]) -> Result<SeqFloors, Error> {
     Ok(floors)
 }
 
-/// The signal of a request.
+/// A request's signal.
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.

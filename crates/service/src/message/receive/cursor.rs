@@ -15,7 +15,7 @@ use crate::{error::Error, rpc::page_token::PageTokens};
 const QUERY: &[u8] = b"Receive";
 /// First byte of a cursor in this form.
 const FORM: u8 = 1;
-/// Before the id of a group, and before those of two users.
+/// Before a group's id, and before those of two users.
 const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 

@@ -1,4 +1,4 @@
-//! The receivers of this node: one subscription wakes all of them.
+//! This node's receivers: one subscription wakes them all.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,16 +35,16 @@ use crate::{
 /// Receivers that read from inboxes, or messages of earlier entries, at the same time: more would delay all other
 /// calls.
 const READERS: usize = 8;
-/// Receivers that deliver the messages of a wake at the same time: a message to a large group is one for all of its
-/// members on the node.
+/// Receivers that deliver the messages of a wake at the same time: a message to a large group is one for all
+/// its members on the node.
 const DELIVERERS: usize = 64;
-/// Receivers that start at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
-/// also the ends of all conversations: after the death of a node, ten thousand may start on another one.
+/// Receivers that start at the same time. Each reads its user, its inbox and the user's groups, one with a
+/// backlog also the ends of all conversations: after a node's death, ten thousand may start on another one.
 const STARTERS: usize = 8;
 /// A receiver whose client has not answered a ping for this long gives way to a new one of its user.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
-/// Wakes the receivers of this node.
+/// Wakes this node's receivers.
 #[derive(Debug)]
 pub(super) struct ReceiverHub {
     inboxes: Inboxes,
@@ -153,7 +153,7 @@ impl ReceiverHub {
         self.wake_user(user, ReceiverWaker::request_read);
     }
 
-    /// The inbox of this user was renewed, in this generation.
+    /// This user's inbox was renewed, in this generation.
     pub(super) fn inbox_renewed(&self, user: UserId, generation: Generation) {
         self.wake_user(user, |waker| waker.inbox_renewed(generation));
     }
@@ -287,7 +287,7 @@ impl ReceiverRegistration {
 }
 
 impl ReceiverRegistration {
-    /// Ends the wakes of the receiver. Returns whether it was the last one of its user.
+    /// Ends the receiver's wakes. Returns whether it was the last one of its user.
     pub(super) fn leave(&mut self) -> bool {
         self.retain_logs(|_| false);
         let mut users = self.hub.users.lock();
@@ -299,7 +299,7 @@ impl ReceiverRegistration {
         is_last
     }
 
-    /// Ends the wakes of the user, whose last receiver has left.
+    /// Ends the user's wakes, whose last receiver has left.
     pub(super) fn end_user(&self) {
         // Without a runtime the node has ended, and is forgotten after a while.
         if let Ok(runtime) = Handle::try_current() {

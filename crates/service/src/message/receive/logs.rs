@@ -155,8 +155,8 @@ impl Receiver {
         self.registration.retain_logs(|known| large.contains(known));
     }
 
-    /// Registers at conversations, then marks their ends in the inbox: the node is notified of later messages. `None`:
-    /// failed.
+    /// Registers at conversations, then marks their ends in the inbox: the node is notified about later
+    /// messages. `None`: failed.
     async fn start_tracking(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
         let parts = &self.parts;
         // So that they are in memory when the next message reaches all members at once.

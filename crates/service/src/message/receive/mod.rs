@@ -4,8 +4,8 @@
 //! and holds no queue: a slow reader continues from the inbox, and gets a reset if the inbox no longer reaches back far
 //! enough.
 //!
-//! **Once, in order.** The ranges of a conversation are contiguous and rise. A stream that begins with positions first delivers
-//! from the log up to the marks of the inbox, then from the inbox above them.
+//! **Once, in order.** A conversation's ranges are contiguous and rise. A stream that begins with positions
+//! first delivers from the log up to the inbox's marks, then from the inbox above them.
 //!
 //! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
 //! (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).

@@ -1,9 +1,9 @@
 //! Large groups beyond those that a stream reads: their messages are not sent, but named as missed, so that the client
 //! pulls them.
 //!
-//! The numbers up to which a stream has named messages are not in its cursor, which has no room for them. A stream that
-//! is resumed therefore names each of these conversations once, from the join of the user on; the client leaves out
-//! what it has.
+//! The numbers up to which a stream has named messages are not in its cursor, which has no room for them. A
+//! stream that is resumed therefore names each conversation once, from the join of the user on; the client
+//! leaves out what it has.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -79,7 +79,7 @@ impl Receiver {
         self.queue_log_ranges().await;
     }
 
-    /// Registers at conversations, then reads their ends: the node is notified of later messages.
+    /// Registers at conversations, then reads their ends: the node is notified about later messages.
     async fn register(&mut self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
         self.registration.subscribe_logs(conversations);
         let parts = &self.parts;
@@ -89,7 +89,7 @@ impl Receiver {
     }
 }
 
-/// The messages up to the end of a log, in the form of a wake.
+/// The messages up to a log's end, in the form of a wake.
 fn end_of(conversation: ConversationId, end: LogEnd) -> FreshMessages {
     let (last, sent) = (end.seq, end.sent.unwrap_or_default());
     let sent = SentMessages { conversation, last, sent, entries: Vec::new() };

@@ -1,4 +1,4 @@
-//! Ranges of an inbox, as the messages that a user may read of them.
+//! An inbox's ranges, as the messages that a user may read of them.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct DueRange {
     pub(super) last: Seq,
     /// Whether the stream reads them without the inbox.
     pub(super) from_log: bool,
-    /// Whether none of them is sent: the client has to pull them.
+    /// Whether none is sent: the client has to pull them.
     pub(super) pull_only: bool,
     /// The messages from a wake.
     pub(super) fresh: Option<FreshMessages>,
@@ -60,7 +60,7 @@ impl Reader {
     /// delivered if some of the range is left.
     ///
     /// # Errors
-    /// Errors of the store; nothing was delivered then.
+    /// The store's errors; nothing was delivered then.
     pub(super) async fn deliver(
         &self,
         due: &DueRange,
@@ -84,7 +84,7 @@ impl Reader {
         Ok(done_up_to)
     }
 
-    /// The bounds of the user; `None`: it may read nothing of the conversation.
+    /// The user's bounds; `None`: it may read nothing of the conversation.
     async fn bounds(&self, conversation: ConversationId) -> Result<Option<ReadBounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
@@ -132,8 +132,9 @@ impl Reader {
     }
 }
 
-/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled. The clocks
-/// of the nodes may differ; the messages are used only if the time of sending is near the time of this node.
+/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled.
+/// The clocks of the nodes may differ; the messages are used only if the time of sending is near this node's
+/// time.
 fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
     let FreshMessages { sent, received_at } = due.fresh.as_ref().filter(|_| first <= last)?;
     let age = Timestamp::now().0.abs_diff(sent.sent.0);
@@ -156,7 +157,7 @@ mod tests {
 
     use super::{super::super::sample::stored, *};
 
-    /// A wake with messages 5, 6 and 7, which were sent this long before now by the clock of the sender.
+    /// A wake with messages 5, 6 and 7, which were sent this long before now by the sender's clock.
     fn woken(sent_before_ms: i64) -> DueRange {
         let conversation = "g9".parse().unwrap();
         let entries = [5, 6, 7].map(|seq| entry::encode(&stored(seq, 3)).unwrap()).into();

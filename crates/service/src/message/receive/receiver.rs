@@ -38,7 +38,7 @@ pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse,
 #[derive(Debug)]
 pub(super) struct DueDelivery {
     pub(super) content: DueContent,
-    /// The position of the stream after it is sent; `None`: unchanged.
+    /// The stream's position after it is sent; `None`: unchanged.
     pub(super) position: Option<Position>,
 }
 
@@ -124,7 +124,7 @@ impl Receiver {
     /// Sends as many due deliveries as fit into a response; `None`: nothing to send.
     ///
     /// # Errors
-    /// Errors of the store. Earlier deliveries are sent first.
+    /// The store's errors. Earlier deliveries are sent first.
     async fn send_due(&mut self) -> Result<Option<wire::ReceiveResponse>, Error> {
         let mut out = Deliveries::default();
         while let Some(due) = self.due.pop_front() {

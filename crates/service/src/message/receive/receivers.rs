@@ -28,7 +28,7 @@ const RENEWED_AT_ONCE: usize = 250;
 
 /// The background tasks of receivers. Open streams read no more when it has stopped.
 ///
-/// `node_id`: the id of this node, if there are others.
+/// `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn receivers_job(receiving: &Receiving, stores: &Stores, node_id: Option<&str>) -> BackgroundJob {
     let parts = || Arc::clone(&receiving.0);

@@ -1,4 +1,4 @@
-//! The next response of a stream.
+//! A stream's next response.
 
 use kith_proto::message::v1::{self as wire, delivery::What};
 use kith_store::{ConversationId, SeqRange};

@@ -13,7 +13,7 @@ use crate::rpc::call::{Call, RpcResult};
 pub struct ReceiveRpc(Receiving);
 
 impl ReceiveRpc {
-    /// The calls over the streams of a node.
+    /// The calls over a node's streams.
     #[must_use]
     pub const fn new(receiving: Receiving) -> Self {
         Self(receiving)

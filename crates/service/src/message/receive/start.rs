@@ -1,4 +1,4 @@
-//! The start of a stream: after a cursor, after positions, or now.
+//! A stream's start: after a cursor, after positions, or now.
 
 use std::{any::Any, collections::VecDeque, future::ready, sync::Arc};
 
@@ -44,8 +44,9 @@ impl Receiving {
     /// `liveness`: whether its client answers, as its connection says it.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
-    /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND,
+    /// INVALID_ARGUMENT if an audience's readers are no users, UNAVAILABLE if Redis does not answer, or
+    /// errors of the store.
     pub(super) async fn receive(
         &self,
         request: StreamRequest,
@@ -89,7 +90,7 @@ impl Receiving {
         }
     }
 
-    /// The resume point of the cursor of a request.
+    /// The resume point of a request's cursor.
     fn resume_point(
         &self,
         request: &StreamRequest,

@@ -56,7 +56,7 @@ pub(super) struct ReceiverWork {
     pub(super) signals: Vec<Bytes>,
     /// Conversations that the receiver reads without its inbox have messages up to these.
     pub(super) logs: Vec<FreshMessages>,
-    /// The newest totals of each audience.
+    /// Each audience's newest totals.
     pub(super) totals: Vec<AudienceTotals>,
 }
 

@@ -34,7 +34,7 @@ impl DocumentTimes {
     /// Completes some documents. All are complete once a search from the first one on found none that lacked its times.
     ///
     /// # Errors
-    /// Errors of the store. The next step goes on.
+    /// The store's errors. The next step goes on.
     pub(super) async fn step(&mut self) -> Result<(), Error> {
         if self.is_done || self.agreement.check().is_err() {
             return Ok(());

@@ -42,7 +42,7 @@ pub(super) struct Erasures {
     pause: Duration,
 }
 
-/// The conversations of a user, a part at a time.
+/// A user's conversations, a part at a time.
 #[derive(Debug, Default)]
 struct UserConversations {
     read: VecDeque<ConversationId>,

@@ -43,7 +43,7 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// What the upkeep knows of the nodes.
 #[derive(Clone, Debug)]
 pub struct UpkeepNode<'a> {
-    /// The id of this node, if there are others.
+    /// This node's id, if there are others.
     pub id: Option<&'a str>,
     /// The time by which old messages are removed.
     pub time: &'a RemovalTime,

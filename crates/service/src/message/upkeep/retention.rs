@@ -86,7 +86,8 @@ impl Retention {
     /// Processes the documents that have become old since the last time, as long as the lease is held.
     ///
     /// # Errors
-    /// Errors of the store. The rest is processed by a later step, without a conversation that could not be hidden.
+    /// The store's errors. The rest is processed by a later step, without a conversation that could not be
+    /// hidden.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         if self.kept.is_zero() || self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(());

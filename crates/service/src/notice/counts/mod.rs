@@ -32,12 +32,12 @@ use crate::{
     metric::{NOTICE_BITMAPS_MISSED, NOTICE_COUNTS, NOTICE_MARKS, count_from_zero},
 };
 
-/// Largest age of the result of a scan.
+/// Largest age of a scan's result.
 const FRESH: Duration = Duration::from_secs(10);
 /// Concurrent scans.
 const SCANS_AT_ONCE: usize = 4;
 
-/// One page of the notices of an audience, for one section of its readers.
+/// One page of an audience's notices, for one section of its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct SectionPage {
     section: ReaderSection,
@@ -77,7 +77,7 @@ pub(super) struct CountedReaders {
 }
 
 impl ReaderCounts {
-    /// Over the readers of a deployment, and the bitmaps that its nodes share.
+    /// Over a deployment's readers, and the bitmaps that its nodes share.
     #[must_use]
     pub fn new(
         store: Arc<dyn NoticeReaderStore>,
@@ -102,7 +102,7 @@ impl ReaderCounts {
         }))
     }
 
-    /// Counts the readers of an audience that have each of these bits, at most 10 s old.
+    /// Counts the readers of an audience that have each bit, at most 10 s old.
     pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<CountedReaders, Error> {
         let extent = self.extent(audience.id).await.map_err(reader_error)?;
         let sections: Vec<ReaderSection> = ReaderSection::below(audience.id, extent.end).collect();

@@ -93,7 +93,7 @@ impl ReaderCounts {
 }
 
 impl super::ReaderCountsInner {
-    /// How long the bitmaps of a section are kept, varied so that not all sections expire at the same time.
+    /// How long a section's bitmaps are kept, varied so that not all sections expire at the same time.
     pub(super) fn kept(&self) -> std::time::Duration {
         self.kept.mul_f64(rand::random_range(0.83..=1.0))
     }

@@ -73,7 +73,7 @@ trait TotalsSource: fmt::Debug + Send + Sync {
 }
 
 impl LiveTotals {
-    /// Creates it over the notices of a deployment. Notifies no listener before `Self::run`.
+    /// Creates it over a deployment's notices. Notifies no listener before `Self::run`.
     #[must_use]
     pub fn new(records: NoticeRecords) -> Self {
         Self::over(Arc::new(records))
@@ -85,11 +85,11 @@ impl LiveTotals {
         Self(Arc::new(LiveTotalsInner { records, watches: Mutex::default(), next: AtomicU64::new(0) }))
     }
 
-    /// Watches the totals of a user in some audiences, and returns their present values. `created`: the creation of the
-    /// user.
+    /// Watches the totals of a user in some audiences, and returns their present values. `created`: the
+    /// user's creation.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are not users, or errors of the store.
+    /// NOT_FOUND, INVALID_ARGUMENT if an audience's readers are not users, or errors of the store.
     pub(crate) async fn watch(
         &self,
         user: UserId,

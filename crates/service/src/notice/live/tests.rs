@@ -43,7 +43,7 @@ impl TotalsSource for FakeSource {
     }
 }
 
-/// What it was notified of.
+/// What it was notified about.
 #[derive(Debug, Default)]
 struct ReceivedTotals(Mutex<Vec<AudienceTotals>>);
 

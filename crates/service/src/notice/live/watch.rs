@@ -11,7 +11,7 @@ use super::{AudienceTotals, AudienceView, TotalsListener};
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) key: ReaderKey,
-    /// The creation of the user, from which on it sees notices while it is not registered.
+    /// The user's creation, from which on it sees notices while it is not registered.
     created: Timestamp,
     listener: Arc<dyn TotalsListener>,
     last: Mutex<LastTotals>,

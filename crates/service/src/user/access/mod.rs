@@ -1,8 +1,9 @@
 //! Whether users are let in: suspensions, and from when on tokens count.
 //!
-//! The record is strict: after a change is acknowledged, no node lets the user in by the state before. Nearly no user has one, and
-//! absence is kept in memory, so that the check of a call is one lookup there. It is decided in one place for all calls
-//! ([`Accesses::known`], [`Accesses::check`]), and once a second for what is open ([`LiveUsers`]).
+//! The record is strict: after a change is acknowledged, no node lets the user in by the state before. Nearly
+//! no user has one, and absence is kept in memory, so that a call's check is one lookup there. It is decided
+//! in one place for all calls ([`Accesses::known`], [`Accesses::check`]), and once a second for what is open
+//! ([`LiveUsers`]).
 
 mod convert;
 mod live;
@@ -68,7 +69,7 @@ impl AccessDenial {
     }
 }
 
-/// The access of users, through the tiers of this node. Cheap to clone.
+/// The access of users, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Accesses {
     cache: TieredCache<UserId, UserAccess>,
@@ -168,7 +169,7 @@ impl Accesses {
         self.live.enter(user, issued, account)
     }
 
-    /// The record of a user, also if it restricts nothing.
+    /// A user's record, also if it restricts nothing.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -193,7 +194,7 @@ impl Accesses {
         found
     }
 
-    /// Changes the access of a user.
+    /// Changes a user's access.
     ///
     /// # Errors
     /// NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
@@ -230,7 +231,7 @@ impl Accesses {
         }
     }
 
-    /// Begins the deletion of a user, which changes its access.
+    /// Begins a user's deletion, which changes its access.
     pub(super) async fn begin_deletion(&self, id: UserId) -> WriteParts {
         self.cache.begin_write(&[id]).await.invalidating()
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{sample::OneLease, write::lease::Lease};
 
-/// The rounds of another node, over a log with this end.
+/// Another node's rounds, over a log with this end.
 pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
     let logs = Arc::<FakeLogs>::default();
     logs.fill(group(9), &vec![message("any", 1); end]);

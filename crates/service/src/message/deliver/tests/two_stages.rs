@@ -1,4 +1,4 @@
-//! The append of a step while the step before is delivered.
+//! A step's append while the step before is delivered.
 
 use kith_store::Outcome;
 use tokio::time::sleep_until;
