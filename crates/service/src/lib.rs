@@ -1,5 +1,5 @@
-//! The services: users, groups and their members, relations, messages, notices, receipts, sequences, applications and
-//! presence.
+//! The services: users, groups and their members, relations, messages, notices, receipts, sequences,
+//! applications and presence.
 //!
 //! From the bottom up: [`error`] and [`metric`]; [`rpc`], shared by all calls; [`write`](mod@write), shared
 //! by all writes; then a folder for each domain. [`user`] and [`conversation`] know no other domain,

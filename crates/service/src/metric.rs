@@ -1,13 +1,13 @@
-//! Names and meanings of a node's metrics, but for those of the caches and of the store.
+//! Names and meanings of a node's metrics, except for cache and store metrics.
 
 #![allow(missing_docs, reason = "each metric says what it means")]
 
 pub use kith_cache::{Metric, MetricKind};
 
-/// Defines the metrics, and the list of them all: each is described and documented by being in here.
+/// Defines the metrics, and lists them: each metric is described and documented by being in here.
 macro_rules! metrics {
     ($(pub const $name:ident: Metric = $metric:expr;)*) => {
-        /// All of them.
+        /// All metrics of a node.
         pub const METRICS: [Metric; [$($name),*].len()] = [$($name),*];
 
         $(pub const $name: Metric = $metric;)*

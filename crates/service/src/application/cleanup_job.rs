@@ -18,17 +18,18 @@ use crate::{
     write::{lease::Lease, tasks::BackgroundJob},
 };
 
-/// Approximate period of rounds. Together with the lease, and with the time that is left to the node that made a
-/// change, the work of a dead node is done within 11 s.
+/// Approximate time between rounds. Together with the lease, and with the time that is left to the node that
+/// made a change, a dead node's work is done within 11 s.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Most applications of one round.
+/// The most applications that a round handles.
 const DUE_MAX: usize = 500;
-/// Most entries that are deleted at once, of applications and of logs, and the period when none are left.
+/// The most application or log entries that are deleted at once, and the period when none are left.
 const FORGOTTEN_MAX: usize = 1_000;
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
-/// Period of storing the begin of the next search: after a change of the holder, this much is searched again.
+/// How often the begin of the next search is stored: after a change of the holder, this much is searched
+/// again.
 const NOTED_EVERY: Duration = Duration::from_secs(30);
-/// Name of the lease, and of the mark of the next search.
+/// Names the lease, and the mark where the next search begins.
 const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What is configured about applications, with its defaults.
+//! The configuration of applications, with its defaults.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl ApplicationsConfig {
         ApplicationId::at(Timestamp(now.0.saturating_sub(millis)), 0)
     }
 
-    /// Whether each value can be taken, and all together.
+    /// Whether each value can be taken, and all of them together.
     ///
     /// # Errors
     /// Names the key and its limit.

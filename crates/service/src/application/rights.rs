@@ -119,7 +119,8 @@ impl Applications {
         Err(Error::not_found(KIND))
     }
 
-    /// Checks that the principal may withdraw this: the applicant; for an invite the owner, an admin or a service.
+    /// Checks that the principal may withdraw this: the applicant; for an invite the owner, an admin or a
+    /// service.
     ///
     /// # Errors
     /// PERMISSION_DENIED, or errors of the store.
@@ -144,7 +145,7 @@ impl Applications {
                 let edge = Edge { from: found.applicant, to: user };
                 self.check_allowed_by(edge, Permissions::NONE).await?;
                 self.check_allowed_by(edge.reversed(), Permissions::NONE).await?;
-                // The write of the follow checks again, in the store.
+                // The follow's write checks again, in the store.
                 for edge in [edge, edge.reversed()] {
                     self.follows.check_may_follow(edge, Principal::Service, &Consistency::Cached).await?;
                 }
@@ -188,7 +189,7 @@ impl Applications {
         if denied == 0 && !blocked {
             return Ok(());
         }
-        // The same text for a block and for a missing permission: no caller may learn which it is.
+        // A block and a missing permission have the same text: no caller may learn which it is.
         Err(Error::new(Reason::StateForbids, "the other user does not allow it"))
     }
 

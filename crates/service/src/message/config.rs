@@ -1,4 +1,4 @@
-//! What is configured about messages, with its defaults.
+//! The configuration of messages, with its defaults.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -23,23 +23,24 @@ pub struct MessagesConfig {
     pub direct_from: DirectFrom,
     /// Maximum messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
     pub queue: usize,
-    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so
-    /// many.
+    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may
+    /// send so many.
     pub queue_of_one: usize,
     /// Maximum listed conversations of a user. Above 0, at most 2000.
     pub conversations_max: usize,
-    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
-    /// the kind event.
+    /// Whether joins, leaves, removals, new owners and new names of groups are appended to their
+    /// conversations as messages of the kind event.
     pub events: bool,
     /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100
-    /// of the conversation were begun that long ago. A conversation's last ones are never removed because of
-    /// their age. 0s, or not below 1h.
+    /// of the conversation were begun that long ago. The last ones of a conversation are never removed
+    /// because of their age. 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
+    /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a
+    /// second. Above 0.
     pub erase_rate: u32,
     /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the
-    /// user's id stays reserved until its end. Over a cluster, false or with `store.cql`.
+    /// id of the user stays reserved until its end. Over a cluster, false or with `store.cql`.
     pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
@@ -47,7 +48,7 @@ pub struct MessagesConfig {
     /// How long users may edit a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
-    /// How many of a conversation's last messages are kept in Redis. Above 0, at most 100.
+    /// How many of the last messages of a conversation are kept in Redis. Above 0, at most 100.
     pub window: usize,
     /// Maximum bytes of them. Above 0, at most 8MiB.
     #[serde(with = "size")]
@@ -55,13 +56,13 @@ pub struct MessagesConfig {
     /// How long they are kept after the last read. At least 1m, at most 7d.
     #[serde(with = "humantime_serde")]
     pub window_ttl: Duration,
-    /// How long they are used without a read of the store, in case the node of a sender died before it could add a
-    /// message. From 1s to 1m.
+    /// How long they are used without a read of the store, in case the node of a sender died before it could
+    /// add a message. From 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
     /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
     pub inbox_entries: usize,
-    /// How long a user's inbox is kept in Redis after it last received. From 1h to 30d.
+    /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub inbox_kept: Duration,
     /// Maximum bytes of all inboxes of a node without Redis. Above 0.
@@ -73,21 +74,22 @@ pub struct MessagesConfig {
     pub receivers: usize,
     /// Maximum open streams of Receive of one user on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Maximum messages of a conversation that a stream of Receive sends at once; earlier ones are reported as missed.
-    /// Above 0, at most 1000.
+    /// Maximum messages of a conversation that a stream of Receive sends at once; earlier ones are reported
+    /// as missed. Above 0, at most 1000.
     pub backlog_max: usize,
-    /// Whether signals are sent: that a user is typing, what the other user of a direct conversation has read, and how many have
-    /// read messages of a user in a group.
+    /// Whether signals are sent: that a user is typing, what the other user of a direct conversation has
+    /// read, and how many have read messages of a user in a group.
     pub signals: bool,
-    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes run this
-    /// version.
+    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes
+    /// run this version.
     pub offline: bool,
-    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h to 30d.
+    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h
+    /// to 30d.
     #[serde(with = "humantime_serde")]
     pub offline_kept: Duration,
 }
 
-/// Each page of a list reads the end of them all.
+/// Each page of a list reads the end of all of them.
 const CONVERSATIONS_MAX: usize = 2_000;
 
 /// A window is filled from the last two documents.
@@ -149,7 +151,7 @@ impl Default for MessagesConfig {
 }
 
 impl MessagesConfig {
-    /// Whether each value can be taken, and all together.
+    /// Whether each value can be taken, and all of them together.
     ///
     /// # Errors
     /// Names the key and its limit.

@@ -1,4 +1,4 @@
-//! The start of an erasure, by a call or with an account, and its progress. The upkeep carries it out
+//! How an erasure starts, by a call or with an account, and its progress. The upkeep carries it out
 //! (`upkeep/erasures.rs`).
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct ErasureStart {
     mutations: Mutations,
 }
 
-/// Erases the messages of deleted users. Cheap to clone.
+/// Erases deleted users' messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ErasureCleanup(ErasureStart);
 
@@ -46,7 +46,7 @@ impl ErasureStart {
         Self { store: Arc::clone(&context.stores.erasures), mutations: context.mutations.clone() }
     }
 
-    /// As [`Messages::erase_user`].
+    /// Begins an erasure like [`Messages::erase_user`].
     async fn begin(self, user: UserId, again: bool) -> Result<Erasure, Error> {
         let Self { store, mutations } = self;
         let write = Box::pin(async move { store.begin_erasure(user, again, Timestamp::now()).await });
@@ -70,12 +70,12 @@ impl ErasureCleanup {
 
 #[async_trait]
 impl AccountCleanup for ErasureCleanup {
-    /// Nothing: messages of the user may still arrive.
+    /// Nothing: the user's messages may still arrive.
     async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }
 
-    /// Waits for the end of an erasure that began after the last message arrived.
+    /// Waits until an erasure that began after the last message arrived has ended.
     async fn finish(&self, user: UserId, settled: Timestamp) -> Result<Cleaned, Error> {
         let erasure = self.begin(user, false).await?;
         if erasure.begun >= settled {

@@ -1,8 +1,8 @@
-//! Events in the conversations of groups: joins, leaves, owners and names.
+//! Events in group conversations: joins, leaves, owners and names.
 //!
-//! An event is appended after its change is stored, with a key that is made of the change's version: a change
-//! that is repeated posts once. A failed append does not fail the change, and a node that dies in between
-//! leaves the event out; the lists of members are correct in any case.
+//! An event is appended after its change is stored, with a key that is made from the change's version: a
+//! change that is repeated posts once. A failed append does not fail the change, and a node that dies in
+//! between leaves the event out; the member lists are correct in any case.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use crate::{
     metric::{MESSAGE_EVENTS, count_from_zero},
 };
 
-/// Most users of one event: a change of members names no more.
+/// The most users in one event: a member change names no more.
 const USERS_MAX: usize = 100;
 const _: () = assert!(MEMBERS_AT_ONCE <= USERS_MAX);
 
-/// Appends events of groups to their conversations. Cheap to clone.
+/// Appends group events to their conversations. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GroupEvents {
     queue: AppendQueue,
@@ -77,7 +77,7 @@ fn posted(appended: Result<(), Error>) {
 }
 
 impl GroupEvent {
-    /// The event that follows from a change of memberships; `None`: there is none.
+    /// The event that follows from a membership change; `None`: there is none.
     fn of(event: &MembershipEvent) -> Option<Self> {
         match event {
             MembershipEvent::Joined { group, members, .. } => Self::joined(*group, members),
@@ -86,7 +86,7 @@ impl GroupEvent {
                 let event = What::Owner(OwnerChanged { user_id: owner.get() });
                 Some(Self::of_members(*group, *version, event))
             }
-            // No user reads the conversation of a dismissed group.
+            // No user reads a dismissed group's conversation.
             MembershipEvent::Demoted(_) | MembershipEvent::Dismissed(_) => None,
             // Those whom it concerns get a note.
             MembershipEvent::Changed(_) | MembershipEvent::AllMuted(_) => None,

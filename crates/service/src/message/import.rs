@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug)]
 struct ImportedMessage {
     conversation: ConversationId,
-    /// Its number; 0: the next one.
+    /// The message's number; 0: the next number.
     seq: Seq,
     message: NewMessage,
 }
@@ -36,7 +36,7 @@ struct ImportLog {
     end: Result<Seq, Error>,
 }
 
-/// Imports these records: first the messages, then the marks. Returns the result of each, in the same order.
+/// Imports these records: first the messages, then the marks. Returns each result, in the same order.
 pub(super) async fn import(
     messages: Messages,
     limits: Limits,
@@ -56,7 +56,7 @@ pub(super) async fn import(
     numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
 }
 
-/// Appends the messages of these records one after the other. Returns the result of each, in the same order: its number.
+/// Appends these records' messages one after the other. Returns each one's number, in the same order.
 async fn append_all(
     messages: &Messages,
     limits: &Limits,
@@ -74,7 +74,7 @@ async fn append_all(
     results
 }
 
-/// The number of records in the next step: the first ones, of one conversation.
+/// How many records the next step has: the first ones, in one conversation.
 fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
     let of =
         |record: &Result<ImportedMessage, Error>| record.as_ref().ok().map(|imported| imported.conversation);
@@ -85,7 +85,8 @@ fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
 }
 
 impl Messages {
-    /// Appends messages of one conversation, at most [`STEP_MAX`]. A record that is an error already keeps it.
+    /// Appends messages to one conversation, at most [`STEP_MAX`]. A record that is an error already keeps
+    /// it.
     async fn import_step(&self, records: Vec<Result<ImportedMessage, Error>>) -> Vec<Result<Seq, Error>> {
         let conversation = records.iter().flatten().map(|imported| imported.conversation).next();
         let mut log = match conversation {
@@ -131,7 +132,7 @@ impl Messages {
 }
 
 impl ImportLog {
-    /// The number of the next message, if it equals `wanted` or any number is accepted.
+    /// The next message's number, if it equals `wanted` or any number is accepted.
     fn next(&mut self, wanted: Seq) -> Result<Seq, Error> {
         let next = self.end.clone()?.saturating_add(1);
         if 0 < wanted && wanted < next {
@@ -146,7 +147,7 @@ impl ImportLog {
     }
 }
 
-/// The number of an appended message, which is the wanted one.
+/// An appended message's number, which is the wanted number.
 fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
     match wanted {
         Some(wanted) if wanted != sent.seq => {
@@ -212,7 +213,7 @@ fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error
     }
 }
 
-/// A key that follows from a record's id; random if it has none. No id of a client has a colon.
+/// A key that follows from a record's id; random if it has none. No client id has a colon.
 fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     if request_id.is_empty() {
         return Ok(MessageKey(rand::random()));

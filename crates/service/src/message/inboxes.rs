@@ -1,4 +1,4 @@
-//! The inboxes of all users, for this node's domains.
+//! The users' inboxes, for this node's domains.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use prost::bytes::Bytes;
 /// Inboxes that are written at the same time for one event.
 const WRITTEN_AT_ONCE: usize = 16;
 
-/// The inboxes of all users. Cheap to clone.
+/// The users' inboxes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inboxes {
     pub(super) keeper: Arc<dyn InboxKeeper>,
@@ -26,7 +26,7 @@ impl Inboxes {
         Self { keeper, node }
     }
 
-    /// Wakes nodes, in the background. A lost wake is compensated by the sweep of the receivers.
+    /// Wakes nodes, in the background. A lost wake is compensated by the receivers' sweep.
     pub(super) fn publish(&self, wakes: Vec<NodeWake>) {
         if wakes.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The state of the message domain.
+//! The message domain's state.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -19,22 +19,22 @@ use crate::{
 /// The domains that messages use.
 #[derive(Clone, Debug)]
 pub struct MessageDependencies {
-    /// Users.
+    /// The user accounts.
     pub users: Users,
-    /// Members of groups.
+    /// The group members.
     pub members: Members,
-    /// Follows.
+    /// The follow lists and records.
     pub follows: Follows,
-    /// Blocks.
+    /// The block lists and records.
     pub blocks: Blocks,
 }
 
-/// The records of conversations besides their messages.
+/// The conversation records, without messages.
 #[derive(Clone, Debug)]
 pub struct ConversationData {
     /// Settings for all users.
     pub conversations: ConversationRecords,
-    /// Dialogs of users.
+    /// The users' dialogs.
     pub dialogs: DialogRecords,
 }
 
@@ -42,7 +42,7 @@ pub struct ConversationData {
 #[derive(Clone, Debug)]
 pub struct Messages(Arc<MessagesInner>);
 
-/// What [`Messages`] uses.
+/// The parts that [`Messages`] uses.
 #[derive(Debug)]
 pub struct MessagesInner {
     pub(crate) logs: Logs,

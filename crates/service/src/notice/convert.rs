@@ -1,4 +1,5 @@
-//! Converts notices between wire and domain. Other modules see no unchecked numbers and strings of a request.
+//! Converts notices between wire and domain. Other modules see no unchecked numbers and strings from a
+//! request.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-/// Maximum notices of a mark, or of a read of states.
+/// The most notices in a mark, or in a read of states.
 const NOTICES_AT_ONCE: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
 /// The fields that the mask `*` names.
@@ -72,7 +73,7 @@ pub(super) fn new_readers(
     readers.iter().map(reader).collect()
 }
 
-/// A notice to publish, and its id if the caller chose one.
+/// A notice to publish, and its id if the caller chose an id.
 pub(super) fn new_notice(
     notice: &wire::Notice,
     body_bytes: usize,
@@ -95,7 +96,7 @@ pub(super) fn new_notice(
     Ok((id, new))
 }
 
-/// The changes of the fields that a mask names.
+/// The changes to the fields that a mask names.
 pub(super) fn patch(
     notice: &wire::Notice,
     paths: &[String],

@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// Sizes of a page of notices.
+/// The sizes of a notice page.
 const PAGES: PageSizes = PageSizes { default: 50, max: 100 };
-/// Maximum notices of one CountReaders call.
+/// The most notices in one CountReaders call.
 const COUNTED_AT_ONCE: usize = 100;
 
 /// The gRPC notice service.

@@ -1,4 +1,4 @@
-//! What is configured about who is online, with its defaults.
+//! The configuration of who is online, with its defaults.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub struct PresenceConfig {
     /// For how long after a loss of presence users that were not seen since are unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the user's groups are notified; they are notified in any
-    /// case.
+    /// How long an opening or closing waits until the groups of the user are notified; they are notified in
+    /// any case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
     /// Users whose groups a node notifies at the same time. Above 0.
@@ -39,8 +39,8 @@ pub struct PresenceConfig {
     pub sessions_held: usize,
     /// Maximum callers that watch presence on a node at the same time. Above 0.
     pub watchers: usize,
-    /// Maximum streams in which one user watches presence on a node at the same time; users together have at most three
-    /// quarters of `presence.watchers`. Above 0.
+    /// Maximum streams in which one user watches presence on a node at the same time; users together have at
+    /// most three quarters of `presence.watchers`. Above 0.
     pub watchers_of_user: usize,
     /// Changes that one of the watchers may be behind. Above 0.
     pub watch_behind: usize,
@@ -71,7 +71,7 @@ impl Default for PresenceConfig {
 }
 
 impl PresenceConfig {
-    /// Whether each value can be taken, and all together.
+    /// Whether each value can be taken, and all of them together.
     ///
     /// # Errors
     /// Names the key and its limit.

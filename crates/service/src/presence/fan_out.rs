@@ -1,4 +1,4 @@
-//! Notifies the groups of a user where it is online.
+//! Notifies a user's groups where it is online.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,10 +16,10 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use super::active::Active;
 use crate::{error::Error, group::members::Members, metric};
 
-/// Groups of a user that are read at once.
+/// How many of a user's groups are read at once.
 const PAGE: usize = 500;
-/// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are prepared, and
-/// cached counts of the previous ones are invalidated.
+/// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are
+/// prepared, and the previous groups' cached counts are invalidated.
 const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
 /// Users that may wait for a permit; others are found by their heartbeats and the sweep.
@@ -39,8 +39,8 @@ pub(super) struct FanOut {
     at_once: usize,
 }
 
-/// The newest states of users whose groups are being notified. There is one task for each user, so that a user who
-/// changes often does not take the permits of others.
+/// The newest states for users whose groups are being notified. There is one task for each user, so that a
+/// user who changes often does not take others' permits.
 #[derive(Debug, Default)]
 struct PendingStates(Mutex<HashMap<UserId, UserState>>);
 
@@ -91,7 +91,7 @@ impl FanOut {
         }
     }
 
-    /// Begins the same for a change of another node: its fan-out was interrupted, or is still running there.
+    /// Begins to notify for a change on another node: its fan-out was interrupted, or is still running there.
     pub(super) fn resume(&self, user: UserId, state: UserState) {
         if state.needs_fan_out() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
@@ -99,10 +99,10 @@ impl FanOut {
         }
     }
 
-    /// Notifies the groups of all these, several users at a time.
+    /// Notifies the groups for all these users, several at a time.
     ///
     /// # Errors
-    /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
+    /// The errors of [`Self::notify_groups`] for one user; the others' groups were notified nevertheless.
     pub(super) async fn notify_groups_of_all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
         let pending = users.into_iter().filter(|(_, state)| state.needs_fan_out());
         let notify = |(user, state)| async move { self.notify_groups(user, state).await.map(drop) };
@@ -126,10 +126,10 @@ impl FanOut {
         Ok(state.version)
     }
 
-    /// Notifies a group which of the users who joined or left it are online.
+    /// Notifies a group which users who joined or left it are online.
     ///
     /// # Errors
-    /// As [`Self::notify_groups`].
+    /// The errors of [`Self::notify_groups`].
     pub(super) async fn update_membership(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         let members = self.members.users_among(group, users, &Consistency::Cached).await?;
         let others: Vec<UserId> = users.iter().copied().filter(|user| !members.contains(user)).collect();
@@ -137,7 +137,7 @@ impl FanOut {
         self.remove_from(group, &others).await
     }
 
-    /// Begins to remove these users from a group, of which they are not members: the node that should have done it may
+    /// Begins to remove these users, who are not members, from a group: the node that should have done it may
     /// have died.
     pub(super) fn remove_former_members(&self, group: GroupId, users: Vec<UserId>) {
         if users.is_empty() {
@@ -238,8 +238,8 @@ impl FanOut {
         Ok(())
     }
 
-    /// Notifies a group of the gateways of these users, if they are online. Boxed, because it recurs for users who
-    /// change in between.
+    /// Notifies a group about these users' gateways, if they are online. Boxed, because it recurs for users
+    /// who change in between.
     fn add_to(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let notifying = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;

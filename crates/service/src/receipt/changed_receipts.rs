@@ -1,4 +1,4 @@
-//! The receipts that marks of this node have changed.
+//! The receipts that this node's marks have changed.
 
 use kith_store::{ConversationId, SeqRange};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -23,7 +23,7 @@ pub struct ChangedReceipts {
 #[derive(Debug)]
 pub struct ReceiptChanges(pub(super) mpsc::Receiver<ReceiptChange>);
 
-/// Messages of a conversation whose receipts may have changed.
+/// Conversation messages whose receipts may have changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiptChange {
     pub(super) conversation: ConversationId,
@@ -31,7 +31,7 @@ pub(super) struct ReceiptChange {
 }
 
 impl ChangedReceipts {
-    /// Creates it over the copies of marks.
+    /// Creates it over the mark copies.
     #[must_use]
     pub fn new(marks: ReadMarks) -> (Self, ReceiptChanges) {
         count_from_zero(RECEIPT_NOTIFICATIONS, &["sent", "failed", "dropped"]);

@@ -1,4 +1,4 @@
-//! What is configured about receipts, with its defaults.
+//! The configuration of receipts, with its defaults.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ const MEMORY_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiptsConfig {
-    /// Which users may see who has read a message, in groups without a setting of their own. Services may always.
+    /// Which users may see who has read a message, in groups without a setting of their own. Services may
+    /// always.
     pub shown: ReceiptsShown,
-    /// How long a node caches what a group's members have read. At most 1m.
+    /// How long a node caches what the members of a group have read. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory: Duration,
     /// The same for groups with more than 10000 users who are or were members. At most 1m.
@@ -37,7 +38,7 @@ pub struct ReceiptsConfig {
 pub enum ReceiptsShown {
     /// No user.
     Off,
-    /// The message's sender.
+    /// The sender of the message.
     #[default]
     Sender,
     /// The members who are readers of the message, and its sender.

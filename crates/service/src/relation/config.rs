@@ -19,16 +19,17 @@ const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 pub struct RelationsConfig {
     /// Whether following needs consent.
     pub mode: RelationMode,
-    /// Which acting users may read whom a user follows, who follows the user, who the friends are, and how many. Services read all.
+    /// Which acting users may read whom a user follows, who follows the user, who the friends are, and how
+    /// many. Services read all.
     pub lists: ListReaders,
     /// Maximum friends of a user in friend mode. Above 0.
     pub friends_max: u64,
-    /// For how long after its end a new follow of the same user gets the former position in lists; clocks of nodes must
-    /// differ by less. Not below 5min.
+    /// For how long after its end a new follow of the same user gets the former position in lists; clocks of
+    /// nodes must differ by less. Not below 5min.
     #[serde(with = "humantime_serde")]
     pub place_kept: Duration,
-    /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like), 8
-    /// (comment), 16 (share) and 32 (ask to be a friend).
+    /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
+    /// 8 (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
     /// How long events of ended friendships and changed permissions are kept. From 1day to 366days.
     #[serde(with = "humantime_serde")]

@@ -1,4 +1,4 @@
-//! Reads of relations for other domains.
+//! Reads relations for other domains.
 
 use kith_cache::Consistency;
 use kith_store::{BlockList, Edge, FollowList, UserId};
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::error::Error;
 
-/// Entries of a list that are read ahead: the default page size of callers.
+/// How many list entries are read ahead: the default page size for callers.
 const READ_AHEAD: usize = 50;
 
-/// Which of these users are friends of a user, without a block in either direction; in their order. From memory if
-/// possible; else two batches of reads for 250 users.
+/// Which users here are a user's friends, without a block in either direction; in their order. From memory if
+/// possible; else two read batches for 250 users.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,
@@ -32,7 +32,7 @@ pub(crate) async fn are_friends(
     Ok(friends)
 }
 
-/// The friends of a user among the `size` users whom it followed last, in that order.
+/// A user's friends among the `size` users whom it followed last, in that order.
 ///
 /// # Errors
 /// Returns the store's errors.
@@ -49,7 +49,7 @@ pub(crate) async fn newest_friends(
     Ok(followed.into_iter().zip(friends).filter_map(|(user, is_friend)| is_friend.then_some(user)).collect())
 }
 
-/// Reads the first page of each list of a user into memory, if possible.
+/// Reads the first page of a user's lists into memory, if possible.
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     let first = ListPage { after: None, size: READ_AHEAD };
     let cached = Consistency::Cached;

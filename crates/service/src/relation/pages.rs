@@ -1,4 +1,4 @@
-//! The common part of lists of relations: pages and tokens.
+//! The common part of relation lists: pages and tokens.
 
 use kith_cache::Consistency;
 use kith_proto::{relation::v1 as wire, r#type::v1 as types};
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct ListQuery {
     pub(super) call: Call,
     method: &'static str,
-    /// The list's users, as bytes; the second is empty for a list of one user.
+    /// The list's users, as bytes; the second is empty for one user's list.
     users: [Vec<u8>; 2],
     size: i32,
     token: String,
@@ -27,7 +27,7 @@ pub(super) struct ListQuery {
 }
 
 impl ListQuery {
-    /// A page of the list that this method returns for one user or for two.
+    /// A page from the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
         method: &'static str,
@@ -47,7 +47,7 @@ impl ListQuery {
     }
 }
 
-/// Entries of a list as wire types, and the token of the next page.
+/// List entries as wire types, and the next page's token.
 type ListEntries<T> = (Vec<T>, String);
 
 impl RelationRpc {

@@ -21,26 +21,27 @@ pub enum Cleaned {
     Some,
     /// Nothing is left.
     All,
-    /// Data is left in a service other than the stores, which does not answer now. Other users need not wait for it.
+    /// Data is left in a service other than the stores, which does not answer now. Other users need not wait
+    /// for it.
     Later,
 }
 
-/// A domain with data that ends with the accounts of its users.
+/// A domain whose data ends with its users' accounts.
 #[async_trait]
 pub trait AccountCleanup: Debug + Send + Sync {
-    /// Removes some data of a deleted user, in a bounded step. Called again until nothing is left, and for a while
-    /// after that, for late writes.
+    /// Removes some of a deleted user's data, in a bounded step. Called again until nothing is left, and for
+    /// a while after that, for late writes.
     ///
     /// # Errors
     /// The store's errors; it is called again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
-    /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No write that
-    /// saw the user was applied after `settled`. Called again until it returns [`Cleaned::All`]; until then the id is
-    /// held.
+    /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No
+    /// write that saw the user was applied after `settled`. Called again until it returns [`Cleaned::All`];
+    /// until then the id is held.
     ///
     /// # Errors
-    /// As [`Self::clean_up`].
+    /// The errors of [`Self::clean_up`].
     async fn finish(&self, _user: UserId, _settled: Timestamp) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }
@@ -54,8 +55,8 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who were deleted on
-    /// this node.
+    /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who
+    /// were deleted on this node.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
         let (begun, receiver) = mpsc::channel(BEGUN_MAX);
         (Self { store: Arc::clone(&stores.edges), begun }, receiver)

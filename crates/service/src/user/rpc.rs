@@ -1,4 +1,5 @@
-//! The user service on the wire: each call is decoded, goes to its method of [`Users`], and its result is encoded.
+//! The user service on the wire: each call is decoded, goes to its method in [`Users`], and its result is
+//! encoded.
 
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};

@@ -14,8 +14,8 @@ pub struct MembersConfig {
     pub bans_max: u32,
     /// How often a user may try the code of one group in a minute. Above 0.
     pub code_tries_per_minute: u32,
-    /// Whom AddMembers by a user adds: `friends`, and all others are invited; or `everybody`, also users who have blocked the
-    /// user.
+    /// Whom AddMembers by a user adds: `friends`, and all others are invited; or `everybody`, also users who
+    /// have blocked the user.
     pub added_by_users: AddedByUsers,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 #[error("the text is not the key of a page of members")]
 pub(super) struct InvalidMemberPageKey;
 
-/// A page's key: at most `size` entries with the role `least` or a higher one, by rising id, above the id
+/// A page's key: at most `size` entries with the role `least` or a higher role, by rising id, above the id
 /// `after`. 0: from the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemberPageKey {
@@ -99,26 +99,26 @@ impl MemberLists {
     }
 }
 
-/// Approximate size of a page of a list of members, in bytes.
+/// Approximate size of a member list page, in bytes.
 #[must_use]
 pub fn member_page_weight(page: &Page<UserId>) -> usize {
     size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
 }
 
-/// Approximate size of a page of a list of groups, in bytes.
+/// Approximate size of a group list page, in bytes.
 #[must_use]
 pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// The invalidations that a change of a member by another program requires, besides that of the member.
+/// The invalidations that another program's change of a member requires, besides the member's own.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
     let mut invalidations = roster_invalidations(key.group);
     invalidations.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
     invalidations
 }
 
-/// The same for a roster.
+/// The invalidations that another program's change of a roster requires.
 pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
     vec![invalidation(super::ROSTERS, group.to_string()), invalidation(MEMBER_EPOCHS, group.to_string())]
 }

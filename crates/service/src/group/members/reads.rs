@@ -1,4 +1,4 @@
-//! Reads of single members, and counts.
+//! Reads single members, and counts.
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -6,11 +6,12 @@ use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
 use super::{Members, lists::MemberPageKey, service::KIND};
 use crate::{error::Error, rpc::call::Principal};
 
-/// Page size for the count of all groups of a user.
+/// The page size for counting all groups of a user.
 const COUNTED: usize = 1000;
 
 impl Members {
-    /// Returns one member of a group. Users may read their own membership, and those of groups whose members they may see.
+    /// Returns one group member. Users may read their own membership, and memberships in groups whose members
+    /// they may see.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -53,8 +54,8 @@ impl Members {
         Ok((member, roster?))
     }
 
-    /// Returns the members of a group that these keys name: an answer for each, in their order. Services may read those of
-    /// every group, users those of groups whose members they may see.
+    /// Returns the group members that these keys name: an answer for each, in their order. Services may read
+    /// every group's members, users only where they may see the members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

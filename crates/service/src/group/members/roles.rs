@@ -1,4 +1,4 @@
-//! The roles of users in groups, by which rights are checked.
+//! User roles in groups, by which rights are checked.
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -68,7 +68,7 @@ impl Roles {
         found.into_iter().zip(&keys).filter_map(member).collect()
     }
 
-    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
+    /// Returns a user's role in a group; `None`: not a member. Sees every acknowledged change.
     ///
     /// # Errors
     /// Returns the store's errors.
@@ -90,7 +90,7 @@ impl Roles {
         self.creator(group).await
     }
 
-    /// A group's creator; `None`: it has none, or another account has the id of the creator now.
+    /// A group's creator; `None`: it has none, or another account has the creator's id now.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -114,8 +114,8 @@ impl Roles {
         }))
     }
 
-    /// Whether the group has a member or an owner. Former members do not count: they may have been in a dismissed group
-    /// with the same id.
+    /// Whether the group has a member or an owner. Former members do not count: they may have been in a
+    /// dismissed group with the same id.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

@@ -27,7 +27,7 @@ impl Messages {
     pub(super) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
-        // As if the log ended there: users who may not read its end must not learn it.
+        // Pretends that the log ended there: users who may not read its end must not learn it.
         if !bounds.with(target.seq).contains(target.seq) {
             return Err(no_message());
         }
@@ -99,7 +99,7 @@ impl Messages {
         Ok(of_user > Some(of_sender.unwrap_or(Role::Member)))
     }
 
-    /// The roles of users in a group; `None` for a user who is not a member.
+    /// The users' roles in a group; `None` for a user who is not a member.
     async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
         let members = &self.dependencies.members;
         let role = async |user| {

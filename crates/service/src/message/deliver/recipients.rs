@@ -15,13 +15,13 @@ const LISTS_MAX: usize = 10_000;
 /// A message's recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryTargets {
-    /// The inboxes of these users, each once.
+    /// The inboxes for these users, each once.
     Users(Arc<[UserId]>),
     /// The nodes that read the conversation.
     Registered,
 }
 
-/// The members of groups.
+/// The group members.
 #[async_trait]
 pub(super) trait GroupMembers: Debug + Send + Sync {
     /// The roster. Sees every acknowledged change.
@@ -45,12 +45,12 @@ struct StoredMembers {
 #[derive(Debug)]
 pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
-    /// Most members of a group whose messages go to inboxes.
+    /// The largest group whose messages go to inboxes.
     members_max: u32,
     lists: Mutex<HashMap<GroupId, GroupRecipients>>,
 }
 
-/// A group's members. Has all those of its version of the roster.
+/// A group's members. Has all members at its roster version.
 #[derive(Clone, Debug)]
 struct GroupRecipients {
     roster: Version,
@@ -58,8 +58,8 @@ struct GroupRecipients {
 }
 
 impl Recipients {
-    /// Creates it over these strict rosters and this store. Messages of groups with more than `members_max` members go
-    /// to no inbox: nodes that read their conversations are woken.
+    /// Creates it over these strict rosters and this store. Messages in groups with more than `members_max`
+    /// members go to no inbox: nodes that read their conversations are woken.
     #[must_use]
     pub fn stored(roles: Roles, members: Arc<dyn MemberStore>, members_max: u32) -> Self {
         Self::new(Arc::new(StoredMembers { roles, store: members }), members_max)
@@ -80,12 +80,12 @@ impl Recipients {
         }
     }
 
-    /// The number of members of a group.
+    /// Returns how many members a group has.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         Ok(self.groups.roster(group).await?.count)
     }
 
-    /// The recipients of messages of a group among these users.
+    /// Returns who among these users receives a group's messages.
     pub(super) async fn members_among(
         &self,
         conversation: ConversationId,
@@ -123,7 +123,7 @@ impl Recipients {
     fn keep(&self, group: GroupId, list: GroupRecipients) {
         let mut lists = self.lists.lock();
         if lists.len() >= LISTS_MAX && !lists.contains_key(&group) {
-            // An arbitrary one: it is read again if necessary.
+            // Drops an arbitrary group: it is read again if necessary.
             let other = lists.keys().next().copied();
             other.map(|other| lists.remove(&other));
         }

@@ -28,7 +28,6 @@ use super::{
 };
 use crate::sample::{self, user};
 
-/// One group.
 #[derive(Debug, Default)]
 struct FakeMembers {
     roster: Mutex<Roster>,
@@ -124,7 +123,7 @@ struct DeliveryFixture {
 }
 
 impl DeliveryFixture {
-    /// With a group of users 1 and 2, who receive.
+    /// With a group that has users 1 and 2, who receive.
     async fn new() -> Self {
         Self::with(None).await
     }
@@ -153,7 +152,7 @@ impl DeliveryFixture {
         opened
     }
 
-    /// The last number that each entry of an inbox has.
+    /// The last number in each inbox entry.
     async fn entries(&self, id: i64) -> Vec<Seq> {
         let generation = self.open(id).await.generation;
         let from = ReadFrom { user: user(id), generation, after: 0 };

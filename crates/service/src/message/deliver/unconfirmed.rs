@@ -9,9 +9,9 @@ use prost::bytes::Bytes;
 use super::{Delivery, inboxes_unavailable};
 use crate::error::Error;
 
-/// Most conversations of which unconfirmed messages are remembered.
+/// The most conversations whose unconfirmed messages are remembered.
 const CONVERSATIONS_MAX: usize = 2_000;
-/// Entries of an inbox that are read at once.
+/// How many inbox entries are read at once.
 const ENTRIES: usize = 200;
 
 /// For each conversation, the messages that a client may not have: one range, which has them all.
@@ -49,8 +49,8 @@ impl UnconfirmedRanges {
 }
 
 impl Delivery {
-    /// Enters messages for pushes to a user, and what the inbox has after a position, unless the user has a receiver, which
-    /// gets them.
+    /// Enters messages for pushes to a user, and what the inbox has after a position, unless the user has a
+    /// receiver, which gets them.
     pub(in crate::message) async fn announce_unconfirmed(
         &self,
         from: ReadFrom,

@@ -1,4 +1,4 @@
-//! Tests of the events that changes of members write into a group's log.
+//! Tests the events that member changes write into a group's log.
 
 use kith_store::MessageKind;
 use tokio::time::Instant;

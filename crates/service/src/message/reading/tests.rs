@@ -53,7 +53,7 @@ fn history_goes_down_to_the_lowest_number() {
     }
 }
 
-/// Parts of these numbers as pairs; those that are known have a negative first number.
+/// The parts for these numbers as pairs; known messages have a negative first number.
 fn parts_of(first: Seq, last: Seq, recent: std::ops::Range<Seq>) -> Vec<(Seq, Seq)> {
     let recent: Vec<Message> = recent.map(|seq| stored(seq, 1)).collect();
     let numbers = |part: PagePart| match part {

@@ -1,4 +1,4 @@
-//! The calls of receivers on the wire: each decodes, calls the policy once, and encodes.
+//! The receivers' calls on the wire: each decodes, calls the policy once, and encodes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tonic::{Request, Response};
 use super::{ConnectionSigns, ReceiverLiveness, Receiving, convert, receiver::ReceiveStream};
 use crate::rpc::call::{Call, RpcResult};
 
-/// The calls of receivers on the wire.
+/// The receivers' calls on the wire.
 #[derive(Clone, Debug)]
 pub struct ReceiveRpc(Receiving);
 

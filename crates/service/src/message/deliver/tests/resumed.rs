@@ -1,4 +1,4 @@
-//! What another node finds by the notes of one that died.
+//! Tests how another node resumes steps by the notes that a dead node left.
 
 use super::{
     super::{super::fake_logs::FakeLogs, resumption::ResumptionRounds},
