@@ -1,4 +1,4 @@
-//! The answers of a fan-out, put together for each node.
+//! A fan-out's answers, put together for each node.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kith_store::{NodeName, UserId};
 
 use super::{FanOutResult, NodeWake, SentMessages, Wake, WokenUser};
 
-/// The answers of the inboxes of recipients to a fan-out, by node.
+/// How the recipients' inboxes answer a fan-out, by node.
 #[derive(Debug, Default)]
 pub(super) struct FanOutAnswers {
     nodes: BTreeMap<NodeName, (Vec<WokenUser>, Vec<UserId>)>,
@@ -17,7 +17,7 @@ pub(super) struct FanOutAnswers {
 }
 
 impl FanOutAnswers {
-    /// A user's inbox has the entry. `nodes` have receivers of the user.
+    /// A user's inbox has the entry. `nodes` have receivers for the user.
     pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: WokenUser) {
         self.entries += 1;
         self.unchanged(woken.user, !nodes.is_empty());

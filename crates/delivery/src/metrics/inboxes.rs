@@ -1,4 +1,4 @@
-//! Counters of inboxes, resolved once. All are there from zero on.
+//! Inbox counters, resolved once. All are there from zero on.
 
 use metrics::{Counter, counter};
 
@@ -12,7 +12,7 @@ pub(crate) enum GenerationReason {
     /// Redis has lost an inbox's hash, and not its stream.
     #[cfg(feature = "redis")]
     Hash,
-    /// An inbox's stream is not that of its hash.
+    /// An inbox's stream does not fit its hash.
     #[cfg(feature = "redis")]
     Stream,
     /// There was no room.

@@ -2,10 +2,10 @@
 
 use kith_store::ConversationId;
 
-/// Names of keys. All keys of a conversation are in one slot of a cluster; keys of different epochs are different keys.
+/// Names keys. All a conversation's keys are in one cluster slot; different epochs have different keys.
 #[derive(Debug)]
 pub(super) struct WindowNames {
-    /// Prefix and id of the database, without braces.
+    /// The database's prefix and id, without braces.
     tag: String,
 }
 
@@ -25,7 +25,7 @@ impl WindowNames {
     }
 }
 
-/// The nodes that read a conversation; in the slot of its window.
+/// The nodes that read a conversation; in its window's slot.
 pub(crate) fn readers(tag: &str, conversation: ConversationId, epoch: u64) -> String {
     format!("{{{tag}:log:{conversation}}}:{epoch}:n")
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use kith_cache::Moment;
 use kith_store::SequenceName;
 
-/// A map of bounded size by sequence: when it is full, the most recently used ones are kept.
+/// A bounded map by sequence: when it is full, the most recently used sequences are kept.
 #[derive(Debug)]
 pub(super) struct LruMap<V> {
     most: usize,
@@ -26,8 +26,8 @@ impl<V> LruMap<V> {
         Some(value)
     }
 
-    /// Adds a sequence. If the map is full, evicts of those that `may_evict` accepts the half that was used least recently. False:
-    /// it accepts none, and nothing was added.
+    /// Adds a sequence. If the map is full, evicts, among the sequences that `may_evict` accepts, the half
+    /// that was used least recently. False: it accepts none, and nothing was added.
     pub(super) fn insert(
         &mut self,
         name: SequenceName,

@@ -1,4 +1,4 @@
-//! What is so once nothing moves any more.
+//! Checks what must hold once nothing moves any more.
 
 use rand::Rng as _;
 
@@ -7,7 +7,7 @@ use super::{
     world::{NODES, World},
 };
 
-/// Steps of all receivers until nothing changes, at most.
+/// The most steps by all receivers until nothing changes.
 const ROUNDS: usize = 200;
 
 impl World<'_> {
@@ -21,7 +21,7 @@ impl World<'_> {
             self.make(late).await;
         }
         (0..NODES).for_each(|node| self.epochs.move_node(node));
-        // What the notes of fan-outs that did not end lead to. Those that succeeded have left none.
+        // Notes that unfinished fan-outs left are resumed. Successful fan-outs have left none.
         for fan in std::mem::take(&mut self.fans) {
             self.logs[fan.log].is_owed = true;
         }

@@ -1,4 +1,4 @@
-//! What the log holds, what was acknowledged, and what a reader must therefore see.
+//! Records what the log holds and what was acknowledged, and derives what a reader must see.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kith_store::{Message, MessageKind, Seq, Timestamp, UserId};
 /// For so long a reader may miss what a writer that died has written, in milliseconds.
 const BOUND_MS: u64 = 10_000;
 
-/// The log of one conversation.
+/// One conversation's log.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     messages: Vec<Stored>,
@@ -24,7 +24,7 @@ struct Stored {
     committed: u64,
 }
 
-/// A change of a message.
+/// A changed message.
 #[derive(Clone, Copy, Debug)]
 struct Changed {
     seq: Seq,
@@ -35,7 +35,7 @@ struct Changed {
     is_final: bool,
 }
 
-/// What a reader that begins now must see.
+/// The state that a reader that begins now must see.
 #[derive(Debug)]
 pub(super) struct Floor {
     end: Seq,
@@ -50,7 +50,7 @@ impl Truth {
         Seq::try_from(self.messages.len()).unwrap()
     }
 
-    /// The number of messages of which an event is not final: a replay may append it again.
+    /// How many messages have an event that is not final: a replay may append it again.
     pub(super) fn open_events(&self) -> Vec<Seq> {
         self.changes.iter().filter(|change| !change.is_final).map(|change| change.event).collect()
     }
@@ -109,7 +109,7 @@ impl Truth {
         Floor { end: end.unwrap_or(0), versions, log_end: self.end(), acknowledged }
     }
 
-    /// What is wrong with what a reader got. `epoch`: that of its node now.
+    /// Checks what a reader got, and returns what is wrong. `epoch`: its node's epoch now.
     pub(super) fn check(
         &self,
         floor: &Floor,
@@ -130,7 +130,7 @@ impl Truth {
         recent.messages.iter().try_for_each(|message| self.check_message(floor, message))
     }
 
-    /// The same of a window's head.
+    /// Checks a window's head likewise.
     pub(super) fn check_head(
         &self,
         floor: &Floor,
