@@ -236,7 +236,7 @@ mod tests {
         Message { edited: Some(edited), ..message() }
     }
 
-    /// Returns an entry as an earlier version has stored it: without the event's number.
+    /// Returns a message as an earlier version has stored it: without the event's number.
     fn edited_without_event() -> Message {
         let edited = edited().edited.map(|edited| Edited { event: None, ..edited });
         Message { edited, ..message() }

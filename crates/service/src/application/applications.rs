@@ -25,8 +25,8 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "application";
-/// Maximum owner and admins of a group whose lists contain an application; others find it in the group's
-/// list.
+/// The most receivers in a group, its owner and admins, whose lists contain an application; others find it in
+/// the group's list.
 const RECEIVERS_MAX: usize = 100;
 
 /// A deployment's applications. Cheap to clone.
@@ -161,7 +161,7 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Decides about an application. An acceptance takes effect at once. A decision that is stored is
+    /// Decides about an application, and applies an acceptance's effect. A decision that is stored is
     /// answered with success, even if its effect is still pending.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Deadline for each step's begin, which then runs to its end.
+/// Deadline by which each step must begin. It then runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Applications {

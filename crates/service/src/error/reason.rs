@@ -10,9 +10,9 @@ use super::table::TABLE;
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A field of the request is invalid.
+    /// A request field is invalid.
     InvalidField,
-    /// Metadata of the call is invalid.
+    /// Call metadata is invalid.
     InvalidMetadata,
     /// The message cannot be decoded.
     MalformedMessage,

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::sample::unavailable;
 
-/// An append's result in place of success.
+/// A fault that an append meets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AppendFault {
     /// The store is away.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 
-/// A fan-out's fault.
+/// A fault that a fan-out meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboxFault {
     None,

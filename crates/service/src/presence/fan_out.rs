@@ -1,4 +1,4 @@
-//! Notifies a user's groups where it is online.
+//! Notifies a user's groups about where the user is online.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -126,7 +126,7 @@ impl FanOut {
         Ok(state.version)
     }
 
-    /// Notifies a group which users who joined or left it are online.
+    /// Notifies a group about which users, among those who joined or left it, are online.
     ///
     /// # Errors
     /// The errors of [`Self::notify_groups`].
@@ -279,7 +279,7 @@ impl FanOut {
     }
 }
 
-/// Runs them all, this many at a time. Returns the first error after all have ended.
+/// Runs all futures, this many at a time. Returns the first error after all have ended.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
     notifications: impl IntoIterator<Item = F>,
     at_once: usize,

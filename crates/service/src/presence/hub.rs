@@ -58,7 +58,7 @@ struct RegisteredWatchers {
     of_user: HashMap<UserId, HashSet<u64>>,
 }
 
-/// A watcher's registration, which ends when it is dropped. It receives no more if it does not keep up.
+/// A watcher's registration. It ends when it is dropped. It receives no more if it does not keep up.
 #[derive(Debug)]
 pub(super) struct WatchRegistration {
     pub(super) updates: mpsc::Receiver<PresenceUpdate>,

@@ -102,8 +102,8 @@ impl SessionRecovery {
         users.count = users.by_user.values().map(Vec::len).sum();
     }
 
-    /// The commands that restore them all, for no longer than this time: a session that was closed on another
-    /// node soon ends.
+    /// The commands that restore all sessions, for no longer than this time: a session that was closed on
+    /// another node soon ends.
     pub(super) fn changes_to_restore(&self, at_most: Duration) -> Vec<Change> {
         let now = Instant::now();
         let mut users = self.users.lock();

@@ -295,7 +295,7 @@ impl Sessions {
     /// Like [`Self::get_many`], for callers who read again after an error.
     ///
     /// # Errors
-    /// UNAVAILABLE, also for a single user.
+    /// UNAVAILABLE, also if only one user cannot be read.
     pub(super) async fn try_get_many(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let lookup = self.stores.sessions.sessions(users).await.map_err(Error::presence)?;
         let shown = users.iter().zip(lookup.users).map(|(user, seen)| match seen {

@@ -72,7 +72,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         }
     }
 
-    /// Drops an eighth at once if there are too many, so that not every new copy walks over them all.
+    /// Drops an eighth at once if there are too many, so that not every new copy walks over all.
     fn make_room(&mut self) {
         if self.weight <= self.max {
             return;

@@ -7,8 +7,8 @@ use crate::error::{Error, Reason};
 
 /// The largest message that the node sends: the default limit in gRPC clients.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// The record bytes in a page or a batch. The rest of [`MESSAGE_BYTES_MAX`] is for the errors for records
-/// that do not fit.
+/// The record bytes in a page or a batch. [`MESSAGE_BYTES_MAX`] leaves room for the errors for records that
+/// do not fit.
 pub const ANSWER_BYTES: usize = 3 << 20;
 /// The record bytes in one stream message.
 pub const STREAM_MESSAGE_BYTES: usize = 1 << 20;

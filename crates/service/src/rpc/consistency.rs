@@ -129,7 +129,7 @@ mod tests {
         Asked { level: Some(Level::AtLeast(AtLeast { consistency_tokens })) }
     }
 
-    /// The version that a read in this call demands with this token.
+    /// Returns how many tokens a read by this call demands with this token.
     fn demand(limits: &Limits, call: Call, token: &Token) -> Result<usize, Error> {
         match limits.consistency(call, Some(&at_least(&[token])))? {
             Consistency::AtLeast(tokens) => Ok(tokens.len()),

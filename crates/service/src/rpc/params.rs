@@ -58,7 +58,7 @@ pub fn check_user_paths(call: Call, paths: &[String], for_users: &BTreeSet<Strin
     Ok(())
 }
 
-/// The parameters of a record that the call creates, with the same check.
+/// Like [`check_user_paths`], but for the parameters of a record that the call creates.
 ///
 /// # Errors
 /// PERMISSION_DENIED.

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Most deletions that wait for their clean-up; others are found by their notes.
 const BEGUN_MAX: usize = 1000;
-/// Deadline for a step's begin, which begins at once and runs to its end. Its size bounds its time, so
+/// Deadline by which a step must begin. It begins at once and runs to its end. Its size bounds its time, so
 /// nothing is configured.
 pub const CLEANED_WITHIN: Duration = Duration::from_secs(60);
 

@@ -43,7 +43,7 @@ impl Ids {
         Ok(id)
     }
 
-    /// Gives up the rest of this id's block: a record with an id that a caller chose already has this id: the
+    /// Gives up the rest of this id's block, because a record with a caller's choice already has the id. The
     /// ids next to it are likely to be taken, too, and trying each would fail before a range that callers
     /// occupied ends.
     pub async fn pass_over(&self, taken: i64) {

@@ -21,7 +21,7 @@ pub(super) struct InboxTable {
 
 struct StoredInbox {
     inbox: Inbox,
-    /// The bytes that it counts in the sum.
+    /// The bytes that it adds to the sum over all inboxes.
     bytes: usize,
     opened: Moment,
     opening: u64,

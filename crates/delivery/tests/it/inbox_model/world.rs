@@ -83,7 +83,7 @@ impl<'a> World<'a> {
             let id = ConversationId::Group(GroupId::new(id).unwrap());
             Log { id, end: 0, is_owed: false }
         };
-        // With them all on one node, none that moves later gives marks that repair the others.
+        // With all receivers on one node, no receiver that moves later gives marks that repair the others.
         let nodes = [0, 0, rng.random_range(0..NODES)];
         let mut world = Self {
             server,

@@ -13,7 +13,7 @@ use crate::{
     write::mutations::Committed,
 };
 
-/// The queries about friends and invitations that group members need. The application domain implements it.
+/// The friends and invitations that group members need. The application domain implements it.
 #[async_trait]
 pub trait GroupInvitations: fmt::Debug + Send + Sync {
     /// Returns a user's friends among others. A user who has blocked the other is no friend.
@@ -61,7 +61,7 @@ impl Members {
         invited.retain(|user| seen.insert(*user));
         self.check_none_banned(id, &invited, by).await?;
         if adding.is_empty() {
-            // The store checks the user's role, who is a member already.
+            // The store checks the role: the user is a member already.
             adding.push(by);
         }
         let added = self.apply_change(id, MemberChange::Add(adding), context.clone()).await?;

@@ -24,7 +24,7 @@ const RESUMED_MAX: Seq = 10 * DOCUMENT;
 /// A message may be older than its step's note by this time: it waits for the previous step.
 const OLDER: Duration = Duration::from_secs(60);
 
-/// The recipients in a fan-out.
+/// The result of a fan-out for its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FanOutOutcome {
     /// All recipients were entered; these have no receiver.
@@ -33,7 +33,7 @@ pub(super) enum FanOutOutcome {
     Registered,
 }
 
-/// A time that no message is older than, in steps that began with a message sent then.
+/// The earliest time that a message can have in a step that began with a message sent at `sent`.
 fn older(sent: Timestamp) -> Timestamp {
     let older = i64::try_from(OLDER.as_millis()).unwrap_or_default();
     Timestamp(sent.0.saturating_sub(older))
@@ -141,7 +141,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Returns the first and last number that mentions each user, among messages with this age.
+    /// Returns, for each mentioned user, the first and the last number among messages that are this old and
+    /// mention it.
     pub(super) async fn mentions(
         &self,
         conversation: ConversationId,

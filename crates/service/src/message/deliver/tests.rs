@@ -60,7 +60,7 @@ impl GroupMembers for FakeMembers {
     }
 }
 
-/// Notes with the age that a test gives them all.
+/// Notes that all have the age that a test gives.
 #[derive(Debug, Default)]
 struct FakeNotes {
     notes: Mutex<HashSet<FanOutNote>>,

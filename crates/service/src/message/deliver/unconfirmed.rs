@@ -14,7 +14,7 @@ const CONVERSATIONS_MAX: usize = 2_000;
 /// How many inbox entries are read at once.
 const ENTRIES: usize = 200;
 
-/// For each conversation, the messages that a client may not have: one range, which has them all.
+/// For each conversation, the messages that a client may not have: one range that contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::message) struct UnconfirmedRanges(BTreeMap<ConversationId, SeqRange>);
 

@@ -5,7 +5,7 @@
 //! and is there once. A user whose receiver was lost gets a separate entry, whose key has the user, too.
 //!
 //! **At least once.** A send is answered after its entry is stored (`deliver`). An entry that cannot be
-//! stored is pending, like a failed fan-out, and its step's note stays until it is.
+//! stored is pending, like a failed fan-out, and its step's note stays until the entry is stored.
 //!
 //! **Users** are selected when the message is fanned out, by each user's state at that time
 //! (`recipient_state.rs`).

@@ -65,7 +65,7 @@ pub(super) struct ReceiverHub {
 /// A user's receivers by their number.
 type UserReceivers = HashMap<u64, Arc<ReceiverWaker>>;
 
-/// A receiver's registration in the hub, which ends when it is dropped.
+/// A receiver's registration in the hub. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct ReceiverRegistration {
     pub(super) waker: Arc<ReceiverWaker>,
@@ -301,7 +301,7 @@ impl ReceiverRegistration {
         is_last
     }
 
-    /// Ends the user's wakes, whose last receiver has left.
+    /// Ends the wakes for a user whose last receiver has left.
     pub(super) fn end_user(&self) {
         // Without a runtime the node has ended, and is forgotten after a while.
         if let Ok(runtime) = Handle::try_current() {

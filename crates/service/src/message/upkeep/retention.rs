@@ -118,8 +118,7 @@ impl Retention {
     /// could not be hidden before in this pass.
     ///
     /// # Errors
-    /// Hides before the documents, except from the first that cannot be hidden now: the next step does what
-    /// it has held up.
+    /// The error of the first conversation that cannot be hidden now. The next step does what it has held up.
     async fn hide_before(&mut self, documents: &[AgedDocument]) -> Result<(), Error> {
         let firsts = lowest_kept(&self.pass.hidden(documents));
         let ids: Vec<ConversationId> = firsts.keys().copied().collect();

@@ -56,7 +56,7 @@ impl TotalsRounds {
         self.read(missing).await;
     }
 
-    /// A record that cannot be read is unchanged.
+    /// Leaves an audience's view unchanged if the audience cannot be read.
     async fn refresh_views(&mut self, watches: &[NumberedWatch], now: Timestamp) {
         let ids: BTreeSet<AudienceId> = watches.iter().map(|(_, watch)| watch.key.audience).collect();
         self.views.retain(|id, _| ids.contains(id));

@@ -231,7 +231,7 @@ impl Accesses {
         }
     }
 
-    /// Begins a user's deletion, which changes its access.
+    /// Begins to delete a user, which changes its access.
     pub(super) async fn begin_deletion(&self, id: UserId) -> WriteParts {
         self.cache.begin_write(&[id]).await.invalidating()
     }
