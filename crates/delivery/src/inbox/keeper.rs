@@ -38,7 +38,7 @@ pub struct OpenedInbox {
 /// Messages for their recipients' inboxes.
 #[derive(Clone, Debug)]
 pub struct FanOut<'a> {
-    /// The messages. All the conversation up to the last one are in the store.
+    /// The messages. All messages in the conversation up to the last are in the store.
     pub sent: SentMessages,
     /// The recipients; at most [`InboxLimits::users_at_once`](crate::InboxLimits).
     pub users: &'a [UserId],
@@ -96,8 +96,8 @@ pub enum Entry {
     Range {
         /// The conversation.
         conversation: ConversationId,
-        /// The first number, one above the entry's last before; `None`: the conversation is new to the inbox,
-        /// so the entry has every message up to the last one.
+        /// The first number, one above the last number in the entry before; `None`: the conversation is new
+        /// to the inbox, so the entry has every message up to the last one.
         first: Option<Seq>,
         /// The last number.
         last: Seq,
@@ -163,8 +163,9 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
 
     /// Counts the node among those with receivers for each user, for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes an inbox where there is none. Called
-    /// again in time, it renews. From here on every entry wakes the node. Answers by `users`; it is not
-    /// atomic. When it returns, no node writes to an earlier epoch's inboxes what is not in the store yet.
+    /// again in time, it renews. From here on every entry wakes the node. Answers in `users`' order; it is
+    /// not atomic. When it returns, no node writes to an earlier epoch's inboxes what is not in the store
+    /// yet.
     ///
     /// # Errors
     /// If the epoch's server does not answer.

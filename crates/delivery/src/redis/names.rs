@@ -18,7 +18,7 @@ impl WindowNames {
         &self.tag
     }
 
-    /// The hash and a window's list.
+    /// A window's hash and list.
     pub(super) fn window(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
         let name = |part| format!("{{{}:log:{conversation}}}:{epoch}:{part}", self.tag);
         ["h", "l"].map(name).to_vec()

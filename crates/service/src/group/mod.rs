@@ -4,7 +4,7 @@
 //! tiers, and shows the records: see the comment at the top of `search.rs`. A write is seen by every search
 //! on the same node that begins after its acknowledgement.
 //!
-//! **Rights.** A service, the owner and a group's admins may change it; only a service and the owner may
+//! **Rights.** A service, and the group's owner and admins, may change it; only a service and the owner may
 //! dismiss it: see [`crate::group::members`]. A private group is shown to its members, and to users who are
 //! invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
 //! write as the settings that require it.

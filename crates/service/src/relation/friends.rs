@@ -13,8 +13,8 @@ use crate::error::Error;
 /// How many list entries are read ahead: the default page size for callers.
 const READ_AHEAD: usize = 50;
 
-/// Which users here are a user's friends, without a block in either direction; in their order. From memory if
-/// possible; else two read batches for 250 users.
+/// Which of these users are a user's friends, without a block in either direction; in their order. From
+/// memory if possible; else two read batches for 250 users.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,

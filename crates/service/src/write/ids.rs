@@ -43,8 +43,8 @@ impl Ids {
         Ok(id)
     }
 
-    /// Gives up the rest of this id's block, because a record with a caller's choice already has the id. The
-    /// ids next to it are likely to be taken, too, and trying each would fail before a range that callers
+    /// Gives up the rest of this id's block, because a record whose id a caller chose already has it. The ids
+    /// next to it are likely to be taken, too, and trying each would fail before a range that callers
     /// occupied ends.
     pub async fn pass_over(&self, taken: i64) {
         let mut range = self.range.lock().await;

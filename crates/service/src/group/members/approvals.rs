@@ -113,7 +113,7 @@ impl Members {
         self.roles.allow(&group, principal, Role::Admin).await
     }
 
-    /// The owner and a group's admins, at most this many.
+    /// A group's owner and admins, at most this many.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())

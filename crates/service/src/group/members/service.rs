@@ -198,7 +198,7 @@ impl Members {
         Ok(written)
     }
 
-    /// Makes the creator a group's owner after its creation. No effect if the group was dismissed since: the
+    /// Makes a group's creator its owner after the creation. No effect if the group was dismissed since: the
     /// request may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`]
     /// founds the group for the next caller.
     async fn make_creator_owner(&self, id: GroupId) {

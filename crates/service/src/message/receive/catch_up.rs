@@ -1,8 +1,8 @@
 //! The backlog for a stream that begins without a usable cursor.
 //!
-//! Where all conversations end is read from the store after the inbox was opened, and become its marks. The
-//! backlog is sent from the log up to the marks that the inbox returns; entries of the inbox are above them,
-//! once it is read up to the last call.
+//! The ends of all conversations are read from the store after the inbox was opened, and become its marks.
+//! The backlog is sent from the log up to the marks that the inbox returns; entries of the inbox are above
+//! them, once it is read up to the last call.
 
 use std::collections::{HashSet, VecDeque};
 

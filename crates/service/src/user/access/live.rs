@@ -23,7 +23,7 @@ use crate::{
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most records that one look reads: records that memory has dropped, which takes a few looks for all.
+/// The most records that one look reads among those that memory has dropped. A few looks read them all.
 const READ_MAX: usize = 2_000;
 /// Parts with a lock each.
 const SHARDS: usize = 16;
