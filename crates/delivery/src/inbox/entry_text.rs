@@ -2,7 +2,7 @@
 //!
 //! | text | entry |
 //! | --- | --- |
-//! | `m g9 57 58` | messages 57 to 58 of a conversation; from 0: all up to 58, the conversation is new to the inbox |
+//! | `m g9 57 58` | messages 57 to 58; from 0: all up to 58, the conversation is new to the inbox |
 //! | `d g9 57` | read mark of a conversation |
 //! | `c+ 8`, `c- 8` | the user became a contact, is no contact any more |
 //! | `g+ 9`, `g- 9`, `g= 9` | joined, left the group; role or mute in it changed |

@@ -7,11 +7,14 @@
 //!
 //! | kind | then |
 //! | --- | --- |
-//! | 1 messages | sent messages; epoch (8); number of woken users (4), of each user (8), generation (8), position (8), first number (8; 0: none); users of lost inboxes (8 each) |
+//! | 1 messages | sent messages; epoch (8); woken users; users of lost inboxes (8 each) |
 //! | 2 entries | user (8), epoch (8), generation (8), position (8) |
 //! | 3 lost | user (8) |
 //! | 4 signal | user (8), the signal |
 //! | 5 conversation | sent messages |
+//!
+//! Woken users: their number (4), then for each: user (8), generation (8), position (8), first number (8; 0:
+//! none).
 //!
 //! Sent messages: the conversation id's length (1), the id, last number (8), send time (8), number of entries
 //! (4), for each its length (4) and itself.
