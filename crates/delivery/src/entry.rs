@@ -1,4 +1,4 @@
-//! A message as an entry of a window: a header, which unread counts need, and the rest.
+//! A message as a window entry: a header, which unread counts need, and the rest.
 //!
 //! | bytes | header |
 //! | --- | --- |
@@ -8,34 +8,35 @@
 //! | 1 | number of mentions |
 //! | 8 each | mentioned users |
 //!
-//! Then follow: time of sending (8), number of the answered message (8; 0: none); of an edited message how often (4), when last
-//! (8), and the number of the event of the last edit (8), unless it is unknown; of a recalled one who did it ([`RecalledBy::number`], 8) and when (8); lengths of content type, client id and body (4
-//! each), and these three. Numbers are big-endian. The number of the message is its position in the window.
+//! Then follow: send time (8), the answered message's number (8; 0: none); for an edited message how often
+//! (4), when last (8), and the last edit's event number (8), unless it is unknown; for a recalled message who
+//! did it ([`RecalledBy::number`], 8) and when (8); the lengths of content type, client id and body (4 each),
+//! and these three. Numbers are big-endian. The message's number is its position in the window.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kith_store::{Edited, Message, MessageKind, Recalled, RecalledBy, Seq, Text, Timestamp, UserId};
 
-/// Rises with each change of the form. An entry of a form that a program does not know is not read.
+/// Rises with each change to the form. An entry whose form a program does not know is not read.
 const FORM: u8 = 1;
 /// Leaves unread counts as they are.
 const SILENT: u8 = 1;
 /// Mentions every reader.
 const MENTIONS_ALL: u8 = 2;
-/// Is an event.
+/// The message is an event.
 const EVENT: u8 = 4;
-/// Was edited.
+/// The message was edited.
 const EDITED: u8 = 8;
 /// Has lost its content.
 const RECALLED: u8 = 16;
 /// Was edited, by an event whose number is known.
 const NUMBERED_EDIT: u8 = 32;
-/// All flags. A program that does not know one of them reads the message from the store.
+/// All flags. A program that does not know a flag reads the message from the store.
 const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED | NUMBERED_EDIT;
 
-/// The header of a message, for unread counts.
+/// A message's header, for unread counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
-    /// Its number.
+    /// The message's number.
     pub seq: Seq,
     /// See [`Message::sender`].
     pub sender: Option<UserId>,
@@ -47,7 +48,7 @@ pub struct EntryHeader {
     pub mention_all: bool,
     /// Whether it was edited.
     pub edited: bool,
-    /// Whether the entry has the number of the event of the last edit.
+    /// Whether the entry has the last edit's event number.
     numbered_edit: bool,
     /// Whether its content was removed.
     pub recalled: bool,
@@ -55,7 +56,7 @@ pub struct EntryHeader {
     pub mentions: Vec<UserId>,
 }
 
-/// The entry of a message; `None`: it is larger than any message can be.
+/// A message's entry; `None`: it is larger than any message can be.
 #[must_use]
 pub fn encode(message: &Message) -> Option<Bytes> {
     let client_id = message.client_message_id.as_deref().unwrap_or_default();
@@ -84,8 +85,8 @@ pub fn encode(message: &Message) -> Option<Bytes> {
     Some(entry.freeze())
 }
 
-/// The message with this number; `None`: its entry is damaged, or of a form that this program does not know. The body is a part
-/// of `entry`.
+/// The message with this number; `None`: its entry is damaged, or has a form that this program does not know.
+/// The body borrows from `entry`.
 #[must_use]
 pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     let mut unread = Unread(entry);
@@ -120,7 +121,8 @@ pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
 }
 
 impl EntryHeader {
-    /// The header of the message with this number; `None`: it is damaged, or of a form that this program does not know.
+    /// The header for the message with this number; `None`: it is damaged, or has a form that this program
+    /// does not know.
     pub(crate) fn decode(header: &[u8], seq: Seq) -> Option<Self> {
         let mut unread = Unread(header);
         unread.header(seq).filter(|_| unread.0.is_empty())
@@ -140,7 +142,7 @@ fn flags(message: &Message) -> u8 {
     flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
 }
 
-/// The part of an entry that is not read yet.
+/// The rest that is not read yet.
 struct Unread<'a>(&'a [u8]);
 
 impl<'a> Unread<'a> {
@@ -234,7 +236,7 @@ mod tests {
         Message { edited: Some(edited), ..message() }
     }
 
-    /// As an earlier version has stored it: without the number of the event.
+    /// Returns a message as an earlier version has stored it: without the event's number.
     fn edited_without_event() -> Message {
         let edited = edited().edited.map(|edited| Edited { event: None, ..edited });
         Message { edited, ..message() }
@@ -333,7 +335,7 @@ mod tests {
 
     #[test]
     fn change_that_nobody_makes_is_refused() {
-        // Behind 11 bytes of header, the time and the answered message: how often, when last, who recalled.
+        // Behind 11 header bytes, the time and the answered message: how often, when last, who recalled.
         let mut bytes = encode(&recalled()).unwrap().to_vec();
         bytes[27..31].fill(0);
         assert_eq!(decode(&bytes.into(), 57), None, "edited no time");

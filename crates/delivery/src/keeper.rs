@@ -1,5 +1,5 @@
-//! The contract of window storage, and the types of its calls. A fill needs a lease, and a hold prevents
-//! fills while a message of the conversation is being changed.
+//! The window storage contract, and its calls' types. A fill needs a lease, and a hold prevents fills while a
+//! message in the conversation is being changed.
 
 use std::{fmt, time::Duration};
 
@@ -8,20 +8,20 @@ use bytes::Bytes;
 use kith_cache::{Moment, remote::SharedError};
 use kith_store::{ConversationId, NodeName, Seq};
 
-/// A time by the clock of the server that stores the windows of an epoch. Not comparable between epochs.
+/// A time by the clock on the server that stores an epoch's windows. Not comparable between epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
-    /// The epoch.
+    /// The epoch's number.
     pub epoch: u64,
     /// Milliseconds; 0: earlier than anything.
     pub ms: i64,
 }
 
-/// The lease of the reader that may fill a window. Random.
+/// The lease with which a reader may fill a window. Random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseToken(pub u128);
 
-/// The id of a hold of a window. Random.
+/// The id for a window's hold. Random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldToken(pub u128);
 
@@ -34,12 +34,13 @@ pub struct Span {
     pub last: Seq,
 }
 
-/// The result of a lookup.
+/// A lookup's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowLookup {
-    /// A window.
+    /// The window was found.
     Hit(WindowSnapshot),
-    /// No window. The caller has the lease: it may fill the window with what it reads from the store after this.
+    /// No window. The caller has the lease: it may fill the window with what it reads from the store after
+    /// this.
     Miss {
         /// When the lookup was made.
         at: ServerTime,
@@ -55,33 +56,34 @@ pub enum WindowLookup {
 pub struct WindowSnapshot {
     /// When the lookup was made.
     pub at: ServerTime,
-    /// The messages that the window has; the last one is the end of the log as the window knows it.
+    /// The messages that the window has; the last is where the log ends as the window knows it.
     pub span: Span,
     /// Time since the log was known not to end above the window. `None`: that is not known.
     pub age: Option<Duration>,
-    /// Entries of the numbers that were asked for and that the window has, by rising number.
+    /// The entries for the requested numbers that the window has, by rising number.
     pub entries: Vec<Bytes>,
 }
 
-/// A new window.
+/// A window's new content.
 #[derive(Clone, Debug)]
 pub struct Fill {
-    /// The lease.
+    /// The filler's lease.
     pub token: LeaseToken,
     /// When the lookup was made that gave the lease. The entries were read after it.
     pub at: ServerTime,
-    /// The numbers of the entries; the last one is the end of the log as it was read.
+    /// The numbers of the entries; the last is where the log ended when it was read.
     pub span: Span,
-    /// The entries.
+    /// The window's entries.
     pub entries: Vec<Bytes>,
 }
 
-/// The result of a fill.
+/// A fill's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillOutcome {
     /// The window is there.
     Stored,
-    /// The lease was lost: a message was or is being changed, another reader has the lease, or nothing is known of it.
+    /// The lease was lost: a message was or is being changed, another reader has the lease, or nothing is
+    /// known about it.
     Lost,
     /// The log has messages above those that were read. The lease is kept.
     Below,
@@ -90,24 +92,24 @@ pub enum FillOutcome {
 /// Messages that were appended to the log.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// The numbers of the entries; not empty.
+    /// The entries' numbers; not empty.
     pub span: Span,
-    /// The entries.
+    /// The added entries.
     pub entries: Vec<Bytes>,
-    /// Whether one of them is the event of a change of an earlier message.
+    /// Whether an entry is the event for a change to an earlier message.
     pub changes: bool,
-    /// When the append to the log began, or earlier, by the clock of this node. `None`: not known.
+    /// When the append to the log began, or earlier, by this node's clock. `None`: not known.
     pub began: Option<Moment>,
 }
 
-/// The known end of a log.
+/// A log's known end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm {
-    /// The log.
+    /// The log's conversation.
     pub conversation: ConversationId,
     /// When the lookup was made after which the end was read.
     pub at: ServerTime,
-    /// The number of the last message.
+    /// The last message's number.
     pub end: Seq,
 }
 
@@ -122,16 +124,16 @@ pub enum DropReason {
     Hold,
     /// The log has messages above it.
     Behind,
-    /// The server has lost a part of it.
+    /// The server has lost part of it.
     Evicted,
 }
 
-/// The head in a window, for lists of conversations.
+/// A window's head, for lists of conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadLookup {
-    /// A window. Its last entry is of `span.last`.
+    /// A window. Its last entry belongs to `span.last`.
     Hit {
-        /// The window; its entries are the headers of the numbers above the one that was asked for.
+        /// The window; its entries are the headers for the numbers above the requested number.
         window: WindowSnapshot,
         /// The last entry; `None`: the log is empty.
         last: Option<Bytes>,
@@ -142,18 +144,19 @@ pub enum HeadLookup {
     Held,
 }
 
-/// The storage of the windows of all conversations for all nodes.
+/// The storage for all conversations' windows, for all nodes.
 ///
-/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or in part,
-/// and all of them do when the epoch changes. A failed call may have been applied, or may be applied later: every call
-/// is safe then, because each carries the time at which its data was read, and none uses its time of arrival.
+/// Each call is one step in one window, atomic and isolated. Windows may disappear at any time, as a whole or
+/// in part, and all do when the epoch changes. A failed call may have been applied, or may be applied later:
+/// every call is safe then, because each carries the time at which its data was read, and none uses its
+/// arrival time.
 #[async_trait]
 pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Reads the entries of `asked` that the window has. If there is no window, and it is not held, and no lease is alive, the
-    /// caller gets the lease.
+    /// Reads the entries that `asked` names and the window has. If there is no window, and it is not held,
+    /// and no lease is alive, the caller gets the lease.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn look_up(
         &self,
         conversation: ConversationId,
@@ -161,21 +164,22 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
         token: LeaseToken,
     ) -> Result<WindowLookup, SharedError>;
 
-    /// Makes the window, if the caller still has its lease, the window is not held, and the log is not known to have messages
-    /// above those of the fill.
+    /// Makes the window, if the caller still has its lease, the window is not held, and the log is not known
+    /// to have messages above the fill's.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
+    /// If the epoch's server does not answer, or the epoch differs from [`Fill::at`]'s.
     async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError>;
 
-    /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
-    /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
+    /// Adds messages to the window, and records that the log has them. Drops the window if messages between
+    /// are missing, or if a missing message is a change's event. Without a window, it only records. Messages
+    /// that the window has are skipped.
     ///
     /// Returns the nodes that are registered at the conversation, as
     /// [`InboxKeeper::registered`](crate::InboxKeeper::registered) does.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn append(
         &self,
         conversation: ConversationId,
@@ -185,7 +189,7 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// Drops the window and ends its lease. For this time, or until the release, no window can be filled.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn hold(
         &self,
         conversation: ConversationId,
@@ -193,36 +197,36 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
         time: Duration,
     ) -> Result<(), SharedError>;
 
-    /// Drops the window, ends its lease and this hold. When it returns, no node can be answered by a window that was filled
-    /// before this call, in any epoch.
+    /// Drops the window, ends its lease and this hold. When it returns, no node can be answered by a window
+    /// that was filled before this call, in any epoch.
     ///
     /// # Errors
-    /// If the server of the epoch or the store of the epochs does not answer, or another epoch has begun.
+    /// If the server of the epoch or the epoch store does not answer, or another epoch has begun.
     async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError>;
 
-    /// Records for each window where its log ends, and drops those that end below. Answers in the order of `known`; it
-    /// is not atomic.
+    /// Records for each window where its log ends, and drops windows that end below. Answers in `known`'s
+    /// order; it is not atomic.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer, or the epoch is not that of [`Confirm::at`].
+    /// If the epoch's server does not answer, or the epoch differs from [`Confirm::at`]'s.
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>>;
 
-    /// Reads the ends of windows, and the headers above a number. Changes nothing. Answers in the order of `asked`; it
-    /// is not atomic.
+    /// Reads where windows end, and the headers above a number. Changes nothing. Answers in `asked`'s order;
+    /// it is not atomic.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>>;
 
-    /// Makes the next reader compare the end of the window with the store.
+    /// Makes the next reader compare the window's end with the store.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError>;
 }
 
 impl Span {
-    /// The count of numbers.
+    /// How many numbers it spans.
     #[must_use]
     pub fn count(self) -> usize {
         usize::try_from(self.last - self.first + 1).unwrap_or(0)

@@ -1,22 +1,22 @@
-//! Delivery: copies of the last messages of each conversation, an inbox for each user with receivers, and numbers of
-//! sequences, in blocks from the store.
+//! Delivery: copies of each conversation's last messages, an inbox for each user with receivers, and sequence
+//! numbers, in blocks from the store.
 //!
-//! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds
-//! to it. [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of their storage,
-//! which [`RedisWindows`] implements by short scripts.
+//! A window has one conversation's last messages, for all nodes. It is filled from the store, and each append
+//! adds to it. [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is their storage
+//! contract, which [`RedisWindows`] implements by short scripts.
 //!
-//! [`Sequences`] issues numbers, and [`SequenceKeeper`] is the contract of the storage of their blocks:
+//! [`Sequences`] issues numbers, and [`SequenceKeeper`] is the contract for storing their blocks:
 //! [`RedisSequences`] for all nodes, [`MemorySequences`] for one.
 //!
-//! The store is the source of truth. Invariant: a window never has a message without a change whose event the window
-//! has, too, and it is not used for longer than [`WindowLimits::checked`] without proof that the log ends where the
-//! window does.
+//! The store is the source of truth. Invariant: a window never has a message without a change whose event the
+//! window has, too, and it is not used for longer than [`WindowLimits::checked`] without proof that the log
+//! ends where the window does.
 //!
-//! [`ReaderBitmaps`] has the bitmaps of readers who have read a notice, for counts.
+//! [`ReaderBitmaps`] keeps which readers have read a notice, for counts.
 //!
-//! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of their
-//! storage, which [`MemoryInboxes`] implements for a single node, and [`RedisInboxes`] for several. One suite tests
-//! both (`conformance!`). Bodies are only in the log.
+//! An inbox has an entry for each message range that is new to its user. [`InboxKeeper`] is their storage
+//! contract, which [`MemoryInboxes`] implements for a single node, and [`RedisInboxes`] for several. One
+//! suite tests both (`conformance!`). Bodies are only in the log.
 
 mod bitmaps;
 pub mod entry;

@@ -1,13 +1,13 @@
-//! The limits of windows and inboxes.
+//! Window and inbox limits.
 
 use std::time::Duration;
 
-/// The limits of windows, and of reads that no window answers.
+/// The limits for windows, and for reads that no window answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLimits {
-    /// Most messages of a window; from 1 to 100.
+    /// The most messages in a window; from 1 to 100.
     pub messages: usize,
-    /// Most bytes of the entries of a window.
+    /// The most bytes in a window's entries.
     pub bytes: usize,
     /// How long a window is kept after its last use. Longer than `hold`.
     pub kept: Duration,
@@ -15,36 +15,37 @@ pub struct WindowLimits {
     pub checked: Duration,
     /// After this time another reader may fill a window that one began to fill.
     pub lease: Duration,
-    /// How long a window is held for a change of a message. Longer than the change may take.
+    /// How long a window is held while a message changes. Longer than the change may take.
     pub hold: Duration,
-    /// Most reads of the store at the same time.
+    /// The most store reads at the same time.
     pub loads: usize,
-    /// How long a read of the store waits for its turn.
+    /// How long a store read waits for its turn.
     pub load_wait: Duration,
 }
 
-/// The limits of inboxes.
+/// The limits for inboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxLimits {
-    /// Most entries of an inbox; a few more may stay. The oldest go first.
+    /// The most entries in an inbox; a few more may stay. The oldest go first.
     pub entries: usize,
     /// How long an inbox is kept after the user last had a receiver.
     pub kept: Duration,
-    /// How long a node counts as one with receivers of a user, or with readers of a conversation, unless it renews.
+    /// How long a node counts as a node with receivers for a user, or with readers in a conversation, unless
+    /// it renews.
     pub receiver_kept: Duration,
-    /// Most recipients of one fan-out.
+    /// The most recipients in one fan-out.
     pub users_at_once: usize,
-    /// Most marks of one call.
+    /// The most marks in one call.
     pub marks_at_once: usize,
-    /// Most bytes of the entries that a wake carries.
+    /// The most bytes in the entries that a wake carries.
     pub wake_bytes: usize,
-    /// Wakes of a node that wait to be taken; further ones are dropped.
+    /// How many wakes may wait on a node; further wakes are dropped.
     pub wakes_waiting: usize,
-    /// Most bytes of all inboxes of a single node without Redis.
+    /// The most bytes in all inboxes on a single node without Redis.
     pub memory_bytes: usize,
     /// How long a single node without Redis keeps an inbox after the user last had a receiver.
     pub memory_kept: Duration,
-    /// How long the opening of an inbox may wait until the node follows a new epoch.
+    /// How long an inbox's opening may wait until the node follows a new epoch.
     pub follows_within: Duration,
 }
 

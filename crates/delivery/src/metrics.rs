@@ -1,4 +1,4 @@
-//! The metrics of windows, inboxes and sequences.
+//! The metrics for windows, inboxes and sequences.
 
 mod inboxes;
 mod sequences;
@@ -13,7 +13,7 @@ pub(crate) use self::{
 #[cfg(feature = "redis")]
 use crate::DropReason;
 
-/// Every metric of this crate.
+/// Every metric in this crate.
 pub const METRICS: [Metric; 8] = [
     READS,
     APPENDS,
@@ -60,7 +60,7 @@ const INBOX_WAKES: Metric = Metric::counter(
     "Wakes that this node published for nodes with receivers.",
 );
 
-/// The result of a window for a reader.
+/// The result of a window read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadResult {
     Hit,
@@ -71,7 +71,8 @@ pub(crate) enum ReadResult {
     Unavailable,
 }
 
-/// Counters of windows, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
+/// Window counters, resolved once. All metrics in this crate are there from zero on, also for a node without
+/// inboxes.
 pub(crate) struct WindowCounts {
     reads: [Counter; 6],
     added: Counter,

@@ -1,4 +1,4 @@
-//! The context of every domain.
+//! The context that every domain gets.
 
 use kith_store::Stores;
 
@@ -7,15 +7,15 @@ use crate::{
     write::{caches::CacheFactory, mutations::Mutations},
 };
 
-/// The context of every domain. Domains clone the parts that they keep.
+/// The context that every domain gets. Domains clone the parts that they keep.
 #[derive(Clone, Copy, Debug)]
 pub struct DomainContext<'a> {
-    /// The stores.
+    /// All stores of the node.
     pub stores: &'a Stores,
-    /// The caches of this node.
+    /// This node's caches.
     pub caches: &'a CacheFactory,
-    /// Runs the writes of this node.
+    /// Runs this node's writes.
     pub mutations: &'a Mutations,
-    /// Hashes secrets, and the fingerprints of requests.
+    /// Hashes secrets and request fingerprints.
     pub hasher: &'a SecretHasher,
 }

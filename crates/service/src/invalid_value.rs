@@ -1,4 +1,4 @@
-//! Invalid values of the configuration.
+//! Invalid configuration values.
 
 use std::{fmt::Display, ops::RangeInclusive};
 
@@ -11,7 +11,7 @@ pub struct InvalidValue {
     pub text: String,
 }
 
-/// Refuses the value of a key; `text` follows the key.
+/// Refuses a key's value; `text` follows the key.
 ///
 /// # Errors
 /// Always.
@@ -19,10 +19,10 @@ pub fn refuse(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
 }
 
-/// Refuses the first of these keys whose rule does not hold, with the text of the rule.
+/// Refuses the first key whose rule does not hold, with the rule's text.
 ///
 /// # Errors
-/// If one does not hold.
+/// If a rule does not hold.
 pub fn all_hold(rules: &[(&'static str, bool, &str)]) -> Result<(), InvalidValue> {
     match rules.iter().find(|(_, holds, _)| !holds) {
         Some((key, _, rule)) => refuse(key, rule),
@@ -30,7 +30,7 @@ pub fn all_hold(rules: &[(&'static str, bool, &str)]) -> Result<(), InvalidValue
     }
 }
 
-/// Refuses the value of a key outside of this range.
+/// Refuses a key's value outside this range.
 ///
 /// # Errors
 /// If it is outside.
@@ -45,10 +45,10 @@ pub fn within<T: Copy + Display + PartialOrd>(
     refuse(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
 }
 
-/// Refuses the first of these keys whose value is 0.
+/// Refuses the first key whose value is 0.
 ///
 /// # Errors
-/// If one is 0.
+/// If a value is 0.
 pub fn above_zero(values: &[(&'static str, bool)]) -> Result<(), InvalidValue> {
     match values.iter().find(|(_, zero)| *zero) {
         Some((key, _)) => refuse(key, "is 0; it must be above 0"),

@@ -1,13 +1,13 @@
-//! Names and meanings of the metrics of a node, but for those of the caches and of the store.
+//! Names and meanings of a node's metrics, except for cache and store metrics.
 
 #![allow(missing_docs, reason = "each metric says what it means")]
 
 pub use kith_cache::{Metric, MetricKind};
 
-/// Defines the metrics, and the list of all of them: each is described and documented by being in here.
+/// Defines the metrics, and lists them: each metric is described and documented by being in here.
 macro_rules! metrics {
     ($(pub const $name:ident: Metric = $metric:expr;)*) => {
-        /// All of them.
+        /// All metrics of a node.
         pub const METRICS: [Metric; [$($name),*].len()] = [$($name),*];
 
         $(pub const $name: Metric = $metric;)*
@@ -442,7 +442,7 @@ pub(crate) fn as_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
-/// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.
+/// Exports a counter from zero on, for each value of its label: else it were absent until it counts.
 pub fn count_from_zero(metric: Metric, values: &[&'static str]) {
     match metric.labels {
         [] => drop(metrics::counter!(metric.name)),

@@ -1,4 +1,4 @@
-//! Records and fakes for the tests of several domains.
+//! Records and fakes for tests in several domains.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) fn group_id(id: i64) -> GroupId {
     GroupId::new(id).unwrap()
 }
 
-/// A member of group 9 who may read all messages.
+/// A member in group 9 who may read all messages.
 pub(crate) fn member(id: i64, role: Role) -> Member {
     Member {
         key: MemberKey { group: group_id(9), user: user(id) },
@@ -34,12 +34,13 @@ pub(crate) fn member(id: i64, role: Role) -> Member {
     }
 }
 
-/// The error of a store that is away.
+/// The error from a store that is away.
 pub(crate) fn unavailable(outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
 }
 
-/// Who holds the one lease that there is, and how often it was asked for. Holder `cut` does not reach the store.
+/// A store with one lease: who holds it, and how often it was asked for. Holder `cut` does not reach the
+/// store.
 #[derive(Debug, Default)]
 pub(crate) struct OneLease(pub(crate) Mutex<(Option<String>, usize)>);
 

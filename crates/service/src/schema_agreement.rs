@@ -1,4 +1,4 @@
-//! Rolling upgrades: whether every node of the cluster can read the schema that this one writes.
+//! Rolling upgrades: whether every node in the cluster can read the schema that this node writes.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::error::{Error, Reason};
 
-/// Whether a node of an older schema is registered. Cheap to clone; clones share the state.
+/// Whether a node with an older schema is registered. Cheap to clone; clones share the state.
 ///
 /// A domain whose records an older node would damage asks it before each call.
 #[derive(Clone, Debug)]
@@ -16,13 +16,13 @@ pub struct SchemaAgreement {
 }
 
 impl SchemaAgreement {
-    /// The state of a node in single-node mode.
+    /// The state for a node in single-node mode.
     #[must_use]
     pub fn reached() -> Self {
         Self { is_reached: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// The state of a node that has not read the registrations of others yet. It counts as not reached.
+    /// The state for a node that has not read other nodes' registrations yet. It counts as not reached.
     #[must_use]
     pub fn unknown() -> Self {
         Self { is_reached: Arc::new(AtomicBool::new(false)) }
@@ -33,7 +33,7 @@ impl SchemaAgreement {
         self.is_reached.store(is_reached, Ordering::Release);
     }
 
-    /// Refuses a call while a node of an older schema may be registered.
+    /// Refuses a call while a node with an older schema may be registered.
     ///
     /// # Errors
     /// UNAVAILABLE, not applied.

@@ -7,7 +7,7 @@ use serde::{Deserializer, Serializer, de};
 /// Writes a plain number.
 ///
 /// # Errors
-/// Errors of the serializer.
+/// The serializer's errors.
 pub fn serialize<T: Copy + TryInto<u64>, S: Serializer>(size: &T, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64((*size).try_into().unwrap_or(u64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Bitmaps of readers in Redis, changed only by scripts. A fill is refused if a bitmap of its section was
+//! Reader bitmaps in Redis, changed only by scripts. A fill is refused if a bitmap in its section was
 //! invalidated after the fill began, or if the fill took too long.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -21,17 +21,18 @@ use crate::{
     },
 };
 
-/// Bitmaps of one call.
+/// How many bitmaps a call has.
 const AT_ONCE: usize = 100;
 /// How long an incomplete bitmap keeps marks.
 const INCOMPLETE_KEPT: Duration = Duration::from_secs(30);
-/// How long a fill may run. Shorter than incomplete bitmaps are kept: a mark that its scan missed is still there.
+/// How long a fill may run. Shorter than incomplete bitmaps are kept: a mark that its scan missed is still
+/// there.
 const FILL_MAX: Duration = Duration::from_secs(20);
 /// How long a generation is kept: longer than a fill may run.
 const GENERATION_KEPT: Duration = Duration::from_secs(60);
 
-/// Bitmaps in Redis, in the epoch that the node follows: bitmaps of other epochs are other keys. Only answers of that epoch's
-/// server count.
+/// Bitmaps in Redis, in the epoch that the node follows: other epochs have other keys. Only answers of that
+/// epoch's server count.
 pub struct RedisBitmaps {
     runner: FencedRunner,
     tag: String,
@@ -43,7 +44,7 @@ pub struct RedisBitmaps {
 }
 
 impl RedisBitmaps {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
@@ -58,7 +59,7 @@ impl RedisBitmaps {
         }
     }
 
-    /// The same with the scripts changed by `edit`.
+    /// Creates it with scripts that `edit` has changed.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -72,7 +73,7 @@ impl RedisBitmaps {
         }
     }
 
-    /// All keys of a section have one hash tag: they are in one slot of a cluster.
+    /// All keys in a section have one hash tag: they are in one cluster slot.
     fn key(&self, section: ReaderSection, epoch: u64, part: &str) -> String {
         format!("{{{}:notice:{}:{}}}:{epoch}:{part}", self.tag, section.audience, section.number)
     }

@@ -1,5 +1,5 @@
-//! The layout of reader bitmaps: an audience is divided into sections of 64,000 consecutive ordinals, and
-//! bits are in the order of Redis.
+//! The layout of reader bitmaps: an audience is divided into sections with 64,000 consecutive ordinals, and
+//! bits have Redis's order.
 
 use std::ops::Range;
 
@@ -7,57 +7,58 @@ use std::ops::Range;
 use bytes::Bytes;
 use kith_store::{AudienceId, ReaderOrdinal};
 
-/// Readers of a section: their bits and the flag fit 8 KiB, the largest block that Redis allocates without waste.
+/// A section's readers: their bits and the flag fit 8 KiB, the largest block that Redis allocates without
+/// waste.
 const READERS: u32 = 64_000;
 
-/// Consecutive ordinals of an audience.
+/// Consecutive ordinals in an audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderSection {
-    /// The audience.
+    /// The section's audience.
     pub audience: AudienceId,
-    /// From 0.
+    /// The section's number. Starts at 0.
     pub number: u32,
 }
 
 impl ReaderSection {
-    /// The section of a reader.
+    /// A reader's section.
     #[must_use]
     pub const fn of(audience: AudienceId, reader: ReaderOrdinal) -> Self {
         Self { audience, number: reader / READERS }
     }
 
-    /// The sections of the ordinals below `end`.
+    /// The sections for the ordinals below `end`.
     pub fn below(audience: AudienceId, end: ReaderOrdinal) -> impl Iterator<Item = Self> {
         (0..end.div_ceil(READERS)).map(move |number| Self { audience, number })
     }
 
-    /// Its ordinals.
+    /// The section's ordinals.
     #[must_use]
     pub const fn ordinals(self) -> Range<ReaderOrdinal> {
         let first = self.number.saturating_mul(READERS);
         first..first.saturating_add(READERS)
     }
 
-    /// The bit of a reader in the bitmaps of its section. Bit 0 is the flag.
+    /// A reader's bit in its section's bitmaps. Bit 0 is the flag.
     #[must_use]
     pub(super) const fn bit(reader: ReaderOrdinal) -> u32 {
         1 + reader % READERS
     }
 }
 
-/// The bits of a section that a scan found.
+/// The bits in a section that a scan found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SectionBits(Vec<u8>);
 
 impl SectionBits {
-    /// Sets the bit of a reader of the section.
+    /// Sets the bit for a reader in the section.
     pub fn set(&mut self, reader: ReaderOrdinal) {
         let bit = ReaderSection::bit(reader);
         let byte = usize::try_from(bit / 8).unwrap_or(usize::MAX);
         if self.0.len() <= byte {
             self.0.resize(byte + 1, 0);
         }
-        // Redis counts the bits of a byte from the highest.
+        // Redis counts a byte's bits from the highest.
         self.0[byte] |= 0x80 >> (bit % 8);
     }
 

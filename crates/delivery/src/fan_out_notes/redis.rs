@@ -1,5 +1,5 @@
-//! Notes in Redis, in sorted sets by time. They have no expiry, so that no policy evicts them, and are those of all epochs: the node
-//! that left a note may have died with its epoch.
+//! Notes in Redis, in sorted sets by time. They have no expiry, so that no policy evicts them, and are shared
+//! by all epochs: the node that left a note may have died with its epoch.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Parts of the conversations; each has a key.
+/// The parts of the conversations; each has a key.
 const PARTS: usize = 16;
 
-/// Notes in Redis. Only answers of the server of the epoch that the node follows count.
+/// Notes in Redis. Only answers from the followed epoch's server count.
 pub struct RedisFanOutNotes {
     runner: FencedRunner,
     tag: String,
@@ -35,7 +35,7 @@ pub struct RedisFanOutNotes {
 }
 
 impl RedisFanOutNotes {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
@@ -52,7 +52,7 @@ impl RedisFanOutNotes {
         format!("{{{}:fan:{part}}}", self.tag)
     }
 
-    /// Runs of a script for all of these notes: one on a single server, else one for each part.
+    /// Runs a script for all these notes: once on a single server, else once for each part.
     fn calls<'a>(&self, script: &'a RedisScript, notes: &[FanOutNote]) -> Vec<ScriptCall<'a>> {
         let mut parts: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
         for note in notes {
@@ -116,7 +116,7 @@ fn read(reply: Reply) -> Result<Vec<DueNote>, SharedError> {
     while let Some(value) = values.next() {
         let age = number(&values.next().ok_or(MALFORMED)?)?;
         let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
-        // Notes of a later version of the program are left to it.
+        // A later program version's notes are left to it.
         due.extend(note_of(&text(value)?).map(|note| DueNote { note, age }));
     }
     Ok(due)

@@ -1,15 +1,15 @@
-//! An entry of an inbox as text: a kind, and what belongs to it, with spaces between.
+//! An inbox entry as text: a kind, and what belongs to it, with spaces between.
 //!
 //! | text | entry |
 //! | --- | --- |
-//! | `m g9 57 58` | messages 57 to 58 of a conversation; from 0: all up to 58, the conversation is new to the inbox |
+//! | `m g9 57 58` | messages 57 to 58; from 0: all up to 58, the conversation is new to the inbox |
 //! | `d g9 57` | read mark of a conversation |
 //! | `c+ 8`, `c- 8` | the user became a contact, is no contact any more |
 //! | `g+ 9`, `g- 9`, `g= 9` | joined, left the group; role or mute in it changed |
 //! | `a 0 8 57`, `a 1 9 57` | application 57 to user 8, to group 9 changed |
 //!
-//! Invariant: a kind that an earlier program does not know is a note. Such a program skips it, and it may be lost. Further words of a
-//! note are ignored.
+//! Invariant: a kind that an earlier program does not know is a note. Such a program skips it, and it may be
+//! lost. Further words in a note are ignored.
 
 use std::str::{FromStr, Split};
 
@@ -17,7 +17,7 @@ use kith_store::{ApplicationId, ApplicationKey, Receiver};
 
 use super::{Entry, Note};
 
-/// The text of a note.
+/// The text for a note.
 pub(super) fn note(note: Note) -> String {
     match note {
         Note::Dialog { conversation, read_seq } => format!("d {conversation} {read_seq}"),
@@ -33,7 +33,7 @@ pub(super) fn note(note: Note) -> String {
     }
 }
 
-/// The entry of a text; `None`: it has messages of which it is not clear which.
+/// A text's entry; `None`: it has messages, but it is not clear which.
 pub(super) fn decode(text: &[u8]) -> Option<Entry> {
     let Ok(text) = std::str::from_utf8(text) else { return Some(Entry::Unknown) };
     let mut words = text.split(' ');

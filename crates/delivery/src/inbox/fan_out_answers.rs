@@ -1,4 +1,4 @@
-//! The answers of a fan-out, put together for each node.
+//! A fan-out's answers, put together for each node.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kith_store::{NodeName, UserId};
 
 use super::{FanOutResult, NodeWake, SentMessages, Wake, WokenUser};
 
-/// The answers of the inboxes of recipients to a fan-out, by node.
+/// How the recipients' inboxes answer a fan-out, by node.
 #[derive(Debug, Default)]
 pub(super) struct FanOutAnswers {
     nodes: BTreeMap<NodeName, (Vec<WokenUser>, Vec<UserId>)>,
@@ -17,7 +17,7 @@ pub(super) struct FanOutAnswers {
 }
 
 impl FanOutAnswers {
-    /// The inbox of a user has the entry. `nodes` have receivers of the user.
+    /// A user's inbox has the entry. `nodes` have receivers for the user.
     pub(super) fn entered(&mut self, nodes: Vec<NodeName>, woken: WokenUser) {
         self.entries += 1;
         self.unchanged(woken.user, !nodes.is_empty());
@@ -26,7 +26,7 @@ impl FanOutAnswers {
         }
     }
 
-    /// The inbox of a user has ended.
+    /// A user's inbox has ended.
     #[cfg(feature = "redis")]
     pub(super) fn lost(&mut self, nodes: Vec<NodeName>, user: UserId) {
         self.unchanged(user, !nodes.is_empty());
@@ -35,7 +35,7 @@ impl FanOutAnswers {
         }
     }
 
-    /// The inbox of a user is unchanged, or the user has none.
+    /// A user's inbox is unchanged, or the user has none.
     pub(super) fn unchanged(&mut self, user: UserId, has_receiver: bool) {
         if !has_receiver {
             self.without_receiver.push(user);

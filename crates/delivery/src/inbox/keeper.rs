@@ -1,5 +1,5 @@
-//! The contract of inbox storage, and the types of its calls. The implementations in memory and in Redis pass
-//! the same conformance suite.
+//! The inbox storage contract, and its calls' types. The implementations in memory and in Redis pass the same
+//! conformance suite.
 
 use std::{fmt, time::Duration};
 
@@ -10,11 +10,11 @@ use kith_store::{ConversationId, NodeName, Seq, UserId};
 
 use super::{NodeWake, Note, SentMessages, WakeSubscription};
 
-/// The position of an entry in its inbox: 1, 2, 3 and so on.
+/// An entry's position in its inbox: 1, 2, 3 and so on.
 pub type Position = u64;
 
-/// A generation of an inbox. A new one begins when the earlier one was lost or has expired. Positions of different
-/// generations are unrelated.
+/// An inbox generation. A new generation begins when the earlier was lost or has expired. Positions in
+/// different generations are unrelated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
     /// The epoch. A generation does not outlive its epoch.
@@ -28,33 +28,34 @@ pub struct Generation {
 pub struct OpenedInbox {
     /// The generation.
     pub generation: Generation,
-    /// The position of the last entry; 0: there is none.
+    /// The last entry's position; 0: there is none.
     pub position: Position,
-    /// Whether all conversations of the user have a mark. If not, a receiver begins with [`InboxKeeper::mark`].
+    /// Whether all the user's conversations have a mark. If not, a receiver begins with
+    /// [`InboxKeeper::mark`].
     pub complete: bool,
 }
 
-/// Messages for the inboxes of their recipients.
+/// Messages for their recipients' inboxes.
 #[derive(Clone, Debug)]
 pub struct FanOut<'a> {
-    /// The messages. All of the conversation up to the last one are in the store.
+    /// The messages. All messages in the conversation up to the last are in the store.
     pub sent: SentMessages,
     /// The recipients; at most [`InboxLimits::users_at_once`](crate::InboxLimits).
     pub users: &'a [UserId],
 }
 
-/// The result of a fan-out.
+/// A fan-out's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FanOutResult {
     /// One wake for each node to be woken. The caller publishes them.
     pub wakes: Vec<NodeWake>,
     /// Users without a live receiver, whether or not they have an inbox; as far as the keeper answered.
     pub without_receiver: Vec<UserId>,
-    /// Why the inboxes of some users may be without the entry. The fan-out is repeated then, for all users.
+    /// Why some users' inboxes may be without the entry. The fan-out is repeated then, for all users.
     pub failed: Option<SharedError>,
 }
 
-/// The known end of a conversation when a receiver begins.
+/// A conversation's known end when a receiver begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The conversation.
@@ -63,7 +64,7 @@ pub struct Mark {
     pub end: Seq,
 }
 
-/// The result of marks.
+/// The result when marks are set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkOutcome {
     /// The generation has ended.
@@ -72,64 +73,64 @@ pub enum MarkOutcome {
     Marks(Marks),
 }
 
-/// The marks of an inbox after a call.
+/// An inbox's marks after a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// For each conversation, in the order of the call: the number up to which the entries reach, not below its end. Later entries
-    /// of the conversation are above it.
+    /// For each conversation, in the call's order: the number up to which the entries reach, not below its
+    /// end. The conversation's later entries are above it.
     pub marks: Vec<Seq>,
-    /// The position of the last entry.
+    /// The last entry's position.
     pub position: Position,
-    /// How many conversations have a mark. If the inbox was not complete when a receiver opened it, and this is more than the
-    /// receiver knows of after its last call, another receiver began at the same time and knew of more: it reads the conversations
-    /// of the user again, and gives those that are new to it.
+    /// How many conversations have a mark. If the inbox was not complete when a receiver opened it, and this
+    /// is more than the receiver knows after its last call, another receiver began at the same time and knew
+    /// more: it reads the user's conversations again, and gives those that are new to it.
     pub conversations: u64,
-    /// Nodes with other receivers of the user, where the call wrote entries. The caller publishes them.
+    /// Nodes with other receivers for the user, where the call wrote entries. The caller publishes them.
     pub wakes: Vec<NodeWake>,
 }
 
-/// An entry of an inbox.
+/// An inbox entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Messages of a conversation.
+    /// A conversation's messages.
     Range {
         /// The conversation.
         conversation: ConversationId,
-        /// The first number, one above the last of the entry before; `None`: the conversation is new to the inbox, so the entry
-        /// has every message up to the last one.
+        /// The first number, one above the last number in the entry before; `None`: the conversation is new
+        /// to the inbox, so the entry has every message up to the last one.
         first: Option<Seq>,
         /// The last number.
         last: Seq,
     },
-    /// A note.
+    /// A note, not a message.
     Note(Note),
-    /// Of a kind that this program does not know. It is skipped.
+    /// A kind that this program does not know. It is skipped.
     Unknown,
 }
 
 /// Where a receiver continues to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadFrom {
-    /// The user.
+    /// The receiver's user.
     pub user: UserId,
-    /// The generation of the position.
+    /// The position's generation.
     pub generation: Generation,
     /// The last position that the receiver has.
     pub after: Position,
 }
 
-/// Receivers of a node that has said for a while neither that it runs nor that it has ended.
+/// Receivers on a node that has said for a while neither that it runs nor that it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbandonedReceivers {
-    /// The node.
+    /// The silent node.
     pub node: NodeName,
     /// For how long the node has been silent.
     pub silent_for: Duration,
-    /// Some of the users that it had receivers of, and what these had confirmed; none: no user is left.
+    /// Some users that it had receivers for, and what these had confirmed; none: no user is left.
     pub confirmed: Vec<ReadFrom>,
 }
 
-/// The result of a read of a receiver.
+/// The result when a receiver reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// The receiver cannot continue: the generation has ended, or the inbox does not reach back.
@@ -138,53 +139,57 @@ pub enum ReadOutcome {
     Entries(Vec<(Position, Entry)>),
 }
 
-/// The storage of the inboxes of all users.
+/// The storage for all users' inboxes.
 ///
-/// An inbox exists from the first [`open`](Self::open) of a user until [`InboxLimits::kept`](crate::InboxLimits) after the last one.
-/// It has a mark for each conversation: the number up to which its entries reach. Invariant: of one conversation the ranges of a
-/// generation are contiguous and rise, whatever order fan-outs arrive in and however often. So an entry repairs all that were lost
-/// before it.
+/// An inbox exists from a user's first [`open`](Self::open) until [`InboxLimits::kept`](crate::InboxLimits)
+/// after the last. It has a mark for each conversation: the number up to which its entries reach. Invariant:
+/// a conversation's ranges in a generation are contiguous and rise, whatever order fan-outs arrive in and
+/// however often. So an entry repairs all entries that were lost before it.
 ///
-/// Each change is one step of one inbox, atomic and isolated. Inboxes may disappear at any time, as a whole or in part; all do when
-/// the epoch changes. This ends the generation, and receivers see that: [`ReadOutcome::Reset`], [`MarkOutcome::Reset`], another
-/// generation of [`OpenedInbox`], or a wake. A call that fails may have been made, or may be made yet, however late; each is safe
-/// then.
+/// Each change is one step in one inbox, atomic and isolated. Inboxes may disappear at any time, as a whole
+/// or in part; all do when the epoch changes. This ends the generation, and receivers see that:
+/// [`ReadOutcome::Reset`], [`MarkOutcome::Reset`], another generation in [`OpenedInbox`], or a wake. A call
+/// that fails may have been made, or may be made yet, however late; each is safe then.
 #[async_trait]
 pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox
-    /// whose mark is not below it is left as it is. May be repeated, late, or after that of later messages.
+    /// Enters messages into each recipient's inbox, if there is one: the range from the mark to
+    /// [`SentMessages::last`]. An inbox whose mark is not below it is left as it is. May be repeated, late,
+    /// or after later messages' fan-out.
     ///
-    /// Costs one round trip, and another one if more than 32 have an inbox; one script for 32 inboxes, in a Redis Cluster of one
-    /// of 16 buckets. Without an inbox the script only counts them. Returns in [`FanOutResult`] what each user got, also
-    /// after a failure: it is not atomic.
+    /// Costs one round trip, and another if more than 32 have an inbox; one script for 32 inboxes, which
+    /// share one of 16 buckets in a Redis Cluster. Without an inbox the script only counts them. Returns in
+    /// [`FanOutResult`] what each user got, also after a failure: it is not atomic.
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult;
 
-    /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits),
-    /// and makes an inbox where there is none. Called again in time, it renews. From here on every entry wakes the
-    /// node. Answers in the order of `users`; it is not atomic. When it returns, no node writes to inboxes of an
-    /// earlier epoch what is not in the store yet.
+    /// Counts the node among those with receivers for each user, for
+    /// [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes an inbox where there is none. Called
+    /// again in time, it renews. From here on every entry wakes the node. Answers in `users`' order; it is
+    /// not atomic. When it returns, no node writes to an earlier epoch's inboxes what is not in the store
+    /// yet.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>>;
 
-    /// Ends what [`open`](Self::open) began, when the node has no receiver of the user any more. The inbox stays.
+    /// Ends what [`open`](Self::open) began, when the node has no receiver for the user any more. The inbox
+    /// stays.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. The node counts as one with receivers for its time then.
+    /// If the epoch's server does not answer. The node counts as a node with receivers for its time then.
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError>;
 
-    /// Raises the marks of conversations to their ends, and enters what is new by that for the user's other receivers. At most
-    /// [`InboxLimits::marks_at_once`](crate::InboxLimits) a call; `complete` is set in the last call for a user, which had or has
-    /// all conversations of it. From then on a conversation without a mark is new to the user.
+    /// Raises conversations' marks to their ends, and enters what is new by that for the user's other
+    /// receivers. At most [`InboxLimits::marks_at_once`](crate::InboxLimits) a call; `complete` is set in the
+    /// last call for a user, which had or has all its conversations. From then on a conversation without a
+    /// mark is new to the user.
     ///
-    /// A receiver without a position opens the inbox, reads the conversations of the user and their ends from the store, and gives
-    /// them here. Then it delivers from the log up to the returned marks, continues after the position that
-    /// [`open`](Self::open) returned, and up to the position of its last call leaves out of ranges what is at or below these marks.
-    /// See [`Marks::conversations`] for an inbox that was not complete.
+    /// A receiver without a position opens the inbox, reads the user's conversations and their ends from the
+    /// store, and gives them here. Then it delivers from the log up to the returned marks, continues after
+    /// the position that [`open`](Self::open) returned, and up to its last call's position leaves out what is
+    /// at or below these marks. See [`Marks::conversations`] for an inbox that was not complete.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn mark(
         &self,
         user: UserId,
@@ -193,49 +198,50 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
         complete: bool,
     ) -> Result<MarkOutcome, SharedError>;
 
-    /// Reads entries, at most `most` for each receiver. Answers in the order of `from`; it is not atomic. Costs one
-    /// round trip.
+    /// Reads entries, at most `most` for each receiver. Answers in `from`'s order; it is not atomic. Costs
+    /// one round trip.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<ReadOutcome, SharedError>>;
 
-    /// Enters a note into the inbox of the user, if it has one. Returns the wakes, which the caller publishes; none without a live
-    /// receiver. Repeated, it is entered again.
+    /// Enters a note into the user's inbox, if it has one. Returns the wakes, which the caller publishes;
+    /// none without a live receiver. Repeated, it is entered again.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError>;
 
     /// The wakes that bring a signal to the user's live receivers; the caller publishes them. Enters nothing.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError>;
 
     /// Publishes wakes, in one round trip. A wake may be lost: receivers read from time to time without one.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be published.
+    /// If the epoch's server does not answer. Some may be published.
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
 
-    /// The wakes of a node. Each call is a subscription of its own; a node has one.
+    /// A node's wakes. Each call is a separate subscription; a node has one.
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription>;
 
-    /// Says that the node runs, and for these users up to which entry its receivers have confirmed the inbox. At most
-    /// [`InboxLimits::marks_at_once`](crate::InboxLimits) users a call. What it said of a user before is replaced, and
-    /// what it said of others stays for [`InboxLimits::receiver_kept`](crate::InboxLimits). All of it outlives epochs, and
-    /// is kept for an hour after the node said something.
+    /// Says that the node runs, and for these users up to which entry its receivers have confirmed the inbox.
+    /// At most [`InboxLimits::marks_at_once`](crate::InboxLimits) users a call. What it said about a user
+    /// before is replaced, and what it said about others stays for
+    /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Everything outlives epochs, and is kept for an
+    /// hour after the node said something.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn confirm(&self, node: &NodeName, confirmed: &[ReadFrom]) -> Result<(), SharedError>;
 
-    /// Forgets what a node has confirmed for these users, and the node if no user is left and it has been silent for
-    /// `silent_for`. May be repeated.
+    /// Forgets what a node has confirmed for these users, and the node if no user is left and it has been
+    /// silent for `silent_for`. May be repeated.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn forget(
         &self,
         node: &NodeName,
@@ -243,27 +249,27 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
         silent_for: Duration,
     ) -> Result<(), SharedError>;
 
-    /// The nodes that have not called [`confirm`](Self::confirm) for this long, each with at most `most` of its users. A
-    /// node that was paused or cut off may be among them, and call again.
+    /// The nodes that have not called [`confirm`](Self::confirm) for this long, each with at most `most`
+    /// users. A node that was paused or cut off may be among them, and call again.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn abandoned(
         &self,
         silent_for: Duration,
         most: usize,
     ) -> Result<Vec<AbandonedReceivers>, SharedError>;
 
-    /// Makes the node one of those that are woken for messages of these conversations, which are not written to inboxes, for
+    /// Has the node woken for messages in these conversations, which are not written to inboxes, for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.
     ///
     /// # Errors
-    /// If the server of the epoch does not answer. Some may be registered.
+    /// If the epoch's server does not answer. Some may be registered.
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError>;
 
     /// The nodes that are registered at a conversation, for [`Wake::Conversation`](super::Wake).
     ///
     /// # Errors
-    /// If the server of the epoch does not answer.
+    /// If the epoch's server does not answer.
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError>;
 }

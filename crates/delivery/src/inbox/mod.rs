@@ -1,4 +1,4 @@
-//! Inboxes: the new messages and notes of each user, for the user's open receivers.
+//! Inboxes: each user's new messages and notes, for the user's open receivers.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -2,16 +2,16 @@
 
 use kith_store::{ApplicationKey, ConversationId, GroupId, Seq, UserId};
 
-/// An entry of an inbox other than messages. Notes may be lost; the dialog, the lists and the relation log are
+/// An inbox entry other than messages. Notes may be lost; the dialog, the lists and the relation log are
 /// authoritative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Note {
-    /// The user's read mark of a conversation rose.
+    /// The user's read mark in a conversation rose.
     Dialog {
         /// The conversation.
         conversation: ConversationId,
-        /// The mark.
+        /// The read mark's number.
         read_seq: Seq,
     },
     /// The other user became a contact.
@@ -26,19 +26,19 @@ pub enum Note {
     },
     /// The user joined the group, or was added to it.
     GroupJoined {
-        /// The group.
+        /// The group joined.
         group: GroupId,
     },
     /// The user left the group, or was removed from it.
     GroupLeft {
-        /// The group.
+        /// The group left.
         group: GroupId,
     },
-    /// The role or the mute of the user in the group has changed, or the mute of all of its members, or a setting of the group.
+    /// The user's role or mute in the group has changed, or the mute for all its members, or a group setting.
     GroupChanged {
-        /// The group.
+        /// The changed group.
         group: GroupId,
     },
-    /// An application of the user, or to it or a group that it leads, was made, decided or withdrawn.
+    /// An application by the user, or to it or a group that it leads, was made, decided or withdrawn.
     Application(ApplicationKey),
 }

@@ -1,4 +1,4 @@
-//! Wakes: messages that notify a node of new entries in inboxes. If a wake is lost, a later read finds the
+//! Wakes: messages that notify a node about new entries in inboxes. If a wake is lost, a later read finds the
 //! entries; a lost signal is not sent again.
 
 use std::fmt;
@@ -14,16 +14,18 @@ use super::{Generation, Position};
 pub struct SentMessages {
     /// The conversation.
     pub conversation: ConversationId,
-    /// The number of the last message.
+    /// The last message's number.
     pub last: Seq,
-    /// When the last one was sent. The entries are used for a short time after it: the messages may be changed later.
+    /// When the last message was sent. The entries are used for a short time after it: the messages may be
+    /// changed later.
     pub sent: Timestamp,
-    /// Entries ([`crate::entry`]) of the last messages, by rising number, up to `last`; none if they are too large for a wake.
+    /// Entries ([`crate::entry`]) for the last messages, by rising number, up to `last`; none if they are too
+    /// large for a wake.
     pub entries: Vec<Bytes>,
 }
 
 impl SentMessages {
-    /// The same with as many of the last entries as fit into this many bytes.
+    /// Copies the messages with as many of the last entries as fit into this many bytes.
     pub(super) fn within(&self, bytes: usize) -> Self {
         let mut room = bytes;
         let fits = |entry: &&Bytes| match room.checked_sub(entry.len()) {
@@ -42,13 +44,13 @@ impl SentMessages {
 /// A user whose inbox got an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WokenUser {
-    /// The user.
+    /// The inbox's user.
     pub user: UserId,
-    /// The generation of the inbox.
+    /// The inbox's generation.
     pub generation: Generation,
-    /// The position of the entry.
+    /// The entry's position.
     pub position: Position,
-    /// The first number of the entry; `None`: the conversation is new to the inbox.
+    /// The entry's first number; `None`: the conversation is new to the inbox.
     pub first: Option<Seq>,
 }
 
@@ -57,7 +59,7 @@ pub struct WokenUser {
 pub enum Wake {
     /// Messages were entered into inboxes.
     Messages {
-        /// The messages.
+        /// The messages that were sent.
         sent: SentMessages,
         /// Users whose inboxes have the entry.
         woken: Vec<WokenUser>,
@@ -66,59 +68,60 @@ pub enum Wake {
     },
     /// An inbox has entries up to this position, which are to be read.
     Entries {
-        /// The user.
+        /// The woken user.
         user: UserId,
-        /// The generation of the inbox.
+        /// The inbox's generation.
         generation: Generation,
-        /// The position of the last entry.
+        /// The last entry's position.
         position: Position,
     },
-    /// An inbox has ended: the receivers of the user cannot continue.
+    /// An inbox has ended: the user's receivers cannot continue.
     Lost {
-        /// The user.
+        /// The user of the inbox.
         user: UserId,
     },
     /// A signal to those who receive now. It is in no inbox.
     Signal {
-        /// The user.
+        /// The signalled user.
         user: UserId,
-        /// What its sender gave.
+        /// The bytes that its sender gave.
         signal: Bytes,
     },
-    /// Messages of a conversation that is not written to inboxes, for nodes that registered at it.
+    /// Messages in a conversation that is not written to inboxes, for nodes that registered at it.
     Conversation(SentMessages),
 }
 
 /// A wake and the node that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeWake {
-    /// The node.
+    /// The woken node.
     pub node: NodeName,
-    /// The wake.
+    /// The wake for it.
     pub wake: Wake,
 }
 
 impl NodeWake {
-    /// The same wake for each of these nodes.
+    /// Makes the same wake for each node.
     pub(super) fn for_each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<Self> {
         nodes.into_iter().map(|node| Self { node, wake: wake.clone() }).collect()
     }
 }
 
-/// An event of the subscription of a node.
+/// An event in a node's subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WakeEvent {
-    /// A wake.
+    /// A wake arrived.
     Wake(Wake),
-    /// Wakes before this may be lost, and none from here on: all receivers read again. The first of every subscription.
+    /// Wakes before this may be lost, and none from here on: all receivers read again. It is the first event
+    /// in every subscription.
     Interrupted,
 }
 
-/// The wakes of a node, as they arrive.
+/// A node's wakes, as they arrive.
 #[async_trait]
 pub trait WakeSubscription: Send + fmt::Debug {
-    /// Waits for the next one. Subscribes first, and again when the subscription was lost, as often as it takes. Wakes that are
-    /// not taken in time are dropped; [`WakeEvent::Interrupted`] says so.
+    /// Waits for the next event. Subscribes first, and again when the subscription was lost, as often as it
+    /// takes. Wakes that are not taken in time are dropped; [`WakeEvent::Interrupted`] says so.
     ///
     /// May be cancelled; nothing is lost then.
     async fn next(&mut self) -> WakeEvent;

@@ -7,21 +7,24 @@
 //!
 //! | kind | then |
 //! | --- | --- |
-//! | 1 messages | sent messages; epoch (8); number of woken users (4), of each user (8), generation (8), position (8), first number (8; 0: none); users of lost inboxes (8 each) |
+//! | 1 messages | sent messages; epoch (8); woken users; users of lost inboxes (8 each) |
 //! | 2 entries | user (8), epoch (8), generation (8), position (8) |
 //! | 3 lost | user (8) |
 //! | 4 signal | user (8), the signal |
 //! | 5 conversation | sent messages |
 //!
-//! Sent messages: length of the conversation's id (1), the id, last number (8), time of sending (8), number of entries (4), of each its
-//! length (4) and itself.
+//! Woken users: their number (4), then for each: user (8), generation (8), position (8), first number (8; 0:
+//! none).
+//!
+//! Sent messages: the conversation id's length (1), the id, last number (8), send time (8), number of entries
+//! (4), for each its length (4) and itself.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use kith_store::{Timestamp, UserId};
 
 use super::{Generation, SentMessages, Wake, WokenUser};
 
-/// Rises with each change of the form. A wake of a form or a kind that a program does not know is dropped.
+/// Rises with each change to the form. A wake whose form or kind a program does not know is dropped.
 const FORM: u8 = 1;
 const MESSAGES: u8 = 1;
 const ENTRIES: u8 = 2;
@@ -29,7 +32,7 @@ const LOST: u8 = 3;
 const SIGNAL: u8 = 4;
 const CONVERSATION: u8 = 5;
 
-/// The bytes of a wake; `None`: it is larger than any can be.
+/// A wake's bytes; `None`: it is larger than any can be.
 pub(super) fn encode(wake: &Wake) -> Option<Bytes> {
     let mut bytes = BytesMut::with_capacity(128);
     bytes.put_u8(FORM);
@@ -64,7 +67,7 @@ pub(super) fn encode(wake: &Wake) -> Option<Bytes> {
     Some(bytes.freeze())
 }
 
-/// The wake of bytes; `None`: a newer program has sent it, or it is damaged.
+/// The wake in these bytes; `None`: a newer program has sent it, or it is damaged.
 pub(super) fn decode(mut bytes: Bytes) -> Option<Wake> {
     if byte(&mut bytes)? != FORM {
         return None;
@@ -114,7 +117,7 @@ fn sent(bytes: &mut Bytes) -> Option<SentMessages> {
     Some(SentMessages { conversation, last, sent, entries })
 }
 
-/// All are of one epoch.
+/// All are in one epoch.
 fn put_woken(bytes: &mut BytesMut, woken: &[WokenUser]) -> Option<()> {
     bytes.put_u64(woken.first().map_or(0, |woken| woken.generation.epoch));
     bytes.put_u32(u32::try_from(woken.len()).ok()?);

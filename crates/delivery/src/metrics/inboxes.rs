@@ -1,4 +1,4 @@
-//! Counters of inboxes, resolved once. All are there from zero on.
+//! Inbox counters, resolved once. All are there from zero on.
 
 use metrics::{Counter, counter};
 
@@ -9,10 +9,10 @@ use super::{INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES};
 pub(crate) enum GenerationReason {
     /// The user had no inbox.
     New,
-    /// Redis has lost the hash of an inbox, and not its stream.
+    /// Redis has lost an inbox's hash, and not its stream.
     #[cfg(feature = "redis")]
     Hash,
-    /// The stream of an inbox is not that of its hash.
+    /// An inbox's stream does not fit its hash.
     #[cfg(feature = "redis")]
     Stream,
     /// There was no room.

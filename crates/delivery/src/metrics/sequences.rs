@@ -1,4 +1,4 @@
-//! The metrics of sequences.
+//! The metrics for sequences.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Arguments of scripts.
+//! Script arguments.
 
 use std::time::Duration;
 

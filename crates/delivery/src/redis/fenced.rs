@@ -1,4 +1,4 @@
-//! Scripts on the server of an epoch.
+//! Scripts on an epoch's server.
 
 use std::{fmt, sync::Arc};
 
@@ -10,15 +10,15 @@ use kith_store::Epoch;
 
 use crate::EpochSource;
 
-/// Runs scripts in the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command timeout
-/// of its runner.
+/// Runs scripts in the epoch that the node follows. Only answers from that epoch's server count. A call ends
+/// within its runner's command timeout.
 pub(crate) struct FencedRunner {
     runner: Arc<ScriptRunner>,
     epochs: Arc<dyn EpochSource>,
 }
 
 impl FencedRunner {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     pub(crate) fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         Self { runner, epochs }
     }
@@ -55,7 +55,6 @@ impl FencedRunner {
         self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))
     }
 
-    /// What it runs them over.
     pub(crate) const fn runner(&self) -> &Arc<ScriptRunner> {
         &self.runner
     }
@@ -67,7 +66,7 @@ impl fmt::Debug for FencedRunner {
     }
 }
 
-/// The answers to so many calls of a node that follows no epoch.
+/// The answers to this many calls on a node that follows no epoch.
 pub(crate) fn unavailable<T>(count: usize) -> Vec<Result<T, SharedError>> {
     (0..count).map(|_| Err(SharedError::Unavailable)).collect()
 }

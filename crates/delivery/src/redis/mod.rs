@@ -1,5 +1,5 @@
-//! Windows in Redis. A window is two keys of one slot, a hash and a list; each script is one step of it. The comments
-//! of the scripts describe each step and its invariant.
+//! Windows in Redis. A window is two keys in one slot, a hash and a list; each script is one step. The
+//! comments in the scripts describe each step and its invariant.
 
 pub(crate) mod arguments;
 pub(crate) mod fenced;
@@ -34,8 +34,8 @@ use crate::{
     WindowKeeper, WindowLimits, WindowLookup,
 };
 
-/// Windows in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the
-/// command timeout of its runner.
+/// Windows in Redis, in the epoch that the node follows. Only answers from that epoch's server count. A call
+/// ends within its runner's command timeout.
 pub struct RedisWindows {
     runner: FencedRunner,
     names: WindowNames,
@@ -46,7 +46,7 @@ pub struct RedisWindows {
 }
 
 impl RedisWindows {
-    /// Creates it over the connections of a runner, which others may use too. `clock` is that of
+    /// Creates it over a runner's connections, which others may use too. `clock` must be the clock of
     /// [`Windows`](crate::Windows).
     #[must_use]
     pub fn over(
@@ -60,14 +60,14 @@ impl RedisWindows {
         Self { runner, names, scripts, clock, times, limits }
     }
 
-    /// The same with the scripts changed by `edit`.
+    /// Creates it with scripts that `edit` has changed.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
         Self { scripts: WindowScripts::of(edit), ..self }
     }
 
-    /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
+    /// The followed epoch, if it belongs to a time: a time means nothing to another server.
     fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
         self.runner.followed_epoch().and_then(|epoch| {
             if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Unavailable) }
@@ -112,7 +112,7 @@ impl RedisWindows {
         self.one(epoch, call, reply::changed).await
     }
 
-    /// The time of the server at which an append began, or earlier; 0: not known.
+    /// The server's time at which an append began, or earlier; 0: not known.
     fn began(&self, epoch: &Epoch, began: Option<Moment>) -> Bytes {
         let now = self.clock.now();
         number(began.map_or(0, |began| self.times.not_after(began, epoch.number, now)))
@@ -172,7 +172,8 @@ impl WindowKeeper for RedisWindows {
     async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError> {
         let epoch = self.runner.followed_epoch()?;
         self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
-        // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
+        // Nothing is known about a later epoch: a window there may have been filled before the change was
+        // committed.
         if self.runner.settled_epoch().await == Some(epoch.number) {
             Ok(())
         } else {

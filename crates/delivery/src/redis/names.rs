@@ -2,10 +2,10 @@
 
 use kith_store::ConversationId;
 
-/// Names of keys. All keys of a conversation are in one slot of a cluster; keys of different epochs are different keys.
+/// Names keys. All a conversation's keys are in one cluster slot; different epochs have different keys.
 #[derive(Debug)]
 pub(super) struct WindowNames {
-    /// Prefix and id of the database, without braces.
+    /// The database's prefix and id, without braces.
     tag: String,
 }
 
@@ -18,14 +18,14 @@ impl WindowNames {
         &self.tag
     }
 
-    /// The hash and the list of a window.
+    /// A window's hash and list.
     pub(super) fn window(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
         let name = |part| format!("{{{}:log:{conversation}}}:{epoch}:{part}", self.tag);
         ["h", "l"].map(name).to_vec()
     }
 }
 
-/// The nodes that read a conversation; in the slot of its window.
+/// The nodes that read a conversation; in its window's slot.
 pub(crate) fn readers(tag: &str, conversation: ConversationId, epoch: u64) -> String {
     format!("{{{tag}:log:{conversation}}}:{epoch}:n")
 }

@@ -1,4 +1,4 @@
-//! The replies of scripts. A reply with an invalid form is refused.
+//! Script replies. A reply with an invalid form is refused.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kith_store::{NodeName, Seq};
 use super::values::{MALFORMED, ReplyResult, list, nodes_at, number, text};
 use crate::{DropReason, FillOutcome, HeadLookup, ServerTime, Span, WindowLookup, WindowSnapshot, metrics};
 
-/// An answer, and the time of the server at which it was given.
+/// An answer, and the server's time when it was given.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Timed<T> {
     pub(super) answer: T,
@@ -47,7 +47,7 @@ pub(super) fn fill_outcome(reply: Reply, epoch: u64) -> ReplyResult<Timed<FillOu
     Ok(Timed { answer: fill_outcome, at: time(now, epoch)? })
 }
 
-/// The answer of a script that only changes: its time, and maybe why it dropped the window.
+/// A script's answer if it only changes: its time, and maybe why it dropped the window.
 pub(super) fn changed(reply: Reply, epoch: u64) -> ReplyResult<Timed<()>> {
     let values = list(reply)?;
     let [now, dropped @ ..] = &values[..] else { return Err(MALFORMED) };
@@ -55,7 +55,7 @@ pub(super) fn changed(reply: Reply, epoch: u64) -> ReplyResult<Timed<()>> {
     Ok(Timed { answer: (), at: time(now, epoch)? })
 }
 
-/// The answer of an append: its time, why it dropped the window, and the nodes that read the conversation.
+/// An append's answer: its time, why it dropped the window, and the nodes that read the conversation.
 pub(super) fn appended(reply: Reply, epoch: u64) -> ReplyResult<Timed<Vec<NodeName>>> {
     let values = list(reply)?;
     let [now, dropped, nodes] = &values[..] else { return Err(MALFORMED) };

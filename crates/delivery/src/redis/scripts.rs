@@ -1,4 +1,4 @@
-//! The scripts of windows.
+//! The window scripts.
 
 use kith_cache::remote::redis::RedisScript;
 

@@ -1,18 +1,18 @@
-//! What a node knows of the clock of Redis.
+//! Estimates the time on the Redis server.
 
 use kith_cache::Moment;
 use parking_lot::Mutex;
 
 use crate::ServerTime;
 
-/// An older sample is not used: the clocks of two machines do not run equally fast.
+/// An older sample is not used: two machines' clocks do not run equally fast.
 const SAMPLE_KEPT_MS: u64 = 60_000;
 
-/// The known times of the server's clock.
+/// The known times on the server's clock.
 #[derive(Debug, Default)]
 pub(super) struct ServerTimes(Mutex<Option<Sample>>);
 
-/// A time of the server, from an answer that was received at this moment or earlier.
+/// A server time, from an answer that was received at this moment or earlier.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: ServerTime,
@@ -25,9 +25,10 @@ impl ServerTimes {
         *self.0.lock() = Some(Sample { time, received });
     }
 
-    /// A time of the server in this epoch that was not later than this moment of the node; 0: none is known.
+    /// A server time in this epoch that was not later than this moment on the node; 0: none is known.
     ///
-    /// An answer was on its way for an unknown time, so the server was at its time or later when the answer was received.
+    /// An answer was on its way for an unknown time, so the server was at its time or later when the answer
+    /// was received.
     pub(super) fn not_after(&self, moment: Moment, epoch: u64, now: Moment) -> i64 {
         let sample = *self.0.lock();
         let known = sample.filter(|sample| {

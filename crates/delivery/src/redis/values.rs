@@ -1,10 +1,10 @@
-//! Values in replies of scripts. A value with an invalid form is refused.
+//! Values in script replies. A value with an invalid form is refused.
 
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
 use kith_store::NodeName;
 
-/// What reading an answer gives.
+/// The result of reading an answer.
 pub(crate) type ReplyResult<T> = Result<T, SharedError>;
 
 pub(crate) const MALFORMED: SharedError = SharedError::Unexpected;
@@ -30,7 +30,7 @@ pub(crate) fn text(reply: Reply) -> ReplyResult<Bytes> {
     }
 }
 
-/// The nodes whose time is not over. Each is the end of its time and its name: `1790000000000 n1`.
+/// The nodes whose time is not over. Each is its end time and its name: `1790000000000 n1`.
 pub(crate) fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
     let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };
     let nodes = std::str::from_utf8(nodes).map_err(|_| MALFORMED)?;

@@ -1,4 +1,4 @@
-//! The allocation of sequence numbers to batches of callers: from blocks in the keeper, which are refilled in
+//! Allocates sequence numbers to batches of callers: from blocks in the keeper, which are refilled in
 //! advance, or directly from the store if the keeper does not answer.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,12 +14,13 @@ use super::{
 };
 use crate::metrics::{BlockCounts, BlockUse};
 
-/// Most takes and fetches of one batch. After these, other nodes use up the blocks of this one, and it takes its
-/// numbers from the store.
+/// The most takes and fetches in one batch. After these, other nodes use up this node's blocks, and it takes
+/// its numbers from the store.
 const ROUNDS: u32 = 16;
 /// Time between two takes while another node fetches the block.
 const POLL: Duration = Duration::from_millis(5);
-/// Most polls of one batch: one second, four leases. After these, the batch takes its numbers from the store.
+/// The most polls in one batch: one second, four leases. After these, the batch takes its numbers from the
+/// store.
 const POLLS: u32 = 200;
 
 /// Runs work in the background, and waits.
@@ -31,7 +32,7 @@ pub trait Background: Send + Sync + fmt::Debug + 'static {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// The source of the numbers of batches.
+/// The source of numbers for batches.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) store: Arc<dyn SequenceStore>,
@@ -43,7 +44,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The next batch of a sequence. It begins when the one before has ended.
+    /// A sequence's next batch. It begins when the batch before has ended.
     pub(super) fn batch(self: &Arc<Self>, sequence: &Arc<LocalSequence>, before: Option<Batch>) -> Batch {
         let (source, sequence) = (Arc::clone(self), Arc::clone(sequence));
         let batch = async move {
@@ -58,7 +59,7 @@ impl Source {
         batch.boxed().shared()
     }
 
-    /// Gets the numbers of a batch, by rising number: from the keeper, and from the store if that does not answer.
+    /// Gets a batch's numbers, by rising number: from the keeper, and from the store if that does not answer.
     async fn serve(
         self: &Arc<Self>,
         sequence: &Arc<LocalSequence>,
@@ -107,8 +108,8 @@ impl Source {
         Ok(range)
     }
 
-    /// Takes a block from the store and offers it; one at a time for each sequence. `None`: another node does. The fetch goes on
-    /// without its callers: a block that was taken and not offered would be lost.
+    /// Takes a block from the store and offers it; once at a time for each sequence. `None`: another node
+    /// does so. The fetch goes on without its callers: a block that was taken and not offered would be lost.
     fn fetch(
         self: &Arc<Self>,
         sequence: &Arc<LocalSequence>,

@@ -1,4 +1,4 @@
-//! The store of the blocks from which all nodes take numbers.
+//! Stores the blocks from which all nodes take numbers.
 
 use std::{fmt, time::Duration};
 
@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_store::{Seq, SeqRange, SequenceName};
 
-/// How long one node has the right to fetch a block. Longer than a step of a healthy store: a node that fetches while the block of
-/// another one is on its way may leave a gap. Shorter than a caller wants to wait when the node that fetches has died.
+/// How long one node has the right to fetch a block. Longer than a healthy store's step: a node that fetches
+/// while another node's block is on its way may leave a gap. Shorter than a caller wants to wait when the
+/// node that fetches has died.
 pub(super) const FETCH_LEASE: Duration = Duration::from_millis(250);
 
 /// A request for numbers.
@@ -23,21 +24,21 @@ pub struct Take {
     pub renews: bool,
 }
 
-/// The result of a take.
+/// A take's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The numbers, at most as many as requested. `None`: all are used up, or the sequence is unknown, or its state is older than that
-    /// of the caller.
+    /// The numbers, at most as many as requested. `None`: all are used up, or the sequence is unknown, or its
+    /// state is older than the caller's.
     pub numbers: Option<SeqRange>,
     /// The right to fetch the next block. `None`: enough numbers are left, or another node fetches it.
     pub lease: Option<FetchLease>,
 }
 
-/// The right of one node to fetch the next block of a sequence. It ends with the offer of the block, or after 250 ms.
+/// One node's right to fetch a sequence's next block. It ends with the block's offer, or after 250 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchLease(pub(super) i64);
 
-/// A block of numbers that was taken from the store.
+/// A number block that was taken from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The numbers; all above `seen`.
@@ -48,22 +49,23 @@ pub struct Offer {
     pub lease: FetchLease,
 }
 
-/// Issues the numbers of blocks, for all nodes.
+/// Issues numbers from blocks, for all nodes.
 ///
-/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all of them do
-/// when the epoch changes. A failed call may have been applied, or may be applied later.
+/// Each call is one step in one sequence, atomic and isolated. Sequences may disappear at any time, and all
+/// do when the epoch changes. A failed call may have been applied, or may be applied later.
 #[async_trait]
 pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Issues the next numbers of a sequence, as many as requested or as there are, all above [`Take::seen`]. The numbers of a call
-    /// that failed are lost. Of all callers that find too few numbers, one at a time gets a lease to fetch a block.
+    /// Issues a sequence's next numbers, as many as requested or as there are, all above [`Take::seen`]. A
+    /// failed call's numbers are lost. Among all callers that find too few numbers, one at a time gets a
+    /// lease to fetch a block.
     ///
     /// # Errors
     /// If the keeper does not answer.
     async fn take(&self, name: &SequenceName, take: Take) -> Result<Taken, SharedError>;
 
-    /// Adds a block to those that the sequence has, in any order, or drops it if its numbers are below those that were issued, or if a
-    /// second gap would arise. The block replaces what the sequence has if that is at or below [`Offer::seen`]. Each block is offered
-    /// once, whatever the answer was.
+    /// Adds a block to those that the sequence has, in any order, or drops it if its numbers are below those
+    /// that were issued, or if a second gap would arise. The block replaces what the sequence has if that is
+    /// at or below [`Offer::seen`]. Each block is offered once, whatever the answer was.
     ///
     /// # Errors
     /// If the keeper does not answer.

@@ -1,17 +1,17 @@
-//! The limits of sequences.
+//! Sequence limits.
 
-/// The sizes of blocks, and the limits of callers.
+/// Block sizes, and limits for callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// Numbers of the first block of a sequence. Above 0.
+    /// How many numbers a sequence's first block has. Above 0.
     pub block: u32,
-    /// Numbers of its largest one. Not below `block`.
+    /// How many numbers its largest block has. Not below `block`.
     pub block_max: u32,
     /// Sequences that a node knows at a time. Above 0.
     pub names: usize,
     /// Calls that wait on a node at a time. Above 0.
     pub waiting: usize,
-    /// Numbers that wait for one sequence on a node at a time; not below those of one call.
+    /// Numbers that wait for one sequence on a node at a time; not below the limit for one call.
     pub waiting_of_one: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The state of one sequence on a node: callers that arrive before a batch begins share it, at most one batch
+//! One sequence's state on a node: callers that arrive before a batch begins share it, at most one batch
 //! runs, and at most one block is fetched at a time.
 
 use std::{sync::Arc, time::Duration};
@@ -10,19 +10,19 @@ use parking_lot::Mutex;
 
 use super::{keeper::FetchLease, limits::SequenceLimits};
 
-/// The numbers of a batch, by rising number, for all of its callers.
+/// A batch's numbers, by rising number, for all its callers.
 pub(super) type Batch = Shared<BoxFuture<'static, Result<Arc<[SeqRange]>, StoreError>>>;
 /// A block on its way from the store to the keeper.
 pub(super) type Fetch = Shared<BoxFuture<'static, Result<(), StoreError>>>;
 
-/// A block that lasts shorter is followed by a larger one.
+/// A block that lasts shorter is followed by a larger block.
 const LASTS_SHORT: Duration = Duration::from_millis(100);
-/// A block that lasts longer is followed by a smaller one.
+/// A block that lasts longer is followed by a smaller block.
 const LASTS_LONG: Duration = Duration::from_secs(10);
 /// How often a node renews the time for which the keeper keeps a sequence that is in use.
 const RENEWED_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// The state of a sequence on a node.
+/// A sequence's state on a node.
 #[derive(Debug)]
 pub(super) struct LocalSequence {
     pub(super) name: SequenceName,
@@ -31,9 +31,9 @@ pub(super) struct LocalSequence {
 
 #[derive(Debug)]
 struct LocalSequenceState {
-    /// The highest number that this node was given. Invariant: no later take returns one that is not above it.
+    /// The highest number that this node was given. Invariant: every later take returns numbers above it.
     seen: Seq,
-    /// Numbers of the last block.
+    /// How many numbers the last block has.
     size: u32,
     /// When its fetch began.
     fetched: Option<Moment>,
@@ -41,7 +41,7 @@ struct LocalSequenceState {
     open: Option<OpenBatch>,
     last: Option<WeakResult<Arc<[SeqRange]>>>,
     fetch: Option<WeakResult<()>>,
-    /// The lease of a fetch that failed: the next one needs no other.
+    /// A failed fetch's lease: the next fetch needs no other.
     unused_lease: Option<FetchLease>,
     /// When this node renewed the sequence in the keeper.
     renewed: Option<Moment>,
@@ -57,17 +57,17 @@ struct OpenBatch {
     batch: Option<WeakResult<Arc<[SeqRange]>>>,
 }
 
-/// The requirements of a batch.
+/// A batch's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) count: u32,
     pub(super) above: Seq,
 }
 
-/// The numbers of one caller within a batch.
+/// One caller's numbers within a batch.
 pub(super) struct JoinedBatch {
     pub(super) batch: Batch,
-    /// The count of numbers of earlier callers.
+    /// How many numbers earlier callers have.
     pub(super) before: u32,
 }
 
@@ -86,8 +86,8 @@ impl LocalSequence {
         Self { name, state: Mutex::new(state) }
     }
 
-    /// Adds a caller to the batch that has not begun, or begins one with `make`, which is given the batch before. `None`: too
-    /// many numbers wait.
+    /// Adds a caller to the batch that has not begun, or begins a batch with `make`, which is given the batch
+    /// before. `None`: too many numbers wait.
     pub(super) fn join(
         &self,
         need: Need,
@@ -132,12 +132,13 @@ impl LocalSequence {
         self.state.lock().renewed = Some(at);
     }
 
-    /// A block is to be fetched when fewer numbers than this are left: half of the last one.
+    /// A block is to be fetched when fewer numbers than this are left: half the last block.
     pub(super) fn low(&self) -> u64 {
         u64::from(self.state.lock().size / 2)
     }
 
-    /// The fetch that runs on this node, or a new one under a lease, and whether it is new. `None`: the node has no lease.
+    /// The fetch that runs on this node, or a new one under a lease, and whether it is new. `None`: the node
+    /// has no lease.
     pub(super) fn fetch(
         &self,
         lease: Option<FetchLease>,
@@ -154,7 +155,7 @@ impl LocalSequence {
         Some((fetch, true))
     }
 
-    /// Keeps the lease of a fetch that failed.
+    /// Keeps a failed fetch's lease.
     pub(super) fn keep_lease(&self, lease: FetchLease) {
         self.state.lock().unused_lease = Some(lease);
     }

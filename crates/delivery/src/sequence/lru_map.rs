@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use kith_cache::Moment;
 use kith_store::SequenceName;
 
-/// A map of bounded size by sequence: when it is full, the most recently used ones are kept.
+/// A bounded map by sequence: when it is full, the most recently used sequences are kept.
 #[derive(Debug)]
 pub(super) struct LruMap<V> {
     most: usize,
@@ -19,15 +19,15 @@ impl<V> LruMap<V> {
         Self { most: most.max(1), values: HashMap::new() }
     }
 
-    /// The value of a sequence, which counts as used now.
+    /// A sequence's value, which counts as used now.
     pub(super) fn get(&mut self, name: &SequenceName, now: Moment) -> Option<&mut V> {
         let (used, value) = self.values.get_mut(name)?;
         *used = now;
         Some(value)
     }
 
-    /// Adds a sequence. If the map is full, evicts of those that `may_evict` accepts the half that was used least recently. False:
-    /// it accepts none, and nothing was added.
+    /// Adds a sequence. If the map is full, evicts, among the sequences that `may_evict` accepts, the half
+    /// that was used least recently. False: it accepts none, and nothing was added.
     pub(super) fn insert(
         &mut self,
         name: SequenceName,

@@ -1,4 +1,4 @@
-//! Blocks of sequence numbers in the memory of a single node. The rules are those of the Lua scripts.
+//! Blocks of sequence numbers in a single node's memory. The rules are the same as in the Lua scripts.
 
 use async_trait::async_trait;
 use kith_cache::{Clock, Moment, SystemClock, remote::SharedError};
@@ -10,21 +10,21 @@ use super::{
     lru_map::LruMap,
 };
 
-/// Issues the numbers of blocks on one node. Keeps a bounded number of sequences: the rest of the block of an unused
-/// one is lost.
+/// Issues numbers from blocks on one node. Keeps a bounded number of sequences: an unused sequence's block is
+/// lost.
 #[derive(Debug)]
 pub struct MemorySequences {
     blocks: Mutex<LruMap<Blocks>>,
     clock: SystemClock,
 }
 
-/// The state of a sequence, as in the scripts.
+/// A sequence's state, as in the scripts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Blocks {
     at: Seq,
     last: Seq,
     next: Option<SeqRange>,
-    /// When the lease of a fetch ends.
+    /// When a fetch's lease ends.
     fetch: Option<Moment>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of sequences: blocks from the store, issued by Redis or by the memory of one node.
+//! Sequence numbers: blocks from the store, issued by Redis or by one node's memory.
 
 mod blocks;
 mod keeper;
@@ -36,11 +36,11 @@ use self::{
 };
 use crate::metrics::BlockCounts;
 
-/// Issues numbers of sequences. Cheap to clone.
+/// Issues sequence numbers. Cheap to clone.
 ///
-/// A number of a sequence is issued once, also if nodes or the keeper fail. The numbers of one node rise as long as it
-/// knows the sequence ([`SequenceLimits::names`]); those of all nodes rise as long as they reach the keeper and it
-/// keeps the sequence.
+/// A sequence number is issued once, also if nodes or the keeper fail. One node's numbers rise as long as it
+/// knows the sequence ([`SequenceLimits::names`]); all nodes' numbers rise as long as they reach the keeper
+/// and it keeps the sequence.
 #[derive(Clone)]
 pub struct Sequences(Arc<SequenceParts>);
 
@@ -55,7 +55,7 @@ struct SequenceParts {
 struct WaitingCall<'a>(&'a AtomicUsize);
 
 impl Sequences {
-    /// Creates it over the blocks of a store and a keeper. `background` fetches blocks before they are needed.
+    /// Creates it over a store's blocks and a keeper. `background` fetches blocks before they are needed.
     #[must_use]
     pub fn new(
         store: Arc<dyn SequenceStore>,
@@ -69,14 +69,15 @@ impl Sequences {
         Self(Arc::new(SequenceParts { source: Arc::new(source), sequences, waiting: AtomicUsize::new(0) }))
     }
 
-    /// Reserves `count` numbers of a sequence (above 0), all above `above`. Returns them as ranges by rising number.
+    /// Reserves `count` numbers in a sequence (above 0), all above `above`. Returns them as ranges by rising
+    /// number.
     ///
-    /// Callers that wait for one sequence share each step. Costs one round trip to Redis, and a step of the store if that has no
-    /// numbers or does not answer. If the future is dropped, its numbers are lost.
+    /// Callers that wait for one sequence share each step. Costs one round trip to Redis, and a store step if
+    /// that has no numbers or does not answer. If the future is dropped, its numbers are lost.
     ///
     /// # Errors
-    /// If neither the keeper has numbers nor the store answers; [`StoreError::Overloaded`] if too many calls wait. The
-    /// call has reserved nothing then.
+    /// If neither the keeper has numbers nor the store answers; [`StoreError::Overloaded`] if too many calls
+    /// wait. The call has reserved nothing then.
     pub async fn reserve(
         &self,
         name: &SequenceName,
@@ -91,11 +92,11 @@ impl Sequences {
         Ok(part(&ranges, before, count))
     }
 
-    /// Returns upper bounds of the issued numbers, in the order of `names`; see
+    /// Returns upper bounds for the issued numbers, in `names`' order; see
     /// [`SequenceStore::max_seqs`](kith_store::SequenceStore::max_seqs).
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`SequenceStore::max_seqs`](kith_store::SequenceStore::max_seqs).
     pub async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
         self.0.source.store.max_seqs(names).await
     }
@@ -114,7 +115,8 @@ impl SequenceParts {
         sequence.join(need, most, |before| self.source.batch(&sequence, before)).ok_or(StoreError::Overloaded)
     }
 
-    /// A sequence, which the node remembers from now on. Sequences without waiting calls and fetches may be removed.
+    /// A sequence, which the node remembers from now on. Sequences without waiting calls and fetches may be
+    /// removed.
     fn sequence(&self, name: &SequenceName) -> Result<Arc<LocalSequence>, StoreError> {
         let now = self.source.clock.now();
         let mut sequences = self.sequences.lock();
@@ -143,7 +145,7 @@ impl fmt::Debug for Sequences {
     }
 }
 
-/// The numbers of one caller: `count` of them, after those of callers before.
+/// One caller's numbers: `count` numbers, after earlier callers' numbers.
 fn part(ranges: &[SeqRange], before: u32, count: u32) -> Vec<SeqRange> {
     let (mut skipped, mut missing) = (i64::from(before), i64::from(count));
     let mut part = Vec::with_capacity(1);

@@ -1,5 +1,5 @@
 //! Blocks of sequence numbers in Redis, one key for each sequence and epoch. Every reply is validated,
-//! because a wrong one could issue a number twice.
+//! because a wrong reply could issue a number twice.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
     },
 };
 
-/// How long a sequence is kept after its last renewal: a day after its last use, and the time between two renewals. The rest of its
-/// block is lost then.
+/// How long a sequence is kept after its last renewal: a day after its last use, and the time between two
+/// renewals. Its block's rest is lost then.
 const KEPT: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// Issues the numbers of blocks in Redis, in the epoch that the node follows. Only answers of that epoch's server
-/// count, and commands are sent once: a repeated offer would issue numbers a second time. A call ends within the
-/// command timeout of its runner.
+/// Issues numbers from blocks in Redis, in the epoch that the node follows. Only answers from that epoch's
+/// server count, and commands are sent once: a repeated offer would issue numbers a second time. A call ends
+/// within its runner's command timeout.
 pub struct RedisSequences {
     runner: FencedRunner,
     take: RedisScript,
@@ -35,7 +35,7 @@ pub struct RedisSequences {
 }
 
 impl RedisSequences {
-    /// Creates it over the connections of a runner, which others may use too.
+    /// Creates it over a runner's connections, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let take = RedisScript::new(include_str!("lua/take.lua"));
@@ -43,7 +43,7 @@ impl RedisSequences {
         Self { runner: FencedRunner::over(runner, epochs), take, offer, fetch_lease: FETCH_LEASE }
     }
 
-    /// The same with the scripts changed by `edit`.
+    /// Creates it with scripts that `edit` has changed.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -52,7 +52,7 @@ impl RedisSequences {
         Self { take, offer, ..self }
     }
 
-    /// The same with leases of another length.
+    /// Creates it with leases that last this long.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_fetch_lease(self, fetch_lease: Duration) -> Self {
@@ -101,7 +101,7 @@ fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Keys of different epochs are different keys.
+/// Different epochs have different keys.
 fn key(tag: &str, name: &SequenceName, epoch: u64) -> String {
     format!("{{{tag}:seq:{name}}}:{epoch}")
 }

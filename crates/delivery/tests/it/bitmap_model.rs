@@ -1,6 +1,6 @@
-//! Random histories of bitmaps: marks, unmarks and fills whose steps are interleaved, lost bitmaps, and time that passes. When all
-//! have ended, a complete bitmap has exactly what the store has. The scripts run on a real Redis; rules that are taken away from them
-//! are noticed.
+//! Random bitmap histories: marks, unmarks and fills whose steps are interleaved, lost bitmaps, and time that
+//! passes. When all have ended, a complete bitmap has exactly what the store has. The scripts run on a real
+//! Redis; the test notices rules that are taken away from them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,7 +63,7 @@ static MUTANTS: [Mutant; 6] = [
     Mutant { name: "answer before the store", answers_before_store: true, ..PRODUCT },
 ];
 
-/// What is under way, by how far it is.
+/// An operation under way, by how far it is.
 enum Running {
     Mark { reader: ReaderOrdinal, slot: Slot },
     Unmark { reader: ReaderOrdinal, slot: Slot },
@@ -110,7 +110,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Those of one pair follow each other, as the versions of its record do.
+    /// One pair's operations follow each other, as its record's versions do.
     fn begin_mark(&mut self, rng: &mut StdRng) {
         let (reader, slot) = (rng.random_range(0..READERS), *SLOTS.choose(rng).unwrap());
         let is_of_pair = |running: &Running| match running {

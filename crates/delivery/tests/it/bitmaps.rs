@@ -1,4 +1,4 @@
-//! Bitmaps of readers in Redis: sizes, times, epochs.
+//! Reader bitmaps in Redis: sizes, times, epochs.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{model::TestRedis, redis_cluster::RedisCluster, stage::Epochs};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Bitmaps in the Redis of the tests, under a prefix of their own.
+/// Bitmaps in the tests' Redis, under their own prefix.
 struct Redis {
     bitmaps: RedisBitmaps,
     epochs: Arc<Epochs>,
@@ -28,7 +28,7 @@ impl Redis {
         Self { bitmaps, epochs, redis }
     }
 
-    /// Runs a command on a key of a section.
+    /// Runs a command on a section's key.
     async fn ask(&self, script: &'static str, section: ReaderSection, part: &str) -> i64 {
         let key = format!("{{{}:notice:7:{}}}:5:{part}", self.redis.runner.tag(), section.number);
         match self.redis.eval(script, vec![key], []).await {
@@ -69,7 +69,8 @@ fn bits(readers: impl Iterator<Item = u32>) -> SectionBits {
     bits
 }
 
-/// Fault of published schemes: a script whose keys are on several nodes, or are not declared, runs on no cluster.
+/// Published schemes have this fault: a script whose keys are on several nodes, or are not declared, runs on
+/// no cluster.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn scripts_run_on_redis_cluster() {
@@ -147,7 +148,7 @@ async fn flag_bit_is_not_counted() {
     assert_eq!(redis.count(&[1]).await, [Some(1)]);
 }
 
-/// Fault of published schemes: a mark after the removal makes the key again, and it stays.
+/// Published schemes have this fault: a mark after the removal makes the key again, and it stays.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn incomplete_bitmap_is_not_counted_and_expires() {

@@ -1,4 +1,4 @@
-//! Notes of fan-outs over a real Redis.
+//! Fan-out notes over a real Redis.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ use crate::{
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Epochs of a stage, and notes that follow them.
+/// A stage's epochs, and notes that follow them.
 async fn stage() -> (InboxStage, RedisFanOutNotes) {
     stage_over(TestRedis::connect().await)
 }
@@ -37,7 +37,7 @@ fn note(conversation: &str, of: &str, step: u64) -> FanOutNote {
     FanOutNote { conversation: conversation.parse().unwrap(), node: node(of), step }
 }
 
-/// The notes of any age.
+/// Notes with any age.
 async fn all(notes: &RedisFanOutNotes) -> HashSet<FanOutNote> {
     let due = notes.due(Duration::ZERO, 100).await.unwrap();
     due.into_iter().map(|DueNote { note, .. }| note).collect()
@@ -114,7 +114,7 @@ async fn only_the_server_of_the_epoch_has_notes() {
     }
 }
 
-/// Steps of conversations of all parts.
+/// Steps in conversations from all parts.
 fn of_all_parts() -> Vec<FanOutNote> {
     (1..=100).map(|id| note(&format!("g{id}"), "a", 1)).collect()
 }

@@ -1,4 +1,4 @@
-//! Inboxes in the memory of a single node.
+//! Inboxes in a single node's memory.
 
 use std::{sync::Arc, time::Duration};
 

@@ -54,7 +54,7 @@ async fn node_that_does_not_renew_is_not_woken() {
     })
     .await;
     until(async || stage.keeper.registered(log).await.unwrap().is_empty()).await;
-    // One that renews stays, and those that do not are forgotten.
+    // A node that renews stays, and nodes that do not are forgotten.
     stage.begin("b", 8, 0).await;
     stage.begin("b", 8, 0).await;
     let nodes = stage.on_inbox(8, "return redis.call('HGET', KEYS[1], '@')", "").await;
@@ -68,7 +68,7 @@ async fn node_that_does_not_renew_is_not_woken() {
 async fn both_keys_expire_together() {
     let stage = stage().await;
     stage.begin("a", 8, 0).await;
-    // The same moment for both, this long from now.
+    // Both expire at the same moment, this long from now.
     let expire_in = async |kept: Duration| {
         let script = "local moment = redis.call('PEXPIRETIME', KEYS[1])
             return { moment, redis.call('PEXPIRETIME', KEYS[2]), redis.call('PTTL', KEYS[1]) }";
@@ -95,7 +95,7 @@ async fn stream_that_is_ahead_ends_the_inbox() {
     let stage = stage().await;
     let generation = stage.begin("a", 8, 0).await;
     stage.fan(1, &[8]).await;
-    // As if an earlier state of the hash were put back.
+    // Puts back an earlier state of the hash.
     stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
     let fanned = stage.fan(2, &[8, 24]).await;
     let [NodeWake { wake: Wake::Messages { woken, lost, .. }, .. }] = &fanned.wakes[..] else { panic!() };
@@ -103,7 +103,7 @@ async fn stream_that_is_ahead_ends_the_inbox() {
     assert_eq!(stage.read(8, generation, 0).await, ReadOutcome::Reset);
     let again = stage.open("a", 8).await;
     assert!(again.generation != generation && !again.complete);
-    // The same by a note and by marks.
+    // A note and marks show the same.
     stage.keeper.note(user(8), Note::ContactAdded { user: user(7) }).await.unwrap();
     stage.on_inbox(8, "return redis.call('HSET', KEYS[1], 'p', 0)", "").await;
     let wakes = stage.keeper.note(user(8), Note::ContactAdded { user: user(7) }).await.unwrap();
@@ -286,7 +286,7 @@ async fn generation_lost_by_its_hash_leaves_no_stream() {
 async fn inbox_opens_once_its_node_follows_the_epoch() {
     let stage = stage().await;
     let open = async || stage.keeper.open(&node("a"), &[user(8)]).await.remove(0);
-    // Another node has begun two epochs, and this one has yet to follow.
+    // Another node has begun two epochs, and this node has yet to follow.
     *stage.epochs.settled.lock() = Some(7);
     let follows = async {
         sleep(Duration::from_millis(100)).await;
@@ -298,7 +298,7 @@ async fn inbox_opens_once_its_node_follows_the_epoch() {
     assert_eq!(opened.unwrap().generation.epoch, 7);
 }
 
-/// The inboxes of a Redis of the test's own.
+/// Inboxes in the test's own Redis.
 async fn stage_at(url: String) -> InboxStage {
     InboxStage::over(TestRedis::connect_to(url).await, InboxLimits::default())
 }
@@ -326,17 +326,17 @@ async fn fan_out_to_one_server_is_one_script() {
     for id in (133..=500).filter(|id| *id != 499) {
         stage.begin("a", id, 2).await;
     }
-    // The first script enters 32 of 400, and twelve others the rest.
+    // The first script enters 32 inboxes, and twelve others the rest out of 400.
     assert_eq!(scripts_of(5, &ids).await, 13, "400 have one");
     assert_eq!(scripts_of(6, &[]).await, 0);
 }
 
-/// Fault of an earlier plan: on a Redis Cluster no script may have the inboxes of users of several slots.
+/// An earlier plan had this fault: on a Redis Cluster no script may have inboxes for users in several slots.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn fan_out_runs_on_redis_cluster() {
     let (cluster, one) = (RedisCluster::start().await, OneRedis::start(true).await);
-    // The address of the second one does not say that it is one.
+    // The second server's address does not say that it is a cluster.
     for url in [cluster.url(), one.url()] {
         let stage = stage_at(url.clone()).await;
         let ids: Vec<i64> = (1..=100).collect();

@@ -1,4 +1,4 @@
-//! Inboxes over a real Redis, under a prefix of their own.
+//! Inboxes over a real Redis, under their own prefix.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct InboxStage {
     pub(crate) epochs: Arc<Epochs>,
 }
 
-/// Deletes keys of the real Redis.
+/// Deletes keys in the real Redis.
 #[derive(Debug)]
 struct Deletion {
     keeper: Arc<RedisInboxes>,
@@ -47,7 +47,7 @@ impl InboxStage {
         Self { keeper, redis, epochs }
     }
 
-    /// A keeper over the same keys, with scripts of other texts.
+    /// A keeper over the same keys, with other script texts.
     pub(crate) fn edited(&self, edit: impl Fn(&'static str) -> &'static str) -> RedisInboxes {
         let epochs = Arc::<Epochs>::clone(&self.epochs);
         RedisInboxes::over(Arc::clone(&self.redis.runner), epochs, InboxLimits::default()).with_scripts(edit)
@@ -63,7 +63,7 @@ impl InboxStage {
         self.epochs.follow(&self.redis, number);
     }
 
-    /// Runs a script on the keys of an inbox in epoch 5.
+    /// Runs a script on an inbox's keys in epoch 5.
     pub(crate) async fn on_inbox(&self, id: i64, script: &'static str, argument: &str) -> Reply {
         let keys = self.keeper.keys(user(id), 5);
         self.redis.eval(script, keys, [Bytes::copy_from_slice(argument.as_bytes())]).await

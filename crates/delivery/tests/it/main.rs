@@ -1,4 +1,4 @@
-//! The integration tests of windows, inboxes, sequences and bitmaps in one executable: each is linked once.
+//! The integration tests for windows, inboxes, sequences and bitmaps in one executable: each is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! A Redis Cluster or a single Redis of a test's own.
+//! A test's own Redis Cluster or single Redis.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The program; `redis-server` of the path where none is named.
+/// The program; `redis-server` from the path if none is named.
 const PROGRAM: &str = "KITH_TEST_REDIS_SERVER";
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
-/// Slots of a cluster.
+/// The slots in a cluster.
 const SLOTS: u32 = 16_384;
 const NODES: u32 = 3;
 
@@ -62,7 +62,7 @@ impl RedisCluster {
 }
 
 impl OneRedis {
-    /// Starts it. `has_slots`: as a Redis Cluster of this server alone.
+    /// Starts it. `has_slots`: as a Redis Cluster with this server alone.
     pub(crate) async fn start(has_slots: bool) -> Self {
         let node = Node::start(has_slots);
         node.until("listen", || TcpStream::connect((Ipv4Addr::LOCALHOST, node.port)).is_ok()).await;
@@ -74,7 +74,7 @@ impl OneRedis {
         Self(node)
     }
 
-    /// The address of a single server.
+    /// A single server's address.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.0.port)
     }
@@ -106,7 +106,7 @@ impl Node {
         Self { port, bus, folder, process }
     }
 
-    /// What it answers to a line, as an operator types it.
+    /// Sends a line, as an operator types it, and returns the answer.
     fn ask(&self, line: &str) -> String {
         let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
         socket.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).unwrap();

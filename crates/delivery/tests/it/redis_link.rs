@@ -1,4 +1,4 @@
-//! A link to the Redis of the tests that can be cut.
+//! A link to the tests' Redis that can be cut.
 
 use std::{
     sync::{Arc, Mutex},

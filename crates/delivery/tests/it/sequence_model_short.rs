@@ -1,4 +1,5 @@
-//! Random histories, as many as a run of all tests can wait for. The long ones are in the executable `nightly`.
+//! Random histories, as many as a run of all tests can wait for. Long histories are in the executable
+//! `nightly`.
 
 use crate::sequence_model::{MUTANTS, run};
 

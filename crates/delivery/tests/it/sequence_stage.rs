@@ -1,4 +1,4 @@
-//! A store of sequences in memory that counts its steps, and a keeper that fails on request.
+//! A sequence store in memory that counts its steps, and a keeper that fails on request.
 
 use std::{
     collections::HashMap,
@@ -71,7 +71,7 @@ impl SequenceStore for Numbers {
     }
 }
 
-/// The memory of a node as a keeper that may be unavailable, like Redis.
+/// A node's memory as a keeper that may be unavailable, like Redis.
 #[derive(Debug)]
 pub(crate) struct Server {
     keeper: MemorySequences,

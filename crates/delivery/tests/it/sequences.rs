@@ -1,4 +1,5 @@
-//! What the allocator does: who shares a step, when blocks are fetched, and what happens when Redis or the store is away.
+//! Tests the allocator: who shares a step, when blocks are fetched, and what happens when Redis or the store
+//! is away.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -38,7 +39,7 @@ async fn numbers_begin_at_one_and_follow_each_other() {
     assert_eq!(node.reserve(1, 0).await, [range(5, 5)]);
 }
 
-/// What published schemes promise, too: a thousand numbers are about ten steps of the store.
+/// Published schemes promise this, too: a thousand numbers take about ten store steps.
 #[tokio::test]
 async fn thousand_numbers_are_about_ten_steps() {
     let node = node();
@@ -79,7 +80,7 @@ async fn next_block_is_fetched_before_the_last_number() {
     assert_eq!(node.reserve(60, 0).await, [range(52, 111)]);
 }
 
-/// Fault of published schemes: at the end of a block callers sleep for 250 ms and try again.
+/// Published schemes have this fault: when a block ends callers sleep for 250 ms and try again.
 #[tokio::test]
 async fn caller_at_end_of_block_waits_for_one_step() {
     let node = node();
@@ -127,7 +128,7 @@ async fn call_that_comes_later_gets_higher_numbers() {
     }
 }
 
-/// Fault of published schemes: of two nodes that fetch at once, the block of one is lost.
+/// Published schemes have this fault: if two nodes fetch at once, one node's block is lost.
 #[tokio::test]
 async fn nodes_that_need_numbers_at_once_leave_no_gap() {
     let node = node();
@@ -154,7 +155,8 @@ async fn numbers_are_above_what_the_caller_knows() {
     assert!(numbers(&node.reserve(1, 0).await)[0] > far[0]);
 }
 
-/// Fault of published schemes: the block in Redis is extended though the store has given out numbers meanwhile. Here it is void.
+/// Published schemes have this fault: the block in Redis is extended though the store has given out numbers
+/// meanwhile. Here it is void.
 #[tokio::test]
 async fn numbers_come_from_store_without_redis() {
     let node = node();
@@ -197,7 +199,7 @@ async fn redis_numbers_are_issued_without_the_store() {
     assert_eq!(numbers(&node.reserve(1, 0).await).len(), 1);
 }
 
-/// Fault of published schemes: a caller that dies keeps the lock. Here there is none.
+/// Published schemes have this fault: a caller that dies keeps the lock. Here there is none.
 #[tokio::test]
 async fn callers_continue_when_fetcher_is_cancelled() {
     let node = node();
@@ -253,7 +255,7 @@ async fn names_that_a_node_knows_are_bounded() {
     assert!(matches!(refused, Err(StoreError::Overloaded)), "calls wait for both: {refused:?}");
 }
 
-/// Fault of published schemes: a read of the end takes numbers.
+/// Published schemes have this fault: reading the end takes numbers.
 #[tokio::test]
 async fn reading_the_end_takes_no_number() {
     let node = node();

@@ -1,4 +1,4 @@
-//! What gives out the numbers of blocks, in memory and in Redis: the same cases for both.
+//! Both keepers give out block numbers by the same rules, in memory and in Redis: the same cases for both.
 
 use std::{sync::Arc, time::Duration};
 
@@ -151,7 +151,7 @@ async fn lease_of_a_dead_node_ends(keeper: &dyn SequenceKeeper) {
     timeout(Duration::from_secs(10), again()).await.unwrap();
 }
 
-/// Fault of published schemes: a caller that was slow puts its block in the place of a later one.
+/// Published schemes have this fault: a slow caller replaces a later block by its own.
 async fn lower_block_is_dropped(keeper: &dyn SequenceKeeper) {
     offer(keeper, 101, 110, 0).await;
     assert_eq!(take(keeper, 1, 0).await, numbers(101, 101));
@@ -203,14 +203,14 @@ async fn memory_keeps_the_names_that_were_used_last() {
         keeper.offer(&named(name), block(1, 10, 0)).await.unwrap();
     }
     let mut known = 0;
-    // The newest first: a take of an unknown name is a use, too.
+    // The newest first: taking from an unknown name is a use, too.
     for name in ["e", "d", "c", "b", "a"] {
         known += usize::from(keeper.take(&named(name), request(1, 0)).await.unwrap().numbers.is_some());
     }
     assert!((1..=4).contains(&known), "{known}");
 }
 
-/// Sequences in the Redis of the tests, under a prefix of their own.
+/// Sequences in the tests' Redis, under their own prefix.
 struct Redis {
     keeper: RedisSequences,
     epochs: Arc<Epochs>,
@@ -229,13 +229,13 @@ impl Redis {
         self.epochs.follow(&self.redis, number);
     }
 
-    /// Runs a command on the key of the sequence.
+    /// Runs a command on the sequence's key.
     async fn ask(&self, script: &'static str) -> Reply {
         self.redis.eval(script, vec![format!("{{{}:seq:a}}:5", self.redis.runner.tag())], []).await
     }
 }
 
-/// Fault of published schemes: after a failover, or with an old dump, numbers are given out again.
+/// Published schemes have this fault: after a failover, or with an old dump, numbers are given out again.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn numbers_of_another_epoch_are_not_given_out() {

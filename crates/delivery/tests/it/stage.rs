@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::model::TestRedis;
 
-/// The conversation of most tests.
+/// The conversation that most tests use.
 pub(crate) fn log_of(group: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(group).unwrap())
 }
@@ -68,7 +68,7 @@ impl Logs {
         Arc::new(Self { messages: Mutex::default(), ends, pages, last_documents, gate, is_unavailable })
     }
 
-    /// Appends messages with bodies of this length, and returns them.
+    /// Appends messages with bodies this long, and returns them.
     pub(crate) fn append(&self, log: ConversationId, count: usize, bytes: usize) -> Vec<Message> {
         let mut logs = self.messages.lock();
         let messages = logs.entry(log).or_default();
@@ -78,7 +78,7 @@ impl Logs {
         new
     }
 
-    /// Changes the body of a message.
+    /// Changes a message's body.
     pub(crate) fn change(&self, log: ConversationId, seq: Seq) {
         let index = usize::try_from(seq).unwrap() - 1;
         self.messages.lock().get_mut(&log).unwrap()[index].body = Bytes::from_static(b"changed");
@@ -165,14 +165,14 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// Follows this epoch of a server, which has settled.
+    /// Follows this epoch on a server, which has settled.
     pub(crate) fn of(redis: &TestRedis, number: u64) -> Arc<Self> {
         let epochs = Self { followed: Mutex::default(), settled: Mutex::default() };
         epochs.follow(redis, number);
         Arc::new(epochs)
     }
 
-    /// Follows this epoch of a server from now on.
+    /// Follows this epoch on a server from now on.
     pub(crate) fn follow(&self, redis: &TestRedis, number: u64) {
         *self.followed.lock() = Some(Epoch { number, server: redis.name.clone() });
         *self.settled.lock() = Some(number);
@@ -190,7 +190,7 @@ impl EpochSource for Epochs {
     }
 }
 
-/// Windows over a real Redis, under a prefix of their own.
+/// Windows over a real Redis, under their own prefix.
 pub(crate) struct Stage {
     pub(crate) windows: Windows,
     pub(crate) keeper: Arc<RedisWindows>,
@@ -219,19 +219,19 @@ impl Stage {
         self.windows.append(log, &messages, false, Some(began)).await.unwrap();
     }
 
-    /// The numbers of messages that a read returns, and the span.
+    /// The message numbers that a read returns, and the span.
     pub(crate) async fn read(&self, log: ConversationId, from: Seq, to: Seq) -> ((Seq, Seq), Vec<Seq>) {
         let recent = self.windows.read(log, Span { first: from, last: to }, 0).await.unwrap();
         let found = recent.messages.iter().map(|message| message.seq).collect();
         ((recent.span.first, recent.span.last), found)
     }
 
-    /// The messages of log 9 from this number on.
+    /// The messages in log 9 from this number on.
     pub(crate) fn logs_from(&self, first: Seq) -> Vec<Message> {
         self.logs.within(log_of(9), first, Seq::MAX)
     }
 
-    /// Runs a script on the keys of a window.
+    /// Runs a script on a window's keys.
     pub(crate) async fn on_window(
         &self,
         log: ConversationId,

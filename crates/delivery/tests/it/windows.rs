@@ -79,7 +79,7 @@ async fn window_keeps_at_most_its_bytes() {
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await, ((12, 20), rising(12, 20)));
     stage.append(log_of(9), 2, 4_000).await;
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await, ((20, 22), rising(20, 22)));
-    // One that has no room leaves the end alone.
+    // A lookup that has no room leaves the end alone.
     stage.append(log_of(9), 1, 20_000).await;
     assert_eq!(stage.read(log_of(9), 1, Seq::MAX).await, ((24, 23), vec![]));
     stage.append(log_of(9), 1, 1_000).await;
@@ -94,7 +94,8 @@ async fn crowd_without_a_window_fills_it_once() {
     stage.logs.append(log_of(9), 120, 0);
     let crowd = join_all((0..30).map(|_| stage.read(log_of(9), 40, Seq::MAX))).await;
     assert!(crowd.iter().all(|(span, found)| span.1 == 120 && *found.last().unwrap() == 120));
-    // A reader may see the lease before the reader that holds it has begun to fill: it looks the window up again, at most twice.
+    // A reader may see the lease before the reader that holds it has begun to fill: it looks the window up
+    // again, at most twice.
     let [ends, _, fills] = stage.logs.reads();
     assert!(fills == 1 && ends < 10, "{fills} fills, {ends} ends");
 }
@@ -108,7 +109,7 @@ async fn crowd_shares_comparisons_of_an_old_window() {
     stage.windows.require_check(log_of(9)).await.unwrap();
     let crowd = join_all((0..30).map(|_| stage.read(log_of(9), 1, Seq::MAX))).await;
     assert!(crowd.iter().all(|(_, found)| *found == rising(1, 3)));
-    // Those that came after a read of the end had begun wait for one more.
+    // Readers that came after a read of the end had begun wait for one more.
     let [ends, pages, fills] = stage.logs.reads();
     assert!((1..10).contains(&ends) && (pages, fills) == (0, 1), "{ends} ends");
     stage.read(log_of(9), 1, 1).await;
@@ -372,7 +373,7 @@ async fn without_redis_the_store_answers() {
     assert_eq!(windows.heads(&[asked]).await.unwrap(), [None]);
 }
 
-/// A page of the last few reads no more, however large messages are.
+/// A page with the last few messages reads no more, however large messages are.
 #[tokio::test]
 async fn last_messages_are_read_alone() {
     let (windows, logs) = without_windows(WindowLimits::default());
@@ -416,7 +417,7 @@ async fn reads_of_the_store_are_bounded() {
     assert!(windows.read(log_of(8), Span { first: 1, last: 3 }, 0).await.is_ok());
 }
 
-/// Of a large group they are woken, and not looked up by another script.
+/// Nodes that read a large group are woken, and not looked up by another script.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn append_names_the_registered_nodes() {

@@ -12,7 +12,7 @@ use crate::stage::{Stage, log_of, message};
 const ASKED: Span = Span { first: 1, last: 3 };
 const TOKEN: LeaseToken = LeaseToken(1);
 
-/// A log of three messages without a window, and the moment of a lookup that got the lease.
+/// A log with three messages but no window, and when a lookup got the lease.
 async fn leased() -> (Stage, ServerTime) {
     let stage = Stage::new(WindowLimits::default()).await;
     stage.logs.append(log_of(9), 3, 0);

@@ -1,4 +1,4 @@
-//! Random histories of inboxes.
+//! Random inbox histories.
 
 use crate::inbox_model::{MUTANTS, run};
 

@@ -1,4 +1,5 @@
-//! Long tests, run by `cargo xtask nightly`: random histories of windows, inboxes and sequences, and rules that are taken away.
+//! Long tests, run by `cargo xtask nightly`: random histories for windows, inboxes and sequences, and rules
+//! that are taken away.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

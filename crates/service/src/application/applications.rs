@@ -1,4 +1,4 @@
-//! The applications of a deployment: creation, decisions and reads.
+//! A deployment's applications: creation, decisions and reads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,11 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "application";
-/// Maximum owner and admins of a group whose lists contain an application; others find it in the list of the group.
+/// The most receivers in a group, its owner and admins, whose lists contain an application; others find it in
+/// the group's list.
 const RECEIVERS_MAX: usize = 100;
 
-/// The applications of a deployment. Cheap to clone.
+/// A deployment's applications. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Applications {
     pub(super) store: Arc<dyn ApplicationStore>,
@@ -60,7 +61,7 @@ pub(super) struct ApplicationDraft {
 #[derive(Clone, Debug)]
 pub(super) struct DecidedApplication {
     pub(super) application: Application,
-    /// The token of its effect.
+    /// The token of the application's effect.
     pub(super) token: Option<Token>,
 }
 
@@ -68,12 +69,12 @@ pub(super) struct DecidedApplication {
 #[derive(Clone, Debug)]
 pub(super) struct ApplicationPage<T, Id> {
     pub(super) found: Vec<T>,
-    /// The last id of the page. `None`: the list has no more.
+    /// The page's last id. `None`: the list has no more.
     pub(super) last: Option<Id>,
 }
 
 impl<T, Id> ApplicationPage<T, Id> {
-    /// The page out of a read of `size` + 1 entries: the extra one shows whether there are more.
+    /// Cuts a read with `size` + 1 entries to a page: the extra entry shows whether there are more.
     pub(super) fn cut(mut found: Vec<T>, size: usize, id: impl Fn(&T) -> Id) -> Self {
         let has_more = found.len() > size;
         found.truncate(size);
@@ -85,15 +86,15 @@ impl<T, Id> ApplicationPage<T, Id> {
 /// The domains that decide about effects and apply them.
 #[derive(Clone, Debug)]
 pub struct ApplicationDependencies {
-    /// Users.
+    /// The user domain, for accounts.
     pub users: Users,
-    /// Members of groups.
+    /// The member domain, for groups.
     pub members: Members,
-    /// Follows.
+    /// The follow lists and records.
     pub follows: Follows,
-    /// Blocks.
+    /// The block lists and records.
     pub blocks: Blocks,
-    /// Is notified of changed applications.
+    /// Is notified about changed applications.
     pub listener: Arc<dyn ApplicationListener>,
 }
 
@@ -127,7 +128,8 @@ impl Applications {
     /// Creates an application, if none with the same slot is pending; else returns the pending one.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or errors of the store.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or errors of
+    /// the store.
     pub(super) async fn apply(
         &self,
         draft: ApplicationDraft,
@@ -147,7 +149,8 @@ impl Applications {
             if applied.replayed {
                 return Ok(applied.record);
             }
-            // Its preconditions may have ended after they were read, and before there was an application to close.
+            // Its preconditions may have ended after they were read, and before there was an application to
+            // close.
             let application = this.recheck(applied.record).await?;
             // A request that was pending already is not announced again.
             if application.id == id {
@@ -158,8 +161,8 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Decides about an application, and applies the effect of an acceptance. A decision that is stored is answered
-    /// with success, even if its effect is still pending.
+    /// Decides about an application, and applies an acceptance's effect. A decision that is stored is
+    /// answered with success, even if its effect is still pending.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
@@ -179,7 +182,7 @@ impl Applications {
             }
             let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
             let applied = this.change(key.receiver, change, write).await?;
-            // The stored answer is of the time of the decision: the effect may be done since.
+            // The stored answer is as old as the decision: the effect may be done since.
             let (replayed, record) = (applied.replayed, applied.record);
             let decided = if replayed { this.find(key).await? } else { record };
             let decided = this.with_effect(decided).await;
@@ -215,8 +218,8 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the user of the list, or the
-    /// owner or an admin of its group. Closes applications that can no longer be accepted.
+    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the list's user, or
+    /// the owner or an admin of its group. Closes applications that can no longer be accepted.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
@@ -260,7 +263,8 @@ impl Applications {
         self.mutations.call(call.deadline, work).await
     }
 
-    /// Counts the pending applications to a receiver. Requires it: the user, or the owner or an admin of the group.
+    /// Counts the pending applications to a receiver. Requires it: the user, or the owner or an admin of the
+    /// group.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
@@ -344,7 +348,7 @@ impl Applications {
         })
     }
 
-    /// The id below all entries that may be kept and belong to the present account of the user.
+    /// The id below all entries that may be kept and belong to the user's present account.
     async fn first_of(&self, list: ApplicationList) -> Result<ApplicationId, Error> {
         let first = self.config.first(Timestamp::now());
         match list {

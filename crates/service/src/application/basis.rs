@@ -1,4 +1,4 @@
-//! The preconditions of applications: read at creation, and compared at acceptance.
+//! Application preconditions: read at creation, and compared at acceptance.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
@@ -10,11 +10,11 @@ use kith_store::{
 use super::{Applications, applications::store_error};
 use crate::{error::Error, rpc::call::Principal, user::account_begins};
 
-/// Applications of a page that are checked together.
+/// How many of a page's applications are checked together.
 const AT_ONCE: usize = 16;
 
 impl Applications {
-    /// Checks in the store that the preconditions of an application still hold. Otherwise closes it.
+    /// Checks in the store that an application's preconditions still hold. Otherwise closes it.
     ///
     /// # Errors
     /// FAILED_PRECONDITION with the state `closed`, or errors of the store.
@@ -27,7 +27,7 @@ impl Applications {
         Err(store_error(StoreError::Application(refusal)))
     }
 
-    /// The application after a check of its preconditions in the store: closed if they have ended.
+    /// Returns the application after its preconditions were checked in the store: closed if they have ended.
     pub(super) async fn recheck(&self, found: Application) -> Result<Application, Error> {
         if found.state != ApplicationState::Pending || self.basis_holds(&found).await? {
             return Ok(found);
@@ -36,7 +36,7 @@ impl Applications {
         self.find(found.key()).await
     }
 
-    /// The same for a page of a list. For a group, without applications to an earlier group with the same id.
+    /// Like `recheck`, but for a page. For a group, drops applications to an earlier group with the same id.
     pub(super) async fn recheck_list(
         &self,
         list: ApplicationList,
@@ -63,7 +63,7 @@ impl Applications {
         Ok(ListedApplication { application, ..listed })
     }
 
-    /// Whether accounts and group are still those of the time of the application.
+    /// Whether accounts and group are still those of the application's time.
     pub(super) async fn parties_unchanged(
         &self,
         found: &Application,
@@ -86,7 +86,7 @@ impl Applications {
         Ok(created.is_some_and(|created| noted.is_none_or(|noted| noted.created == created)))
     }
 
-    /// The time from which on applications and log entries belong to the present account of a user.
+    /// When applications and log entries begin to belong to a user's present account.
     pub(super) async fn account_begins(&self, user: UserId) -> Result<Timestamp, Error> {
         let created = self.users.created(user, &Consistency::Cached).await?;
         Ok(created.map_or(Timestamp(i64::MIN), account_begins))
@@ -112,7 +112,7 @@ impl Applications {
         Ok(!self.members.is_member(key).await? && self.may_still_invite(found).await?)
     }
 
-    /// For an invite that was made by the role of its applicant: whether the applicant still has it.
+    /// For an invite that was made by its applicant's role: whether the applicant still has it.
     async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
         match found.purpose {
             ApplicationPurpose::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
@@ -125,7 +125,6 @@ impl Applications {
     }
 }
 
-/// The requested membership, if the application requests one.
 const fn membership(found: &Application) -> Option<MemberKey> {
     match found.purpose {
         ApplicationPurpose::Friend(_) => None,

@@ -1,7 +1,7 @@
 //! Completes applications that a dead node left incomplete: their effect, or their end after expiry.
 //!
-//! The store records work before it begins. A node (of several, the holder of the lease) processes records of a certain
-//! age. The work is idempotent, so the lease only saves work.
+//! The store records work before it begins. A node (of several, the lease's holder) processes records of a
+//! certain age. The work is idempotent, so the lease only saves work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,22 +18,23 @@ use crate::{
     write::{lease::Lease, tasks::BackgroundJob},
 };
 
-/// Approximate period of rounds. Together with the lease, and with the time that is left to the node that made a
-/// change, the work of a dead node is done within 11 s.
+/// Approximate time between rounds. Together with the lease, and with the time that is left to the node that
+/// made a change, a dead node's work is done within 11 s.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Most applications of one round.
+/// The most applications that a round handles.
 const DUE_MAX: usize = 500;
-/// Most entries that are deleted at once, of applications and of logs, and the period when none are left.
+/// The most application or log entries that are deleted at once, and the period when none are left.
 const FORGOTTEN_MAX: usize = 1_000;
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
-/// Period of storing the begin of the next search: after a change of the holder, this much is searched again.
+/// How often the begin of the next search is stored: after a change of the holder, this much is searched
+/// again.
 const NOTED_EVERY: Duration = Duration::from_secs(30);
-/// Name of the lease, and of the mark of the next search.
+/// Names the lease, and the mark where the next search begins.
 const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// The job that does the due work. `node_id`: the id of this node, if there are others.
+/// The job that does the due work. `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn cleanup_job(stores: &Stores, applications: Applications, node_id: Option<&str>) -> BackgroundJob {
     metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
@@ -130,7 +131,7 @@ impl ApplicationRounds {
         self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
     }
 
-    /// Stores where the next search begins, for the next holder of the lease.
+    /// Stores where the next search begins, for the lease's next holder.
     async fn note(&mut self, mark: Option<Vec<u8>>) {
         let Some(mark) = mark else { return };
         self.mark = Some(mark.clone());

@@ -1,8 +1,8 @@
-//! Closes pending applications when their preconditions end (an account, a group, a role), and when their purpose is
-//! fulfilled in another way.
+//! Closes pending applications when their preconditions end (an account, a group, a role), and when their
+//! purpose is fulfilled in another way.
 //!
-//! An acceptance checks the preconditions itself (`basis.rs`), so nothing is accepted wrongly if a node crashes before
-//! it closes an application. Closed applications are no longer listed or counted as pending.
+//! An acceptance checks the preconditions itself (`basis.rs`), so nothing is accepted wrongly if a node
+//! crashes before it closes an application. Closed applications are no longer listed or counted as pending.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ impl ApplicationCloser {
         self.close_pending(found.purpose, found.applicant, found.created).await
     }
 
-    /// Closes the invites that a user made by its role in a group, which it no longer has. Reads the user's whole list
-    /// of sent applications, a page at a time.
+    /// Closes the invites that a user made by its role in a group, which it no longer has. Reads the user's
+    /// whole list of sent applications, a page at a time.
     async fn close_invites_of(&self, key: MemberKey) -> Result<(), Error> {
         let is_void = |found: &Application| {
             let by_role = found.basis.is_some_and(|basis| basis.by_role);
@@ -59,8 +59,8 @@ impl ApplicationCloser {
         self.close_in_list(ApplicationList::Sent(key.user), is_void).await
     }
 
-    /// Closes the applications for the memberships of these users, who joined one group. Costs one read for the group
-    /// and one for each member if nothing is pending.
+    /// Closes the applications for the memberships of these users, who joined one group. Costs one read for
+    /// the group and one for each member if nothing is pending.
     async fn close_of_members(&self, group: GroupId, members: &[Member]) -> Result<(), Error> {
         let is_asked = self.count_pending(Receiver::Group(group)).await?.requests > 0;
         for members in members.chunks(AT_ONCE) {

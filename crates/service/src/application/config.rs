@@ -1,4 +1,4 @@
-//! What is configured about applications, with its defaults.
+//! The configuration of applications, with its defaults.
 
 use std::time::Duration;
 

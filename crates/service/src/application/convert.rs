@@ -13,7 +13,7 @@ use crate::{
     rpc::{call::Principal, ids, versions::wire_time},
 };
 
-/// The purpose of an application.
+/// An application's purpose.
 pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<ApplicationDraft, Error> {
     let applicant = applicant(request.applicant_id, principal)?;
     let purpose = purpose(&request, applicant)?;
@@ -107,7 +107,7 @@ pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
     ids.iter().map(|id| valid("application_ids", ApplicationId::new(*id))).collect()
 }
 
-/// The stored numbers of kinds, states and effects are those of the contract.
+/// Kinds, states and effects are stored as the contract's numbers.
 pub(super) fn application_to_wire(application: &Application) -> wire::Application {
     let user_id = match application.purpose {
         ApplicationPurpose::Friend(user) | ApplicationPurpose::Invite(_, user) => user.get(),

@@ -1,4 +1,4 @@
-//! The effect of an acceptance, applied once.
+//! Applies an acceptance's effect, exactly once.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::{
     },
 };
 
-/// Deadline for the begin of each step, which then runs to its end.
+/// Deadline by which each step must begin. It then runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Applications {
-    /// Applies the effect of an acceptance. If that fails it stays outstanding, and is retried.
+    /// Applies an acceptance's effect. If that fails it stays outstanding, and is retried.
     pub(super) async fn with_effect(&self, application: Application) -> DecidedApplication {
         match self.finish_effect(application.clone()).await {
             Ok(decided) => decided,
@@ -35,14 +35,14 @@ impl Applications {
         }
     }
 
-    /// Applies the outstanding effect of an application, closes one in the other direction, and records that it is
-    /// done. Idempotent, also concurrently on two nodes.
+    /// Applies an application's outstanding effect, closes a pending application in the other direction, and
+    /// records that it is done. Idempotent, also concurrently on two nodes.
     ///
     /// # Errors
-    /// Errors of the store: the effect is still outstanding then.
+    /// The store's errors: the effect is still outstanding then.
     pub(super) async fn finish_effect(&self, application: Application) -> Result<DecidedApplication, Error> {
         if application.effect != ApplicationEffect::Outstanding {
-            // The token of the effect is no longer known: a read with this one reads the store.
+            // The effect's token is no longer known: a read with this token reads the store.
             let done = application.effect == ApplicationEffect::Done;
             return Ok(DecidedApplication {
                 application,
@@ -71,15 +71,15 @@ impl Applications {
         Ok(DecidedApplication { application, token })
     }
 
-    /// The effect itself, with request ids that are always the same: if the user left or unfollowed since, it is not
-    /// repeated.
+    /// The effect itself, with request ids that are always the same: if the user left or unfollowed since, it
+    /// is not repeated.
     async fn apply_effect(&self, application: &Application) -> Result<Token, Error> {
         let key = match application.purpose {
             ApplicationPurpose::Friend(user) => {
                 let edge = Edge { from: application.applicant, to: user };
                 self.follows.follow(edge, &self.blocks, step(application, "there")).await?;
                 let back = self.follows.follow(edge.reversed(), &self.blocks, step(application, "back"));
-                // The token of the later one covers both.
+                // The later token covers both.
                 return Ok(back.await?.token);
             }
             ApplicationPurpose::Join(group) => MemberKey { group, user: application.applicant },
@@ -89,8 +89,8 @@ impl Applications {
     }
 }
 
-/// The application in the other direction with the same purpose, and its applicant. For an invite the applicant does
-/// not matter.
+/// The application in the other direction with the same purpose, and its applicant. For an invite the
+/// applicant does not matter.
 const fn opposite(application: &Application) -> (ApplicationPurpose, UserId) {
     let applicant = application.applicant;
     match application.purpose {

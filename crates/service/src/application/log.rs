@@ -1,4 +1,4 @@
-//! The relation logs of users.
+//! The users' relation logs.
 
 use kith_store::{RelationEvent, RelationEventId, Timestamp, UserId};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Applications {
-    /// Reads a page of the log of a user by rising id above `after`, or from its beginning. Requires that user.
+    /// Reads a page of a user's log by rising id above `after`, or from its beginning. Requires that user.
     ///
     /// # Errors
     /// PERMISSION_DENIED, or errors of the store.
@@ -31,7 +31,7 @@ impl Applications {
         Ok(ApplicationPage::cut(found, size, |event| event.id))
     }
 
-    /// Deletes expired entries of the logs, at most this many. Returns how many.
+    /// Deletes at most this many expired log entries. Returns how many.
     pub(super) async fn forget_log(&self, now: Timestamp, limit: usize) -> Result<u64, Error> {
         self.log.forget_relation_log(self.known_since(now), limit).await.map_err(store_error)
     }

@@ -1,17 +1,18 @@
-//! Friend requests, applications to groups and invites, with their effects; and the relation logs of users.
+//! Friend requests, applications to groups and invites, with their effects; and the users' relation logs.
 //!
-//! **Freshness.** Applications are read from the store: two users read one a few times, so a cache with broadcasts of
-//! changes would cost more than it saves.
+//! **Freshness.** Applications are read from the store: two users read an application a few times, so a cache
+//! with change broadcasts would cost more than it saves.
 //!
-//! **Rights.** The receiver decides: the user, or the owner and admins of the group. Whether the effect is possible is
-//! checked before; if it is not, the application stays pending.
+//! **Rights.** The receiver decides: the user, or the group's owner and admins. Whether the effect is
+//! possible is checked before; if it is not, the application stays pending.
 //!
-//! **Errors.** A function that asks a store also returns the errors of a failing store; its comment names the other
-//! errors.
+//! **Errors.** A function that asks a store also returns a failing store's errors; its comment names the
+//! other errors.
 //!
-//! **Once.** The store decides which decision wins ([`kith_store::PendingRequests`]), and notes that its effect is
-//! pending. The effect is an ordinary write, with a request id that is derived from the application: a repetition, on
-//! any node, changes nothing more. The cleanup job repeats effects that are not recorded as done.
+//! **Once.** The store decides which decision wins ([`kith_store::PendingRequests`]), and notes that its
+//! effect is pending. The effect is an ordinary write, with a request id that is derived from the
+//! application: a repetition, on any node, changes nothing more. The cleanup job repeats effects that are not
+//! recorded as done.
 
 mod application_listener;
 mod applications;

@@ -1,4 +1,4 @@
-//! What the domain of groups needs: the groups that a user may be about to join, and invitations.
+//! Implements the group domain's needs: the groups that a user may be about to join, and invitations.
 
 use std::collections::HashSet;
 
@@ -52,7 +52,7 @@ impl GroupInvitations for Applications {
         };
         match self.apply(draft, context).await {
             Ok(_) => Ok(()),
-            // The user has blocked the other one, or has too many invitations.
+            // The user has blocked the other user, or has too many invitations.
             Err(error) if matches!(error.reason(), Reason::StateForbids | Reason::TooManyPending) => Ok(()),
             Err(error) => Err(error),
         }
@@ -60,7 +60,7 @@ impl GroupInvitations for Applications {
 }
 
 impl Applications {
-    /// Adds the groups of pending invites or applications of the user. Reads a whole list, a page at a time.
+    /// Adds the groups of the user's pending invites or applications. Reads a whole list, a page at a time.
     async fn pending_in(
         &self,
         list: ApplicationList,

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Applications {
-    /// Checks that the principal may make this application. Returns the preconditions of the application.
+    /// Checks that the principal may make this application. Returns the application's preconditions.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or errors of the store.
@@ -119,7 +119,8 @@ impl Applications {
         Err(Error::not_found(KIND))
     }
 
-    /// Checks that the principal may withdraw this: the applicant; for an invite the owner, an admin or a service.
+    /// Checks that the principal may withdraw this: the applicant; for an invite the owner, an admin or a
+    /// service.
     ///
     /// # Errors
     /// PERMISSION_DENIED, or errors of the store.
@@ -144,7 +145,7 @@ impl Applications {
                 let edge = Edge { from: found.applicant, to: user };
                 self.check_allowed_by(edge, Permissions::NONE).await?;
                 self.check_allowed_by(edge.reversed(), Permissions::NONE).await?;
-                // The write of the follow checks again, in the store.
+                // The follow's write checks again, in the store.
                 for edge in [edge, edge.reversed()] {
                     self.follows.check_may_follow(edge, Principal::Service, &Consistency::Cached).await?;
                 }
@@ -167,7 +168,7 @@ impl Applications {
         found.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// When the account of a user was created.
+    /// When a user's account was created.
     async fn account(&self, user: UserId, field: &'static str) -> Result<Timestamp, Error> {
         let found = self.users.get(user, &Consistency::Cached).await;
         found.map(|found| found.value.created).map_err(|error| error.at(field))
@@ -188,11 +189,11 @@ impl Applications {
         if denied == 0 && !blocked {
             return Ok(());
         }
-        // The same text for a block and for a missing permission: no caller may learn which it is.
+        // A block and a missing permission have the same text: no caller may learn which it is.
         Err(Error::new(Reason::StateForbids, "the other user does not allow it"))
     }
 
-    /// Whether the principal decides for the group of an application.
+    /// Whether the principal decides for an application's group.
     async fn is_of_own_group(&self, found: &Application, principal: Principal) -> Result<bool, Error> {
         let Some(group) = found.purpose.group() else { return Ok(false) };
         match self.members.may_decide(group, principal).await {

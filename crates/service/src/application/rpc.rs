@@ -26,7 +26,7 @@ pub struct ApplicationRpc {
 }
 
 impl ApplicationRpc {
-    /// The service over the applications of a deployment.
+    /// The service over a deployment's applications.
     #[must_use]
     pub const fn new(applications: Applications, pages: PageTokens, limits: Limits) -> Self {
         Self { applications, pages, limits }

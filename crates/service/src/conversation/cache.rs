@@ -1,4 +1,4 @@
-//! The namespace of conversations in the caches.
+//! The cache namespace for conversations.
 
 use kith_cache::Policy;
 use kith_store::Conversation;
@@ -6,7 +6,7 @@ use kith_store::Conversation;
 use super::CONVERSATIONS;
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Policy of the copies of conversations. Nearly all of them are absences.
+/// The policy for copies of conversations. Nearly all are absences.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Conversation> {
     let policy = defaults.policy(CONVERSATIONS, |_| size_of::<Conversation>());

@@ -1,4 +1,4 @@
-//! The invalidations for changes of conversations in the store.
+//! Invalidations for conversations that change in the store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kith_store::FeedRecord;
 use super::CONVERSATIONS;
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of this domain.
+/// The feed mappings for conversations.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![KeyMapping::of_record(CONVERSATIONS, |record| match record {

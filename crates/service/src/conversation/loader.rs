@@ -1,4 +1,4 @@
-//! The loader of conversations.
+//! Loads conversations.
 
 use std::sync::Arc;
 

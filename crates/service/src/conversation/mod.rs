@@ -1,7 +1,7 @@
-//! Settings of conversations for all their users: the lowest number that any user may read.
+//! Conversation settings that apply to all users: the lowest number that any user may read.
 //!
-//! Most conversations have no record, which is cached like one. The namespace is strict: after a change is acknowledged, no node
-//! uses the previous value.
+//! Most conversations have no record, which is cached like a record. The namespace is strict: after a change
+//! is acknowledged, no node uses the previous value.
 
 pub mod cache;
 mod feed;
@@ -11,5 +11,5 @@ mod records;
 pub use feed::feed_mappings;
 pub use records::ConversationRecords;
 
-/// The namespace of the records.
+/// The namespace for the records.
 const CONVERSATIONS: &str = "conversation";

@@ -1,4 +1,4 @@
-//! Records of conversations through the tiers of this node.
+//! Records of conversations through this node's tiers.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     write::record_codec::RecordCodec,
 };
 
-/// The settings of conversations for all their users, through the tiers of this node. Cheap to clone.
+/// The conversation settings that apply to all users, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ConversationRecords {
     cache: TieredCache<ConversationId, Conversation>,
@@ -38,8 +38,8 @@ impl ConversationRecords {
         }
     }
 
-    /// The lowest number that any user may read of each of these conversations, in their order; 0: all. Sees every
-    /// acknowledged change.
+    /// Returns the lowest number that any user may read in each conversation, in their order; 0: all. Sees
+    /// every acknowledged change.
     pub(crate) async fn min_seqs(&self, ids: &[ConversationId]) -> Result<Vec<Seq>, Error> {
         let found = self.cache.get_many(ids, &Consistency::Cached).await;
         let min_seq = found.into_iter().map(|entry| {
@@ -49,12 +49,12 @@ impl ConversationRecords {
         min_seq.collect()
     }
 
-    /// Raises the lowest number that any user may read; it never falls. When this returns, no node uses the previous
-    /// one. `trim`: messages below it may be removed from the store. Returns the record. Must be called within
-    /// [`Mutations::run`].
+    /// Raises the lowest number that any user may read; it never falls. When this returns, no node uses the
+    /// previous value. `trim`: messages below it may be removed from the store. Returns the record. Must be
+    /// called within [`Mutations::run`].
     ///
     /// # Errors
-    /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// The store's errors; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn raise_min_seq(
         &self,
         id: ConversationId,
@@ -70,10 +70,10 @@ impl ConversationRecords {
         written.map_err(store_error)
     }
 
-    /// As [`Self::raise_min_seq`], in a task of its own; messages below it may be removed.
+    /// Like [`Self::raise_min_seq`], in a task of its own; messages below it may be removed.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Self::raise_min_seq`].
     pub(crate) async fn raise_min_seq_in_task(
         &self,
         id: ConversationId,
@@ -85,7 +85,8 @@ impl ConversationRecords {
         self.mutations.run(deadline, Box::pin(work)).await
     }
 
-    /// The lowest numbers of the conversations with a record, from the store: for conversations that are not in use.
+    /// Reads the conversations that have a record from the store, with their lowest numbers: for
+    /// conversations that are not in use.
     pub(crate) async fn stored_min_seqs(
         &self,
         ids: &[ConversationId],
@@ -98,7 +99,7 @@ impl ConversationRecords {
         Ok(min_seqs)
     }
 
-    /// Records with messages that may be removed, by rising text of the id, from the store.
+    /// Reads records with messages that may be removed from the store, by rising text of the id.
     pub(crate) async fn untrimmed(
         &self,
         after: Option<ConversationId>,
@@ -111,7 +112,7 @@ impl ConversationRecords {
     /// [`Mutations::run`].
     ///
     /// # Errors
-    /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// The store's errors; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn end_trim(&self, id: ConversationId, version: Version) -> Result<(), Error> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

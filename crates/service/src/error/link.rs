@@ -1,4 +1,4 @@
-//! The links to explanations of reasons.
+//! Links to the explanations of reasons.
 
 use std::sync::OnceLock;
 
@@ -10,8 +10,8 @@ const REPOSITORY: &str = "docs/";
 /// Process-wide, as metrics are: a node inside another program shares it.
 static DOCS: OnceLock<String> = OnceLock::new();
 
-/// Sets the location of the documents for the links of all errors of this process. Only the first call counts, and only
-/// before the first error.
+/// Sets where the links in this process's errors lead. Only the first call counts, and only before the first
+/// error.
 pub fn docs_at(url: &str) {
     DOCS.get_or_init(|| url.trim_end_matches('/').to_owned() + "/");
 }

@@ -1,4 +1,4 @@
-//! Errors of calls, and the only place where they become a gRPC status.
+//! Call errors, and the only place where they become a gRPC status.
 
 pub mod damage;
 mod link;
@@ -19,16 +19,16 @@ pub use reason::{Reason, ReasonEntry, Retry};
 
 /// The trailer by which a server says when its client may repeat a call (gRFC A6).
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
-/// Longest wait of [`PUSHBACK`]. A client library holds the call back for it, so a longer one would end as DEADLINE_EXCEEDED, and
-/// its caller would not see the reason.
+/// Longest wait of [`PUSHBACK`]. A client library holds the call back for it, so a longer wait would end as
+/// DEADLINE_EXCEEDED, and its caller would not see the reason.
 const PUSHBACK_MAX: Duration = Duration::from_secs(1);
 
-/// `google.rpc.ErrorInfo.domain` of every error.
+/// The `google.rpc.ErrorInfo.domain` in every error.
 pub const ERROR_DOMAIN: &str = "kith";
 
-/// The error of a call. Its text names the invalid field or state, but never a value, a secret or a driver.
+/// A call's error. Its text names the invalid field or state, but never a value, a secret or a driver.
 ///
-/// Functions of this crate that return it and name no errors in their docs return the errors of the store only.
+/// Functions of this crate that return it and name no errors in their docs return the store's errors only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -99,7 +99,7 @@ impl Error {
         Self::new(Reason::DeadlineExceeded, "the deadline passed")
     }
 
-    /// The error of a store for a write or read of a `kind` (user, group).
+    /// Converts a store error of a write or read of a `kind` (user, group).
     #[must_use]
     pub fn store(kind: &'static str, error: &StoreError) -> Self {
         let found = match error {
@@ -148,7 +148,7 @@ impl Error {
         Self { outcome: error.outcome(), ..found }
     }
 
-    /// The error of the tiers for a read of a `kind`.
+    /// Converts a tier error of a read of a `kind`.
     #[must_use]
     pub fn cache(kind: &'static str, error: &CacheError) -> Self {
         match error {
@@ -163,7 +163,7 @@ impl Error {
         }
     }
 
-    /// From an error of the storage of presence.
+    /// Converts an error of the presence storage.
     #[must_use]
     pub fn presence(error: PresenceError) -> Self {
         match error {
@@ -187,7 +187,7 @@ impl Error {
         self
     }
 
-    /// The same for a nested field.
+    /// Like `field`, but for a nested field.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
         match self.field {
@@ -217,7 +217,7 @@ impl Error {
         self.reason
     }
 
-    /// The error as the answer for one item of a batch.
+    /// Returns the error as the answer for one batch item.
     #[must_use]
     pub fn to_result(&self) -> ResultError {
         ResultError {
@@ -229,8 +229,8 @@ impl Error {
         }
     }
 
-    /// The `google.rpc.ErrorInfo.metadata`: the outcome of a write that may have been applied; for one that was not
-    /// applied, whether the same request may be sent again.
+    /// The `google.rpc.ErrorInfo.metadata`: the outcome, if a write may have been applied; if it was not,
+    /// whether the same request may be sent again.
     fn info(&self) -> impl Iterator<Item = (String, String)> {
         let outcome = match self.outcome {
             Outcome::Unknown => Some("unknown"),
@@ -245,8 +245,8 @@ impl Error {
         self.wait.or(self.reason.retry_after())
     }
 
-    /// The value of [`PUSHBACK`]; below 0: a client library does not repeat the call. Only for the code that has reasons of both
-    /// kinds: clients count a value below 0 as a failure of the node.
+    /// The value of [`PUSHBACK`]; below 0: a client library does not repeat the call. Only for the code that
+    /// has reasons of both kinds: clients count a value below 0 as a node failure.
     fn pushback(&self) -> Option<String> {
         let wait = self.retry_after().filter(|wait| *wait <= PUSHBACK_MAX);
         let text = wait.map_or("-1".to_owned(), |wait| wait.as_millis().to_string());
@@ -267,12 +267,12 @@ impl Error {
     }
 }
 
-/// The value of a field, or the error that names the field.
+/// Returns a field's value, or the error that names the field.
 pub(crate) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result<T, Error> {
     value.map_err(|why| Error::invalid(field, &why))
 }
 
-/// The result of an end of records: without the store for them, a cluster has nothing to end.
+/// The result when records are ended: without a store for them, a cluster has nothing to end.
 pub(crate) fn or_none<T: Default>(ended: Result<T, Error>) -> Result<T, Error> {
     match ended {
         Err(error) if error.reason == Reason::NotConfigured => Ok(T::default()),

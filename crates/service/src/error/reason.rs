@@ -6,20 +6,21 @@ use tonic::Code;
 
 use super::table::TABLE;
 
-/// The reason of an error, for callers to branch on. Each has one code; everything else about it is in one table.
+/// An error's reason, for callers to branch on. Each reason has one code; everything else about it is in one
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A field of the request is invalid.
+    /// A request field is invalid.
     InvalidField,
-    /// Metadata of the call is invalid.
+    /// Call metadata is invalid.
     InvalidMetadata,
     /// The message cannot be decoded.
     MalformedMessage,
     /// The message is too large.
     MessageTooLarge,
-    /// The answer, or the record of a batch, is too large to be sent.
+    /// The answer, or a batch's record, is too large to be sent.
     AnswerTooLarge,
-    /// The encoding of the message is not supported.
+    /// The message's encoding is not supported.
     EncodingUnknown,
     /// The node serves no such method.
     MethodUnknown,
@@ -35,7 +36,7 @@ pub enum Reason {
     IdTaken,
     /// The name is not free.
     NameTaken,
-    /// The version is not the expected one.
+    /// The version is not the expected version.
     VersionConflict,
     /// The state of the record forbids it.
     StateForbids,
@@ -45,11 +46,11 @@ pub enum Reason {
     Muted,
     /// The call has no credential.
     CredentialsMissing,
-    /// The credential is not that of a caller.
+    /// The credential belongs to no caller.
     CredentialsRefused,
     /// The user is suspended.
     UserSuspended,
-    /// The caller does not have the scope of the method.
+    /// The caller lacks the method's scope.
     ScopeMissing,
     /// The caller may not act for itself.
     ActingUserNeeded,
@@ -63,19 +64,19 @@ pub enum Reason {
     TooManyTries,
     /// The user has used up what it may do in a period.
     QuotaExceeded,
-    /// The limit of sessions, or of gateways, is reached.
+    /// The limit for sessions, or for gateways, is reached.
     TooManySessions,
-    /// The limit of pending applications is reached.
+    /// The limit for pending applications is reached.
     TooManyPending,
-    /// A number of a message is above the last one of the conversation.
+    /// A message number is above the conversation's last one.
     SeqOutOfRange,
     /// A read mark would leave too many unread ranges.
     TooManyRanges,
-    /// The limit of receivers of the user, or of the node, is reached.
+    /// The limit for the user's receivers, or for the node's, is reached.
     TooManyReceivers,
-    /// The limit of audiences, or of live notices of one, is reached.
+    /// The limit for audiences, or for an audience's live notices, is reached.
     TooManyNotices,
-    /// The limit of readers of the audience is reached.
+    /// The limit for the audience's readers is reached.
     TooManyReaders,
     /// The node is overloaded.
     Overloaded,
@@ -93,7 +94,7 @@ pub enum Reason {
     Stopping,
     /// The deadline passed.
     DeadlineExceeded,
-    /// A fault of Kith. Must stay the last one: the check that the table is complete depends on it.
+    /// A fault of Kith. Must stay last: the check that the table is complete depends on it.
     Internal,
 }
 
@@ -102,7 +103,7 @@ pub enum Reason {
 pub enum Retry {
     /// No: the same request gets the same answer.
     Never,
-    /// The same request after this time, which the error carries as `google.rpc.RetryInfo`.
+    /// Repeat the same request after this time, which the error carries as `google.rpc.RetryInfo`.
     After(Duration),
     /// With another request, made from the present record.
     AfterReading,
@@ -110,25 +111,25 @@ pub enum Retry {
     WithMoreTime,
 }
 
-/// A row of the table of reasons, which errors, the reference and `kith errors` share.
+/// A row in the table of reasons, which errors, the reference and `kith errors` share.
 #[derive(Clone, Copy, Debug)]
 pub struct ReasonEntry {
-    /// The reason.
+    /// The reason that the row describes.
     pub reason: Reason,
     /// The name in `google.rpc.ErrorInfo.reason`.
     pub name: &'static str,
-    /// The gRPC code.
+    /// The gRPC code for the reason.
     pub code: Code,
     /// The cause, in one line.
     pub cause: &'static str,
-    /// What the caller (or the operator, if stated) should do.
+    /// Says what the caller (or the operator, if stated) should do.
     pub fix: &'static str,
     /// Whether to retry.
     pub retry: Retry,
 }
 
 impl Reason {
-    /// All reasons, in the order of the table: errors of the request, of stored state, of the node.
+    /// All reasons, in the table's order: request errors, state errors, node errors.
     pub const ALL: [Self; TABLE.len()] = {
         let mut all = [Self::Internal; TABLE.len()];
         let mut at = 0;
@@ -139,7 +140,7 @@ impl Reason {
         all
     };
 
-    /// Its row of the table.
+    /// Returns the reason's row in the table.
     #[must_use]
     pub const fn entry(self) -> &'static ReasonEntry {
         &TABLE[self as usize]
@@ -151,7 +152,7 @@ impl Reason {
         self.entry().name
     }
 
-    /// The gRPC code.
+    /// The gRPC code for this reason.
     #[must_use]
     pub const fn code(self) -> Code {
         self.entry().code
@@ -186,7 +187,7 @@ impl fmt::Display for Retry {
     }
 }
 
-/// A row in the wrong place would give a reason the name and code of another.
+/// A row in the wrong place would give a reason another one's name and code.
 const _: () = {
     assert!(Reason::Internal as usize + 1 == TABLE.len());
     let mut at = 0;

@@ -8,7 +8,7 @@ use super::reason::{Reason, ReasonEntry, Retry};
 
 /// Long enough for a burst to pass, short enough for a caller who waits within its own deadline.
 const SOON: Retry = Retry::After(Duration::from_millis(200));
-/// What a user may do in a second is available again after this time.
+/// A user's quota for a second is available again after this time.
 const NEXT_SECOND: Retry = Retry::After(Duration::from_secs(1));
 /// One of five attempts a minute is available again after this time.
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));

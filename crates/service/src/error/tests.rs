@@ -1,4 +1,4 @@
-//! Tests of what an error says in its status and as the result of one item.
+//! Tests what an error says in its status and as one item's result.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn unavailable(outcome: Outcome) -> Error {
     Error::store("message", &StoreError::Unavailable { outcome, source })
 }
 
-/// The error of a single call, and the same error of one item.
+/// A single call's error, and the same error for one item.
 fn metadata(error: Error) -> [Vec<(String, String)>; 2] {
     let of_item = error.to_result().metadata;
     let mut of_call: Vec<_> =

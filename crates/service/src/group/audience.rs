@@ -1,4 +1,4 @@
-//! The audience of private groups.
+//! Decides who may see private groups.
 
 use std::{collections::HashSet, fmt::Debug, sync::Arc};
 
@@ -15,10 +15,11 @@ use crate::{
 /// Groups whose roles are read at a time.
 const AT_ONCE: usize = 64;
 
-/// Returns the groups that a user may be about to join, for the domain of groups, which does not know applications.
+/// Returns the groups that a user may be about to join, for the group domain, which does not know
+/// applications.
 #[async_trait]
 pub trait PendingGroups: Debug + Send + Sync {
-    /// The groups of a user's pending invites and applications.
+    /// The groups for which a user has pending invites or applications.
     async fn pending_groups(&self, user: UserId) -> Result<HashSet<GroupId>, Error>;
 }
 
@@ -32,8 +33,8 @@ pub(super) struct Audience {
 }
 
 impl Audience {
-    /// The ids of the groups that are hidden from the principal. Of public groups, and for services, nothing is read;
-    /// applications are read only for a user who is not a member of one of them.
+    /// Returns the ids of groups that are hidden from the principal. For public groups, and for services,
+    /// nothing is read; applications are read only for a user who is not a member of all.
     pub(super) async fn hidden_from(
         &self,
         groups: &[&Group],
@@ -63,7 +64,7 @@ impl Audience {
     /// The group, if the user is not a member.
     async fn unless_member(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
         let is_in = match self.members.role(group, user).await {
-            // Without a store of members, only the creator of the group is known.
+            // Without a store of members, only the group's creator is known.
             Err(error) if error.reason() == Reason::NotConfigured => group.creator == Some(user),
             role => role?.is_some(),
         };

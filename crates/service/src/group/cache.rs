@@ -1,4 +1,4 @@
-//! The namespaces of groups in the caches.
+//! The cache namespaces for groups.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use kith_store::Group;
 use super::{GROUPS, GroupPolicies, SEARCH_EPOCHS, SEARCH_PAGES, page_weight};
 use crate::write::cache_defaults::CacheDefaults;
 
-/// How long a page of a search is served. It may contain groups that are no longer found; they are left out of the
+/// How long a search page is served. It may contain groups that are no longer found; they are left out of the
 /// answer.
 const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
 
-/// Policies of the copies of groups and of search results.
+/// Policies for copies of groups and search results.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> GroupPolicies {
     let pages = defaults.policy(SEARCH_PAGES, page_weight);

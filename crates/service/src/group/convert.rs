@@ -96,7 +96,7 @@ pub(super) fn to_wire(group: &Group, shows: impl Fn(&str) -> bool) -> wire::Grou
     }
 }
 
-/// A checked change: the fields of `group` that `paths` name. Secrets are separate: an empty one is removed.
+/// A checked change: the `group` fields that `paths` name. Secrets are separate: an empty one is removed.
 pub(super) fn patch(
     mut group: wire::Group,
     paths: &[String],
@@ -121,7 +121,7 @@ pub(super) fn patch(
     Ok((patch, secrets))
 }
 
-/// The groups of a request.
+/// A request's groups.
 pub(super) fn group_ids(ids: &[i64]) -> Result<Vec<GroupId>, Error> {
     ids.iter().map(|id| valid("group_ids", GroupId::new(*id))).collect()
 }
@@ -213,7 +213,7 @@ fn join_policy(number: i32) -> Result<Option<JoinPolicy>, Error> {
     }
 }
 
-/// Unspecified is a valid value: the setting of the node applies.
+/// Unspecified is a valid value: the node's setting applies.
 fn receipts(number: i32) -> Result<Option<ReceiptVisibility>, Error> {
     ReceiptVisibility::of(i64::from(number)).ok_or_else(|| unknown_value("receipts"))
 }

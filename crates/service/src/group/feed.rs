@@ -1,4 +1,4 @@
-//! The invalidations for changes of groups and members in the store.
+//! Invalidations for groups and members that change in the store.
 
 use std::{fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of this domain.
+/// The feed mappings for groups and members.
 #[must_use]
 pub fn feed_mappings(stores: &Stores) -> Vec<Arc<dyn FeedMapping>> {
     vec![

@@ -1,4 +1,4 @@
-//! The rules of groups: rights, caching, and invite codes.
+//! Group rules: rights, caching, and invite codes.
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
@@ -37,12 +37,12 @@ use crate::{
 };
 
 const KIND: &str = "group";
-/// Blocks of ids that may be occupied by callers' own ids before a creation fails.
+/// How many id blocks may be occupied by callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
-/// Attempts of a change that adds or removes the invite code, if other writes come in between.
+/// How often a change that adds or removes the invite code is attempted, if other writes come in between.
 const CODE_TRIES: usize = 8;
 
-/// The groups of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's groups, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Groups {
     pub(super) cache: TieredCache<GroupId, Group>,
@@ -60,10 +60,10 @@ pub struct Groups {
     pub(super) user_params: Arc<BTreeSet<String>>,
 }
 
-/// The configuration of groups.
+/// The configuration for groups.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
-    /// Parameters that are secrets: those of users.
+    /// Parameters that are secrets, like those for users.
     pub secret_params: BTreeSet<String>,
     /// Parameters that users who call by a token may set, and see. All others are for services.
     pub user_params: BTreeSet<String>,
@@ -73,16 +73,16 @@ pub struct GroupRules {
     pub id_block: u32,
 }
 
-/// Policies of the namespaces of groups.
+/// Policies for group namespaces.
 #[derive(Clone, Debug)]
 pub struct GroupPolicies {
     /// For the records.
     pub records: Policy<Group>,
-    /// For the pages of ids that searches find.
+    /// The policy for id pages that searches find.
     pub searches: ListPolicies<GroupId>,
 }
 
-/// The result of a search.
+/// A search's result.
 #[derive(Clone, Debug)]
 pub struct FoundGroups {
     /// Public groups, by ascending id. May be fewer than requested, or none, if some are no longer found.
@@ -92,7 +92,7 @@ pub struct FoundGroups {
 }
 
 impl Groups {
-    /// With namespaces of its own in the caches. `listeners` are notified of changes.
+    /// Creates it with its own namespaces in the caches. `listeners` are notified about changes.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -132,7 +132,8 @@ impl Groups {
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many groups through the tiers: an answer for each id, in their order; `None` if the group does not exist.
+    /// Reads many groups through the tiers: an answer for each id, in their order; `None` if the group does
+    /// not exist.
     pub async fn get_many(
         &self,
         ids: &[GroupId],
@@ -142,11 +143,11 @@ impl Groups {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// Finds public groups among up to `size` candidates. Pages of ids and records come through the tiers, with the
-    /// requested consistency.
+    /// Finds public groups among up to `size` candidates. Id pages and records come through the tiers, with
+    /// the requested consistency.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
@@ -166,7 +167,7 @@ impl Groups {
     /// Reads a page of all groups from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
         self.store.scan_groups(after, limit).await.map_err(store_error)
     }
@@ -189,8 +190,8 @@ impl Groups {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Changes a group. If the change makes an invite code necessary, or unnecessary, the code is created or removed in
-    /// the same write.
+    /// Changes a group. If the change makes an invite code necessary, or unnecessary, the code is created or
+    /// removed in the same write.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -229,7 +230,7 @@ impl Groups {
         self.change(id, patch, write, before.as_deref()).await.map_err(store_error)
     }
 
-    /// Dismisses a group. Returns the version of the dismissal.
+    /// Dismisses a group. Returns the dismissal's version.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -256,8 +257,8 @@ impl Groups {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
 
-    /// Whether this is the secret of the group. A group without it, or no group at all, answers false. For the owner, admins and
-    /// services.
+    /// Whether this is the group's secret. A group without it, or no group at all, answers false. For the
+    /// owner, admins and services.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or errors of the store.
@@ -290,18 +291,18 @@ impl Groups {
         }
     }
 
-    /// Whether this is the invite code, read from the store and compared in constant time. Always false for a group
-    /// without a code.
+    /// Whether this is the invite code, read from the store and compared in constant time. Always false for a
+    /// group without a code.
     pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
         let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
         let Some(sealed) = sealed else { return Ok(false) };
         Ok(self.codes.open(id, &sealed)?.as_bytes().ct_eq(code.as_bytes()).into())
     }
 
-    /// Replaces the invite code. The same request gets the same code again.
+    /// Replaces the invite code. A repeated request gets the same code again.
     ///
     /// # Errors
-    /// As [`Self::get_invite_code`], and ABORTED if the group keeps changing.
+    /// The errors of [`Self::get_invite_code`], and ABORTED if the group keeps changing.
     pub(super) async fn rotate_invite_code(
         &self,
         id: GroupId,
@@ -402,8 +403,8 @@ impl Groups {
         Ok(change.map(|change| (CODE.to_owned(), change)).into_iter().collect())
     }
 
-    /// Writes a change. If `before` differs from the group that the write finds, the change itself has the words under
-    /// which the group is listed: see [`buckets`].
+    /// Writes a change. If `before` differs from the group that the write finds, the change itself has the
+    /// words under which the group is listed: see [`buckets`].
     async fn change(
         &self,
         id: GroupId,
@@ -419,8 +420,8 @@ impl Groups {
         self.write_listed(buckets, job).await
     }
 
-    /// Roles are strict, so a cached copy is sufficient. A cached group is sufficient, too: only its creator is used,
-    /// which never changes while the group exists.
+    /// Roles are strict, so a cached copy is sufficient. A cached group is sufficient, too: only its creator
+    /// is used, which never changes while the group exists.
     async fn allow(&self, id: GroupId, principal: Principal, least: Role) -> Result<(), Error> {
         if principal == Principal::Service {
             return Ok(());
@@ -436,8 +437,8 @@ impl Groups {
         }
     }
 
-    /// As [`Self::read`]; `None` if the group does not exist but the write has a request id: the store may know the
-    /// answer of an earlier attempt.
+    /// Like [`Self::read`], but returns `None` if the group does not exist and the write has a request id:
+    /// the store may know the answer to an earlier attempt.
     async fn read_for(&self, id: GroupId, write: &Write) -> Result<Option<Group>, Error> {
         match self.read(id).await {
             Ok(group) => Ok(Some(group)),

@@ -1,9 +1,9 @@
-//! Keywords of group searches. The key in the store may list other groups, too, so each result is checked
-//! with `GroupKeyword::finds`.
+//! Group search keywords. The key in the store may list other groups, too, so each result is checked with
+//! `GroupKeyword::finds`.
 
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
-/// The keyword of a search, checked by [`GroupWords::check_keyword`].
+/// A search's keyword, checked by [`GroupWords::check_keyword`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKeyword {
     key: String,
@@ -25,7 +25,7 @@ impl GroupKeyword {
         Self { key, folded, prefix: true }
     }
 
-    /// The key of the results in the store; for a long prefix, it may list others, too.
+    /// The key under which the store lists the results; for a long prefix, it may list others, too.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
@@ -35,7 +35,7 @@ impl GroupKeyword {
         if self.prefix { &self.folded } else { "" }
     }
 
-    /// Whether the search finds the present state of a group.
+    /// Whether the search finds the group in its present state.
     #[must_use]
     pub fn finds(&self, group: &Group) -> bool {
         let fits = |word: &Text| {

@@ -1,4 +1,4 @@
-//! Invalidation of searches by writes of groups.
+//! Invalidates searches when groups are written.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use kith_store::{Group, GroupId, GroupPatch, NewGroup, StoreError, Visibility};
 use super::{Groups, search::SearchBucket};
 use crate::write::mutations::{Committed, RecordWrite};
 
-/// The buckets of searches that a write may change: those of the words that the group has before and after.
+/// The search buckets that a write may change: those for the group's words before and after.
 ///
-/// The buckets of the new words must be included, and are: a change of name or tags has them itself, and a change of
-/// visibility is bound to the version of `before`. The buckets of the old words may be missing, if there is no copy: a
-/// group that is no longer listed is not shown, because searches compare the records.
+/// The new words' buckets must be included, and are: a change of name or tags has them itself, and a
+/// visibility change is bound to the version of `before`. The old words' buckets may be missing, if there is
+/// no copy: a group that is no longer listed is not shown, because searches compare the records.
 pub(super) fn buckets(patch: &GroupPatch, before: Option<&Group>) -> Vec<SearchBucket> {
     let had = before.into_iter().flat_map(|group| group.tags.iter().chain([&group.name]));
     SearchBucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
 }
 
-/// The buckets of searches that find a new group.
+/// The search buckets that find a new group.
 pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<SearchBucket> {
     let public = group.visibility == Visibility::Public;
     SearchBucket::of_words(group.tags.iter().chain([&group.name]).filter(|_| public))
 }
 
 impl Groups {
-    /// Writes a group, which these buckets of searches may list before or after.
+    /// Writes a group, which these search buckets may list before or after.
     pub(super) async fn write_listed<T: Send + 'static>(
         &self,
         buckets: Vec<SearchBucket>,

@@ -1,4 +1,4 @@
-//! The loader of groups.
+//! The group loader.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! Groups.
 //!
-//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` finds pages of ids through the
-//! tiers, and shows the records: see the head of `search.rs`. A write is seen by every search of the same node that
-//! begins after its acknowledgement.
+//! **Freshness** and **invalidation** work as in [`crate::user`]. `SearchGroups` finds id pages through the
+//! tiers, and shows the records: see the comment at the top of `search.rs`. A write is seen by every search
+//! on the same node that begins after its acknowledgement.
 //!
-//! **Rights.** A service, the owner and the admins of a group may change it; only a service and the owner may dismiss
-//! it: see [`crate::group::members`]. A private group is shown to its members, and to users who are invited or apply. A
-//! group that is private, or joined by code, has an invite code; it changes in the same write as the settings that
-//! require it.
+//! **Rights.** A service, and the group's owner and admins, may change it; only a service and the owner may
+//! dismiss it: see [`crate::group::members`]. A private group is shown to its members, and to users who are
+//! invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
+//! write as the settings that require it.
 
 mod audience;
 pub mod cache;
@@ -30,5 +30,5 @@ pub use renaming::{GroupListener, GroupListeners, RenameListener};
 pub use rpc::GroupRpc;
 pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
 
-/// Name of the namespace of records in the tiers.
+/// The namespace for records in the tiers.
 pub const GROUPS: &str = "group";

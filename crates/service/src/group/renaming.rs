@@ -1,4 +1,4 @@
-//! Notification of other domains of changed groups.
+//! Notifies other domains about changed groups.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -8,27 +8,28 @@ use kith_store::{Group, GroupId, GroupPatch, SecretChange, Text};
 
 use super::Groups;
 
-/// Is notified of each change of the name of a group, within the write that made it: after the change is stored, and before it is
-/// acknowledged. If the node crashes in between, or the outcome of the write is unknown, the listener is not notified.
+/// Is notified about each change of a group's name, within the write that made it: after the change is
+/// stored, and before it is acknowledged. If the node crashes in between, or the write's outcome is unknown,
+/// the listener is not notified.
 #[async_trait]
 pub trait RenameListener: Debug + Send + Sync {
-    /// Handles the change. `group`: after the change. The caller of the write waits for it.
+    /// Handles the change. `group`: after the change. The writer waits for it.
     async fn renamed(&self, group: &Group);
 }
 
-/// Is notified in the same way of other changes of a group that its members may see, such as its picture, and of its name if there
-/// is no other listener for it.
+/// Is notified in the same way about other group changes that members may see, such as its picture, and of
+/// its name if there is no other listener for it.
 pub trait GroupListener: Debug + Send + Sync {
     /// Handles the change, in the background.
     fn changed(&self, group: GroupId);
 }
 
-/// Who is notified of changes of groups.
+/// The listeners for group changes.
 #[derive(Clone, Debug)]
 pub struct GroupListeners {
-    /// Of new names. `None`: [`Self::changes`].
+    /// Is notified about new names. `None`: [`Self::changes`].
     pub renames: Option<Arc<dyn RenameListener>>,
-    /// Of other changes.
+    /// Is notified about other changes.
     pub changes: Arc<dyn GroupListener>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct PreviousGroup {
 }
 
 impl Groups {
-    /// What a change may change.
+    /// Reads the state that a change may replace.
     pub(super) async fn before_change(&self, id: GroupId, patch: &GroupPatch) -> PreviousGroup {
         let visible = GroupPatch { secrets: SecretChange::default(), ..patch.clone() };
         let is_visible = visible != GroupPatch::default();
@@ -53,7 +54,7 @@ impl Groups {
         PreviousGroup { name: group.map(|group| group.value.name.clone()), is_visible }
     }
 
-    /// Notifies one of the listeners: an event of a new name reaches all members, who then read the group.
+    /// Notifies one listener: an event for a new name reaches all members, who then read the group.
     pub(super) async fn notify_changed(&self, before: PreviousGroup, group: &Group) {
         match (&self.listeners.renames, before.name) {
             (Some(renames), Some(name)) if name != group.name => renames.renamed(group).await,

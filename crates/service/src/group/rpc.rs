@@ -47,8 +47,7 @@ pub struct GroupRpc {
 }
 
 impl GroupRpc {
-    /// The service over the groups of this node and their members. `pending`: invites and applications of users who are
-    /// not members.
+    /// The service over groups and members. `pending`: non-members' invites and applications.
     #[must_use]
     pub fn new(
         groups: Groups,
@@ -74,8 +73,8 @@ impl GroupRpc {
         if hidden.is_empty() { Ok(entry) } else { Err(Error::not_found("group")) }
     }
 
-    /// Reads many groups for a principal: an answer for each id, in their order; `None` if the group does not exist or
-    /// is hidden.
+    /// Reads many groups for a principal: an answer for each id, in their order; `None` if the group does not
+    /// exist or is hidden.
     async fn groups_for(
         &self,
         ids: &[GroupId],
@@ -248,8 +247,8 @@ impl GroupService for GroupRpc {
         }))
     }
 
-    /// A page contains candidates, which are compared with the keyword. So it may be short without being the last one,
-    /// which its token shows.
+    /// A page contains candidates, which are compared with the keyword. So it may be short without being the
+    /// last one, which its token shows.
     async fn search_groups(
         &self,
         request: Request<wire::SearchGroupsRequest>,

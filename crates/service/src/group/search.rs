@@ -1,12 +1,12 @@
-//! Group search: pages of ids under search keys, and the records through the tier of groups.
+//! Group search: pages of ids under search keys, and the records through the group tier.
 //!
-//! **Ids.** A page contains the groups that were listed under a key; each is then read through the tier of groups and
-//! compared with the keyword again. So no search shows an old record, nor a group that became private, was renamed or
-//! dismissed, after the write of the record was published, whatever the pages contain. Only a page can show that a
-//! group is newly listed: for this, writes invalidate pages.
+//! **Ids.** A page contains the groups that were listed under a key; each is then read through the group tier
+//! and compared with the keyword again. So no search shows an old record, nor a group that became private,
+//! was renamed or dismissed, after the record's write was published, whatever the pages contain. Only a page
+//! can show that a group is newly listed: for this, writes invalidate pages.
 //!
-//! **Buckets.** A write can list a group under hundreds of search keys. They are invalidated by buckets: the first
-//! three characters of a word, and shorter beginnings. A key belongs to one bucket, a word to three.
+//! **Buckets.** A write can list a group under hundreds of search keys. They are invalidated by buckets: the
+//! first three characters of a word, and shorter beginnings. A key belongs to one bucket, a word to three.
 
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
@@ -22,12 +22,13 @@ use crate::{
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
-/// Namespace of the epochs of buckets.
+/// The namespace for bucket epochs.
 pub const SEARCH_EPOCHS: &str = "group_search_epoch";
-/// Namespace of the pages.
+/// The namespace for the pages.
 pub const SEARCH_PAGES: &str = "group_search_page";
 
-/// Characters of a bucket: few enough that a write can name its buckets, and enough that few words share a bucket.
+/// Characters in a bucket: few enough that a write can name its buckets, and enough that few words share a
+/// bucket.
 const BUCKET_CHARS: usize = 3;
 
 /// Search keys that are invalidated together.
@@ -35,13 +36,13 @@ const BUCKET_CHARS: usize = 3;
 pub(super) struct SearchBucket(String);
 
 impl SearchBucket {
-    /// The bucket of a search key.
+    /// Returns a search key's bucket.
     fn of_key(key: &str) -> Self {
         // The first character says how the rest is compared, and the bucket has both.
         Self(key.chars().skip(1).take(BUCKET_CHARS).collect())
     }
 
-    /// The buckets of all search keys that these words are listed under; each once.
+    /// Returns the buckets for all search keys that these words are listed under; each once.
     pub(super) fn of_words<'a>(words: impl IntoIterator<Item = &'a Text>) -> Vec<Self> {
         let mut buckets = Vec::new();
         for word in words {
@@ -71,7 +72,8 @@ impl FromStr for SearchBucket {
     }
 }
 
-/// A page of a search key: a number of ids above an id. As text, both numbers and the key, separated by colons.
+/// A page for a search key: a number of ids above an id. Its text is both numbers and the key, separated by
+/// colons.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SearchPageKey {
     after: Option<GroupId>,
@@ -85,7 +87,7 @@ impl fmt::Display for SearchPageKey {
     }
 }
 
-/// The text is no key of a page.
+/// The text is not a page key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not the key of a search page")]
 pub(super) struct InvalidSearchPageKey;
@@ -105,14 +107,14 @@ impl FromStr for SearchPageKey {
     }
 }
 
-/// Pages of the ids of public groups under search keys, through the tiers of this node.
+/// Id pages for public groups under search keys, through this node's tiers.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSearch {
     pages: PagedList<SearchBucket, SearchPageKey, GroupId>,
 }
 
 impl GroupSearch {
-    /// Creates it with two namespaces of its own on `node`, and with the shared tier if there is one.
+    /// Creates it with its own two namespaces on `node`, and with the shared tier if there is one.
     pub(super) fn new(
         store: &Arc<dyn GroupStore>,
         caches: &CacheFactory,
@@ -121,7 +123,7 @@ impl GroupSearch {
         Self { pages: caches.list(policies, Arc::new(SearchLoader(Arc::clone(store))), RecordCodec::ID) }
     }
 
-    /// Up to `size` ids above `after` of candidates, in ascending order; some may no longer be found.
+    /// Returns up to `size` candidate ids above `after`, in ascending order; some may no longer be found.
     pub(super) async fn page(
         &self,
         keyword: &GroupKeyword,
@@ -140,14 +142,14 @@ impl GroupSearch {
     }
 }
 
-/// Approximate size of a page of ids, in bytes, for the cache.
+/// Approximate size of an id page, in bytes, for the cache.
 #[must_use]
 pub fn page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// The invalidations of searches if another program changed a group, from its present state. The record itself must be
-/// invalidated first.
+/// The search invalidations if another program changed a group, from its present state. The record itself
+/// must be invalidated first.
 #[must_use]
 pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
     let words = group.tags.iter().chain([&group.name]).filter(|_| group.visibility == Visibility::Public);

@@ -1,5 +1,5 @@
-//! Numbers that callers know to exist, and the reads that are repeated because of them: for some seconds after a
-//! failover of the store, a log may seem to end below them.
+//! Numbers that callers know to exist, and the reads that are repeated because of them: for some seconds
+//! after a store failover, a log may seem to end below them.
 
 use std::{collections::HashMap, error, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     rpc::batch::check_count,
 };
 
-/// Most positions of a request.
+/// The most positions in a request.
 const POSITIONS_MAX: usize = 100;
 /// Ends that are read again at the same time.
 const READ_AT_ONCE: usize = 16;
@@ -27,7 +27,7 @@ impl AtLeast {
     /// From a request. If a conversation is named twice, the higher number counts.
     ///
     /// # Errors
-    /// If there are too many, or one is invalid.
+    /// If there are too many, or a position is invalid.
     pub(crate) fn of_request(positions: &[wire::Position]) -> Result<Self, Error> {
         check_count("at_least", positions.len(), POSITIONS_MAX)?;
         let mut known = HashMap::with_capacity(positions.len());
@@ -40,7 +40,7 @@ impl AtLeast {
         Ok(Self(known))
     }
 
-    /// The known number of a conversation; 0: none.
+    /// A conversation's known number; 0: none.
     pub(super) fn seq(&self, conversation: ConversationId) -> Seq {
         self.0.get(&conversation).copied().unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl AtLeast {
         Ok(())
     }
 
-    /// The same for heads; `asked`: the arguments of the first read.
+    /// Like `raise_ends`, but for heads; `asked`: the arguments for the first read.
     pub(crate) async fn raise_heads(
         &self,
         store: &dyn MessageStore,
@@ -84,7 +84,7 @@ impl AtLeast {
         Ok(())
     }
 
-    /// The logs that end above the number that was read: the index and the end of each.
+    /// The logs that end above the number that was read: each one's index and end.
     async fn raised(
         &self,
         store: &dyn MessageStore,

@@ -1,4 +1,4 @@
-//! What is configured about messages, with its defaults.
+//! The configuration of messages, with its defaults.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -23,8 +23,8 @@ pub struct MessagesConfig {
     pub direct_from: DirectFrom,
     /// Maximum messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
     pub queue: usize,
-    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so
-    /// many.
+    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may
+    /// send so many.
     pub queue_of_one: usize,
     /// Maximum listed conversations of a user. Above 0, at most 2000.
     pub conversations_max: usize,
@@ -37,8 +37,8 @@ pub struct MessagesConfig {
     pub kept: Duration,
     /// How many documents of 100 messages an erasure reads or changes in a second. Above 0.
     pub erase_rate: u32,
-    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the id of the
-    /// user stays reserved until its end. Over a cluster, false or with `store.cql`.
+    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the
+    /// id of the user stays reserved until its end. Over a cluster, false or with `store.cql`.
     pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
@@ -81,7 +81,8 @@ pub struct MessagesConfig {
     /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes
     /// run this version.
     pub offline: bool,
-    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h to 30d.
+    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h
+    /// to 30d.
     #[serde(with = "humantime_serde")]
     pub offline_kept: Duration,
 }

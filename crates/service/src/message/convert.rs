@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The reader of an answer, which decides which client ids are shown.
+/// The reader who gets an answer, which decides which client ids are shown.
 pub(crate) fn message_to_wire(
     message: Message,
     conversation: ConversationId,
@@ -39,7 +39,7 @@ pub(crate) fn message_to_wire(
     let client_message_id = message.client_message_id.filter(|_| shows_id);
     let (body, event) = match message.kind {
         MessageKind::Message => (message.body, None),
-        // An event of a later version that this one cannot decode is shown as one without content.
+        // An event from a later version that this one cannot decode is shown without content.
         MessageKind::Event => (Bytes::new(), wire::Event::decode(message.body).ok()),
     };
     wire::Message {
@@ -78,7 +78,7 @@ const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
     }
 }
 
-/// The messages of a page.
+/// A page's messages.
 pub(super) fn page_to_wire(
     page: MessagePage,
     conversation: ConversationId,
@@ -159,7 +159,7 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId, Error> {
     valid("conversation_id", text.parse())
 }
 
-/// The ids of conversations, in their order.
+/// The conversation ids, in their order.
 pub(super) fn conversations(texts: &[String], max: usize) -> Result<Vec<ConversationId>, Error> {
     check_count("conversation_ids", texts.len(), max)?;
     valid("conversation_ids", texts.iter().map(|text| text.parse()).collect())
@@ -222,7 +222,7 @@ pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Backw
     })
 }
 
-/// The numbers of the requested messages.
+/// The requested message numbers.
 pub(super) fn seqs(seqs: Vec<i64>) -> Result<Vec<Seq>, Error> {
     if seqs.len() > SEQS_MAX {
         return Err(Error::invalid("seqs", &format!("must hold at most {SEQS_MAX}")));
@@ -237,7 +237,7 @@ pub(super) fn time(time: Option<&prost_types::Timestamp>) -> Result<Timestamp, E
     moment("time", time.ok_or_else(|| missing("time"))?)
 }
 
-/// A number of a message; 0: none.
+/// A message number; 0: none.
 pub(crate) fn number(field: &'static str, number: i64) -> Result<Seq, Error> {
     if number < 0 { Err(Error::invalid(field, "must not be below 0")) } else { Ok(number) }
 }

@@ -1,4 +1,4 @@
-//! The start of an erasure, by a call or with an account, and its progress. The upkeep carries it out
+//! How an erasure starts, by a call or with an account, and its progress. The upkeep carries it out
 //! (`upkeep/erasures.rs`).
 
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(super) struct ErasureStart {
     mutations: Mutations,
 }
 
-/// Erases the messages of deleted users. Cheap to clone.
+/// Erases deleted users' messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ErasureCleanup(ErasureStart);
 
 impl Messages {
-    /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set.
-    /// Returns its progress.
+    /// Starts the erasure of a user's messages, if there is none, or if the last one has ended and `again` is
+    /// set. Returns its progress.
     pub(super) async fn erase_user(
         &self,
         user: UserId,
@@ -46,7 +46,7 @@ impl ErasureStart {
         Self { store: Arc::clone(&context.stores.erasures), mutations: context.mutations.clone() }
     }
 
-    /// As [`Messages::erase_user`].
+    /// Begins an erasure like [`Messages::erase_user`].
     async fn begin(self, user: UserId, again: bool) -> Result<Erasure, Error> {
         let Self { store, mutations } = self;
         let write = Box::pin(async move { store.begin_erasure(user, again, Timestamp::now()).await });
@@ -55,7 +55,7 @@ impl ErasureStart {
 }
 
 impl ErasureCleanup {
-    /// Over the erasures of a deployment.
+    /// Over a deployment's erasures.
     #[must_use]
     pub fn new(context: DomainContext<'_>) -> Self {
         Self(ErasureStart::new(context))
@@ -70,12 +70,12 @@ impl ErasureCleanup {
 
 #[async_trait]
 impl AccountCleanup for ErasureCleanup {
-    /// Nothing: messages of the user may still arrive.
+    /// Nothing: the user's messages may still arrive.
     async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }
 
-    /// Waits for the end of an erasure that began after the last message arrived.
+    /// Waits until an erasure that began after the last message arrived has ended.
     async fn finish(&self, user: UserId, settled: Timestamp) -> Result<Cleaned, Error> {
         let erasure = self.begin(user, false).await?;
         if erasure.begun >= settled {

@@ -1,10 +1,10 @@
-//! Events as messages of a conversation.
+//! Events as conversation messages.
 
 use kith_proto::message::v1::{Event, event::What};
 use kith_store::{ContentHash, Message, MessageKey, MessageKind, NewMessage, Timestamp};
 use prost::Message as _;
 
-/// The message of an event. It is silent, and has no sender. An event is appended once for each key.
+/// An event's message. It is silent, and has no sender. An event is appended once for each key.
 pub(super) fn event_message(key: MessageKey, what: What, sent: Timestamp) -> NewMessage {
     let body = Event { what: Some(what) }.encode_to_vec();
     NewMessage {
@@ -23,7 +23,7 @@ pub(super) fn event_message(key: MessageKey, what: What, sent: Timestamp) -> New
     }
 }
 
-/// Whether a message is the event of an erasure, by which other messages lost their content.
+/// Whether a message is an erasure's event, by which other messages lost their content.
 pub(super) fn is_erasure(message: &Message) -> bool {
     let event = (message.kind == MessageKind::Event).then(|| Event::decode(message.body.clone()));
     matches!(event, Some(Ok(Event { what: Some(What::Erased(_)) })))

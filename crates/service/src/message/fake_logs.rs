@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::sample::unavailable;
 
-/// What happens to an append instead of a success.
+/// A fault that an append meets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AppendFault {
     /// The store is away.
@@ -38,14 +38,14 @@ pub(super) enum AppendFault {
 #[derive(Debug, Default)]
 pub(super) struct FakeLogs {
     pub(super) logs: Mutex<HashMap<ConversationId, Vec<NewMessage>>>,
-    /// Of each log, the last message that was removed with all before it.
+    /// The last message that was removed from each log, with all before it.
     pub(super) trimmed: Mutex<HashMap<ConversationId, Seq>>,
     pub(super) is_away: AtomicBool,
     /// How long an append takes.
     pub(super) append_time: Duration,
-    /// Those of the next appends.
+    /// The faults for the next appends.
     pub(super) faults: Mutex<VecDeque<AppendFault>>,
-    /// Sizes of the appends, in their order.
+    /// The appends' sizes, in their order.
     appends: Mutex<Vec<usize>>,
     at_once: AtomicUsize,
     pub(super) most_at_once: AtomicUsize,
@@ -54,7 +54,7 @@ pub(super) struct FakeLogs {
 }
 
 impl FakeLogs {
-    /// With these faults of the first appends.
+    /// Creates it with these faults for the first appends.
     pub(super) fn with_faults(
         append_time: Duration,
         faults: impl IntoIterator<Item = AppendFault>,
@@ -68,12 +68,12 @@ impl FakeLogs {
         self.logs.lock().entry(conversation).or_default().extend_from_slice(messages);
     }
 
-    /// All messages of a log.
+    /// Returns all messages in a log.
     pub(super) fn log(&self, conversation: ConversationId) -> Vec<NewMessage> {
         self.logs.lock().get(&conversation).cloned().unwrap_or_default()
     }
 
-    /// The sizes of the appends so far.
+    /// Returns the appends' sizes so far.
     pub(super) fn appends(&self) -> Vec<usize> {
         self.appends.lock().clone()
     }

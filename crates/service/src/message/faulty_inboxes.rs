@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 
-/// What happens to a fan-out.
+/// A fault that a fan-out meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboxFault {
     None,
@@ -23,10 +23,10 @@ pub(super) enum InboxFault {
     Slow(Duration),
 }
 
-/// What another task does in between.
+/// An action that another task does in between.
 type InterleavedAction = Box<dyn FnOnce() + Send>;
 
-/// The time of the runtime, which may be virtual.
+/// The runtime's time, which may be virtual.
 #[derive(Debug)]
 struct RuntimeClock(Instant);
 

@@ -1,5 +1,5 @@
-//! Changes of groups that are noted to their members. Of many changes of one group some are noted, and always the last one: a
-//! note says that the group is to be read, and an inbox has room for few entries.
+//! Notes group changes to the group's members. Of many changes to one group some are noted, and always the
+//! last: a note says that the group is to be read, and an inbox has room for few entries.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// A group is noted at most once in this time.
 pub(super) const NOTED_EVERY: Duration = Duration::from_secs(10);
-/// Most groups that were noted lately. Changes of others are not noted then.
+/// The most groups that were noted lately. Changes to others are not noted then.
 const MOST: usize = 10_000;
 
 /// The groups that were noted lately: whether they have changed since then.
@@ -16,7 +16,8 @@ const MOST: usize = 10_000;
 pub(super) struct NotedGroups(Mutex<HashMap<GroupId, bool>>);
 
 impl NotedGroups {
-    /// A group has changed. Returns whether the caller must note it now, and after [`NOTED_EVERY`] ask [`Self::goes_on`].
+    /// A group has changed. Returns whether the caller must note it now, and after [`NOTED_EVERY`] ask
+    /// [`Self::goes_on`].
     pub(super) fn changed(&self, group: GroupId) -> bool {
         let mut groups = self.0.lock();
         if let Some(again) = groups.get_mut(&group) {

@@ -1,8 +1,8 @@
-//! Events in the conversations of groups: joins, leaves, owners and names.
+//! Events in group conversations: joins, leaves, owners and names.
 //!
-//! An event is appended after its change is stored, with a key that is made of the version of the change: a change that
-//! is repeated posts once. A failed append does not fail the change, and a node that dies in between leaves the event
-//! out; the lists of members are correct in any case.
+//! An event is appended after its change is stored, with a key that is made from the change's version: a
+//! change that is repeated posts once. A failed append does not fail the change, and a node that dies in
+//! between leaves the event out; the member lists are correct in any case.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ use crate::{
     metric::{MESSAGE_EVENTS, count_from_zero},
 };
 
-/// Most users of one event: a change of members names no more.
+/// The most users in one event: a member change names no more.
 const USERS_MAX: usize = 100;
 const _: () = assert!(MEMBERS_AT_ONCE <= USERS_MAX);
 
-/// Appends events of groups to their conversations. Cheap to clone.
+/// Appends group events to their conversations. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GroupEvents {
     queue: AppendQueue,
@@ -47,7 +47,7 @@ struct GroupEvent {
 }
 
 impl GroupEvents {
-    /// Creates it over the appends of this node. A change waits for its event for `wait` at most.
+    /// Creates it over this node's appends. A change waits for its event for `wait` at most.
     #[must_use]
     pub fn new(queue: AppendQueue, wait: Duration) -> Self {
         count_from_zero(MESSAGE_EVENTS, &["appended", "failed"]);
@@ -77,7 +77,7 @@ fn posted(appended: Result<(), Error>) {
 }
 
 impl GroupEvent {
-    /// The event that follows from a change of memberships; `None`: there is none.
+    /// The event that follows from a membership change; `None`: there is none.
     fn of(event: &MembershipEvent) -> Option<Self> {
         match event {
             MembershipEvent::Joined { group, members, .. } => Self::joined(*group, members),
@@ -86,14 +86,14 @@ impl GroupEvent {
                 let event = What::Owner(OwnerChanged { user_id: owner.get() });
                 Some(Self::of_members(*group, *version, event))
             }
-            // No user reads the conversation of a dismissed group.
+            // No user reads a dismissed group's conversation.
             MembershipEvent::Demoted(_) | MembershipEvent::Dismissed(_) => None,
             // Those whom it concerns get a note.
             MembershipEvent::Changed(_) | MembershipEvent::AllMuted(_) => None,
         }
     }
 
-    /// The founder of a group is a member from its beginning, and has not joined.
+    /// A group's founder is a member from its beginning, and has not joined.
     fn joined(group: GroupId, members: &[Member]) -> Option<Self> {
         let joined = || members.iter().filter(|member| member.role != Role::Owner);
         let version = joined().map(|member| member.version).max()?;

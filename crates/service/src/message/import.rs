@@ -1,4 +1,5 @@
-//! Imports: messages with the numbers, senders and times that they had elsewhere. No user is notified of them by a push.
+//! Imports: messages with the numbers, senders and times that they had elsewhere. No user is notified about
+//! them by a push.
 
 use kith_proto::{message::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{
@@ -24,18 +25,18 @@ use crate::{
 #[derive(Debug)]
 struct ImportedMessage {
     conversation: ConversationId,
-    /// Its number; 0: the next one.
+    /// The message's number; 0: the next number.
     seq: Seq,
     message: NewMessage,
 }
 
-/// The end of the log after the previous records.
+/// The log's end after the previous records.
 struct ImportLog {
     conversation: ConversationId,
     end: Result<Seq, Error>,
 }
 
-/// Imports these records: first the messages, then the marks. Returns the result of each, in the same order.
+/// Imports these records: first the messages, then the marks. Returns each result, in the same order.
 pub(super) async fn import(
     messages: Messages,
     limits: Limits,
@@ -55,7 +56,7 @@ pub(super) async fn import(
     numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
 }
 
-/// Appends the messages of these records one after the other. Returns the result of each, in the same order: its number.
+/// Appends these records' messages one after the other. Returns each one's number, in the same order.
 async fn append_all(
     messages: &Messages,
     limits: &Limits,
@@ -73,7 +74,7 @@ async fn append_all(
     results
 }
 
-/// The number of records in the next step: the first ones, of one conversation.
+/// How many records the next step has: the first ones, in one conversation.
 fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
     let of =
         |record: &Result<ImportedMessage, Error>| record.as_ref().ok().map(|imported| imported.conversation);
@@ -84,7 +85,8 @@ fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
 }
 
 impl Messages {
-    /// Appends messages of one conversation, at most [`STEP_MAX`]. A record that is an error already keeps it.
+    /// Appends messages to one conversation, at most [`STEP_MAX`]. A record that is an error already keeps
+    /// it.
     async fn import_step(&self, records: Vec<Result<ImportedMessage, Error>>) -> Vec<Result<Seq, Error>> {
         let conversation = records.iter().flatten().map(|imported| imported.conversation).next();
         let mut log = match conversation {
@@ -122,7 +124,7 @@ impl Messages {
         results
     }
 
-    /// The end of the log of a conversation, also right after a failover.
+    /// The end of a conversation's log, also right after a failover.
     async fn end_of_existing(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.may_send(None, conversation).await?;
         self.logs.strong_end(conversation).await
@@ -130,7 +132,7 @@ impl Messages {
 }
 
 impl ImportLog {
-    /// The number of the next message, if it equals `wanted` or any number is accepted.
+    /// The next message's number, if it equals `wanted` or any number is accepted.
     fn next(&mut self, wanted: Seq) -> Result<Seq, Error> {
         let next = self.end.clone()?.saturating_add(1);
         if 0 < wanted && wanted < next {
@@ -145,7 +147,7 @@ impl ImportLog {
     }
 }
 
-/// The number of an appended message, which is the wanted one.
+/// An appended message's number, which is the wanted number.
 fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
     match wanted {
         Some(wanted) if wanted != sent.seq => {
@@ -159,7 +161,7 @@ fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
     }
 }
 
-/// The message of a record.
+/// A record's message.
 fn read(record: wire::ImportMessage) -> Result<ImportedMessage, Error> {
     let message = record.message.ok_or_else(|| missing("message"))?;
     let key = key_of_request(&record.request_id)?;
@@ -211,7 +213,7 @@ fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error
     }
 }
 
-/// A key that follows from the id of a record; random if it has none. No id of a client has a colon.
+/// A key that follows from a record's id; random if it has none. No client id has a colon.
 fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     if request_id.is_empty() {
         return Ok(MessageKey(rand::random()));
@@ -220,7 +222,7 @@ fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     Ok(MessageKey::of(None, &format!("import:{}", id.as_str())))
 }
 
-/// The body of a message, or the content of an event.
+/// A message's body, or an event's content.
 fn content(message: &wire::Message) -> Result<(MessageKind, Bytes), Error> {
     if message.body.len() > BODY_BYTES_MAX {
         return Err(Error::invalid("body", &format!("must have at most {BODY_BYTES_MAX} bytes")));

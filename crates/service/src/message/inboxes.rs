@@ -1,4 +1,4 @@
-//! The inboxes of all users, for the domains of this node.
+//! The users' inboxes, for this node's domains.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use prost::bytes::Bytes;
 /// Inboxes that are written at the same time for one event.
 const WRITTEN_AT_ONCE: usize = 16;
 
-/// The inboxes of all users. Cheap to clone.
+/// The users' inboxes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inboxes {
     pub(super) keeper: Arc<dyn InboxKeeper>,
-    /// The name of this node.
+    /// This node's name.
     pub(super) node: NodeName,
 }
 
 impl Inboxes {
-    /// Creates it over a keeper. `node`: the name of this node, new for each start.
+    /// Creates it over a keeper. `node`: this node's name, new for each start.
     #[must_use]
     pub fn new(keeper: Arc<dyn InboxKeeper>, node: NodeName) -> Self {
         Self { keeper, node }
     }
 
-    /// Wakes nodes, in the background. A lost wake is compensated by the sweep of the receivers.
+    /// Wakes nodes, in the background. A lost wake is compensated by the receivers' sweep.
     pub(super) fn publish(&self, wakes: Vec<NodeWake>) {
         if wakes.is_empty() {
             return;
@@ -39,7 +39,7 @@ impl Inboxes {
         });
     }
 
-    /// Enters a note into the inbox of each of these users, in the background. Notes may be lost.
+    /// Enters a note into each user's inbox, in the background. Notes may be lost.
     pub(super) fn note(&self, users: Vec<UserId>, note: Note) {
         if users.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The messages of conversations: the last ones by their windows, others by documents through the tiers.
+//! Conversation messages: the last ones by their windows, others by documents through the tiers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{error::Error, write::caches::CacheFactory};
 
-/// The messages of a deployment. Cheap to clone.
+/// A deployment's messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
@@ -28,17 +28,17 @@ pub struct Logs {
     unseen: Arc<UnseenEnds>,
 }
 
-/// The additions of an append to a log.
+/// The additions that an append makes to a log.
 #[derive(Debug)]
 pub(super) struct LogAdditions {
-    /// The messages that were appended, each run of contiguous numbers separately: between two runs are messages of
-    /// others, or existing ones.
+    /// The messages that were appended, each run of contiguous numbers separately: between two runs are
+    /// others' messages, or existing messages.
     pub(super) runs: Vec<Vec<Message>>,
-    /// The highest number, also of a message that an earlier append had stored; `None`: none of them has a number.
+    /// The highest number, also for a message that an earlier append had stored; `None`: none has a number.
     pub(super) last: Option<Seq>,
-    /// The numbers of those that an earlier append had stored.
+    /// The numbers that an earlier append had stored.
     pub(super) replayed: Vec<Seq>,
-    /// Whether users are notified of them.
+    /// Whether users are notified about them.
     pub(super) is_announced: bool,
 }
 
@@ -46,7 +46,8 @@ pub(super) struct LogAdditions {
 pub(super) const NONE: Span = Span { first: 1, last: 0 };
 
 impl Logs {
-    /// Creates it with its own namespace in the tiers, which must be strict. `windows`: those of all conversations.
+    /// Creates it with its own namespace in the tiers, which must be strict. `windows`: the windows of all
+    /// conversations.
     #[must_use]
     pub fn new(
         store: Arc<dyn MessageStore>,
@@ -59,8 +60,8 @@ impl Logs {
         Self { store, windows, documents, unseen: Arc::default() }
     }
 
-    /// The end of a log, and the requested messages that are among the last ones. `at_least`: a number that the caller
-    /// knows to exist.
+    /// A log's end, and the requested messages that are among the last ones. `at_least`: a number that the
+    /// caller knows to exist.
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
@@ -71,19 +72,19 @@ impl Logs {
         self.windows.read(conversation, asked, at_least).await.map_err(store_error)
     }
 
-    /// The read of a window for lists: its end, and the headers above `after`. `at_least`: a number that the caller
+    /// Reads a window for lists: its end, and the headers above `after`. `at_least`: a number that the caller
     /// knows to exist.
     pub(super) fn head_of(&self, conversation: ConversationId, after: Seq, at_least: Seq) -> HeadOf {
         HeadOf { conversation, after, at_least: self.unseen.end(conversation).max(at_least) }
     }
 
-    /// The end of a log, also right after a failover of the store.
+    /// A log's end, also right after a store failover.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.store.strong_end(conversation).await.map_err(store_error)
     }
 
-    /// The messages with these numbers, which are in one document of a log that has messages up to `end`: through the tiers, or
-    /// from the store if it is the last document.
+    /// The messages with these numbers, which are in one document in a log that has messages up to `end`:
+    /// through the tiers, or from the store if it is the last document.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -102,7 +103,7 @@ impl Logs {
         self.store.messages(conversation, span.first, span.last).await.map_err(store_error)
     }
 
-    /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
+    /// The logs' ends, in their order. Ends that seem to be below `at_least` are read again.
     pub(super) async fn ends(
         &self,
         conversations: &[ConversationId],
@@ -121,8 +122,9 @@ impl Logs {
         self.windows.now()
     }
 
-    /// Adds the messages of an append that began at this time to the window. Until the window has it, reads of this
-    /// node compare the window with the store. Returns the nodes that are registered at the conversation; `None`: they are not known.
+    /// Adds an append's messages to the window; the append began at this time. Until the window has them,
+    /// reads on this node compare the window with the store. Returns the nodes that are registered at the
+    /// conversation; `None`: they are not known.
     pub(super) async fn appended(
         &self,
         conversation: ConversationId,
@@ -155,7 +157,7 @@ impl Logs {
         registered
     }
 
-    /// Makes the next read compare the window with the store, after an append of unknown outcome.
+    /// Makes the next read compare the window with the store, after an append with unknown outcome.
     pub(super) async fn doubt(&self, conversation: ConversationId) {
         if self.windows.require_check(conversation).await.is_err() {
             tracing::debug!("a window is compared with the store after messages.window_checked");
@@ -164,18 +166,18 @@ impl Logs {
 }
 
 impl LogAdditions {
-    /// The lowest number of a message of which users are notified; `None`: there is none.
+    /// The lowest message number that users are notified about; `None`: there is none.
     pub(super) fn first_announced(&self) -> Option<Seq> {
         let new = self.runs.iter().flatten().map(|message| message.seq);
         new.chain(self.replayed.iter().copied()).min().filter(|_| self.is_announced)
     }
 
-    /// The same: no user is notified of messages that were sent elsewhere.
+    /// Marks them as sent elsewhere: no user is notified about them.
     pub(super) fn sent(self, when: SentWhen) -> Self {
         Self { is_announced: when == SentWhen::Now, ..self }
     }
 
-    /// The results of these messages.
+    /// The messages' results.
     pub(super) fn of(messages: &[NewMessage], appended: &[Appended]) -> Self {
         let last = appended.iter().copied().filter_map(seq_of);
         let replayed = appended.iter().filter_map(|one| match one {
@@ -187,7 +189,7 @@ impl LogAdditions {
     }
 }
 
-/// The number of a message that is stored.
+/// A stored message's number.
 const fn seq_of(appended: Appended) -> Option<Seq> {
     match appended {
         Appended::New(seq) | Appended::Replayed { seq, .. } => Some(seq),

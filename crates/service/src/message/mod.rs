@@ -1,27 +1,28 @@
-//! Messages of conversations: sends, and reads by number.
+//! Conversation messages: sends, and reads by number.
 //!
-//! **Numbers.** A message gets its number from its append ([`kith_store::MessageStore`]). Appends of one conversation on one node
-//! are made one step at a time, many messages in a step (`queue.rs`). Nodes need not know of each other.
+//! **Numbers.** A message gets its number from its append ([`kith_store::MessageStore`]). Appends to one
+//! conversation on one node are made one step at a time, many messages in a step (`queue.rs`). Nodes need not
+//! know each other.
 //!
-//! **Once.** A send is repeated with the same `client_message_id`, and the store detects the repetition. The step of a
-//! send runs to its end, also if its caller goes away.
+//! **Once.** A send is repeated with the same `client_message_id`, and the store detects the repetition. A
+//! send's step runs to its end, also if its caller goes away.
 //!
-//! **Rights.** Decided before the append, by records that are strict: members, rosters and blocks. A send that began
-//! before a removal was acknowledged may still be stored. What a user may read of a group is a range of numbers, which
-//! is part of its membership, cut by its dialog and by the record of the conversation.
+//! **Rights.** Decided before the append, by records that are strict: members, rosters and blocks. A send
+//! that began before a removal was acknowledged may still be stored. A user may read a range of numbers in a
+//! group, which is part of its membership, cut by its dialog and by the conversation's record.
 //!
-//! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
-//! not waited for, and is repeated until it is stored: a node that dies leaves earlier messages of others unread if they were
-//! answered within its last second.
+//! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as
+//! read. The mark is not waited for, and is repeated until it is stored: a node that dies leaves others'
+//! earlier messages unread if they were answered within its last second.
 //!
 //! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
 //!
-//! **Events.** Joins, leaves and new names of a group are messages of its conversation, appended after the change is stored
-//! (`group_events.rs`).
+//! **Events.** A group's joins, leaves and new names are messages in its conversation, appended after the
+//! change is stored (`group_events.rs`).
 //!
-//! **Freshness.** The last messages of a conversation are read from its window in Redis (`kith-delivery`), others from the store. A
-//! read sees every send that was acknowledged before it began; if the node of the sender died, or was cut from Redis, before
-//! the window had the message, 10 s later at the latest.
+//! **Freshness.** A conversation's last messages are read from its window in Redis (`kith-delivery`), others
+//! from the store. A read sees every send that was acknowledged before it began; if the sender's node died,
+//! or was cut from Redis, before the window had the message, 10 s later at the latest.
 
 mod at_least;
 mod changes;

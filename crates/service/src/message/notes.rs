@@ -1,5 +1,5 @@
-//! Notifications of receivers besides messages: notes about relations, memberships and dialogs, and read marks of
-//! peers. They may be lost.
+//! Notifies receivers about changes besides messages: notes about relations, memberships and dialogs, and
+//! peers' read marks. They may be lost.
 
 use std::sync::Arc;
 
@@ -29,19 +29,20 @@ use crate::{
     relation::{DoNotDisturbListener, FollowListener},
 };
 
-/// Notifies the receivers of users. Cheap to clone.
+/// Notifies users' receivers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Notes {
     pub(super) inboxes: Inboxes,
     dialogs: DialogRecords,
     members: Arc<dyn MemberStore>,
-    /// Most members of a group to whom a change of the group is noted.
+    /// The largest group whose changes are noted to its members.
     members_max: usize,
     noted: Arc<NotedGroups>,
 }
 
 impl Notes {
-    /// Creates it over these inboxes. A change of a group is noted to all of its `members`, if they are at most `members_max`.
+    /// Creates it over these inboxes. A group change is noted to all its `members`, if they are at most
+    /// `members_max`.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -52,7 +53,7 @@ impl Notes {
         Self { inboxes, dialogs, members, members_max, noted: Arc::default() }
     }
 
-    /// A user has read up to this number, or has changed settings of a dialog.
+    /// A user has read up to this number, or has changed dialog settings.
     pub(super) fn dialog_changed(&self, key: DialogKey, read_seq: Seq) {
         self.inboxes.note(vec![key.user], Note::Dialog { conversation: key.conversation, read_seq });
     }
@@ -63,14 +64,14 @@ impl Notes {
         self.inboxes.signal(vec![key.user], receive::read_to_bytes(key.conversation, peer, read_seq));
     }
 
-    /// This many users have read these messages of a user.
+    /// This many users have read these messages from a user.
     pub(crate) fn receipts(&self, sender: UserId, conversation: ConversationId, receipts: &[Receipt]) {
         metrics::counter!(SIGNALS.name, "kind" => "receipts").increment(1);
         self.inboxes.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));
     }
 
-    /// Notes a change of a group to its members, in the background, unless it has too many. Of several changes the first one is
-    /// noted at once, and the last one soon.
+    /// Notes a group change to its members, in the background, unless it has too many. If there are several
+    /// changes, the first is noted at once, and the last soon.
     fn group_changed(&self, group: GroupId) {
         if !self.noted.changed(group) {
             return;
@@ -119,7 +120,7 @@ impl Notes {
         }
     }
 
-    /// The members are those of one group.
+    /// The members are one group's members.
     fn of_members(members: &[MemberKey]) -> Option<(Vec<UserId>, Note)> {
         let group = members.first()?.group;
         Some((members.iter().map(|member| member.user).collect(), Note::GroupChanged { group }))
@@ -162,7 +163,7 @@ impl FollowListener for Notes {
 }
 
 impl DoNotDisturbListener for Notes {
-    /// In a direct conversation this is what the dialog of a group has.
+    /// In a direct conversation this is what a group's dialog has.
     fn do_not_disturb_changed(&self, edge: Edge) {
         let key = DialogKey { user: edge.from, conversation: ConversationId::direct(edge.from, edge.to) };
         let this = self.clone();

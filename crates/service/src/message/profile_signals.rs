@@ -1,5 +1,5 @@
-//! Signals about changed profiles. They are no notes: a user whose friends change often would have no room in its inbox for
-//! messages. A client reads profiles when it starts.
+//! Signals about changed profiles. They are no notes: a user whose friends change often would have no room in
+//! its inbox for messages. A client reads profiles when it starts.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::{
 
 /// Users that a user followed last, among whom its friends get a signal.
 const FOLLOWED_MAX: usize = 200;
-/// Changes that are signalled at the same time. The signals of further ones are left out, so that an import of profiles does not
-/// delay messages.
+/// Changes that are signalled at the same time. Further signals are left out, so that a profile import does
+/// not delay messages.
 const AT_ONCE: usize = 8;
 
-/// Sends signals of changed profiles. Cheap to clone.
+/// Sends signals about changed profiles. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ProfileSignals {
     inboxes: Inboxes,
@@ -28,7 +28,8 @@ pub struct ProfileSignals {
 }
 
 impl ProfileSignals {
-    /// Creates it over the inboxes of `notes`. `relations`: those of users; without them only a user's own devices get a signal.
+    /// Creates it over the inboxes in `notes`. `relations`: the users' relations; without them only a user's
+    /// own devices get a signal.
     #[must_use]
     pub fn new(notes: &Notes, relations: Option<(Follows, Blocks)>) -> Self {
         Self { inboxes: notes.inboxes.clone(), relations, permits: Arc::new(Semaphore::new(AT_ONCE)) }

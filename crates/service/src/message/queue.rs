@@ -1,7 +1,9 @@
-//! Appends messages, many at once: for each conversation on this node one step at a time, while the step before is delivered.
+//! Appends messages, many at once: for each conversation on this node one step at a time, while the step
+//! before is delivered.
 //!
-//! Both stages are in order. The window and the fan-out of a step begin when those of the step before have ended: a window is
-//! dropped for a gap, and recipients without a receiver are entered in the order of the numbers. At most one stored step waits.
+//! Both stages are in order. A step's window and fan-out begin when those of the step before have ended: a
+//! window is dropped for a gap, and recipients without a receiver are entered by rising number. At most one
+//! stored step waits.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -30,7 +32,7 @@ const TRIED_FOR: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The appends of a node. Cheap to clone.
+/// A node's appends. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
     pub(super) logs: Logs,
@@ -63,7 +65,7 @@ impl AppendQueue {
         Self { logs, delivery: None, mutations, waiting }
     }
 
-    /// The same, which delivers what it appends before it answers.
+    /// Creates a queue that delivers its appends before it answers.
     #[must_use]
     pub fn delivering(self, delivery: Delivery) -> Self {
         Self { delivery: Some(delivery), ..self }
@@ -77,7 +79,7 @@ impl AppendQueue {
         }
     }
 
-    /// Delivers the event of a change, which was not appended by this queue; `None`: there is none.
+    /// Delivers a change's event, which was not appended by this queue; `None`: there is none.
     pub(super) async fn deliver(
         &self,
         conversation: ConversationId,
@@ -91,8 +93,8 @@ impl AppendQueue {
         }
     }
 
-    /// Appends messages to a conversation in their order, together with others that wait for it. Returns the result of
-    /// each, in the same order. Once they are queued they are appended, also if this future is dropped.
+    /// Appends messages to a conversation in their order, together with others that wait for it. Returns each
+    /// result, in the same order. Once they are queued they are appended, also if this future is dropped.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED: the queue is full, and none is appended.
@@ -104,11 +106,11 @@ impl AppendQueue {
         Ok(self.enqueue(conversation, messages)?.await)
     }
 
-    /// As [`Self::append`], and returns the times that the messages got. Of messages that were sent elsewhere, no user without a
-    /// receiver is notified.
+    /// Like [`Self::append`], but returns the times that the messages got. For messages that were sent
+    /// elsewhere, no user without a receiver is notified.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Self::append`].
     pub(super) async fn append_timed(
         &self,
         conversation: ConversationId,
@@ -122,7 +124,7 @@ impl AppendQueue {
     /// Queues messages as [`Self::append`] does, immediately. Returns the pending answers.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Self::append`].
     pub(super) fn enqueue(
         &self,
         conversation: ConversationId,
@@ -131,7 +133,7 @@ impl AppendQueue {
         self.push(conversation, messages, SentWhen::Now).map(|(_, answers)| answers)
     }
 
-    /// Returns the times of the messages, and the pending answers.
+    /// Returns the messages' times, and the pending answers.
     fn push(
         &self,
         conversation: ConversationId,
@@ -143,13 +145,13 @@ impl AppendQueue {
         let (waiters, answers): (Vec<_>, Vec<_>) = waiting.unzip();
         let queued = self.waiting.push(conversation, waiters)?;
         if queued.begins_turn {
-            // A task of its own: the messages of others must not depend on this call.
+            // Runs in its own task: others' messages must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
         }
         Ok((queued.times, join_all(answers.into_iter().map(answer)).instrument(span)))
     }
 
-    /// Appends the waiting messages of a conversation and delivers them, until there are none.
+    /// Appends a conversation's waiting messages and delivers them, until there are none.
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
@@ -160,7 +162,8 @@ impl AppendQueue {
         }
     }
 
-    /// Finishes a step. Meanwhile the next one is stored, if one of its messages is queued before the step is finished.
+    /// Finishes a step. Meanwhile the next one is stored, if a message for it is queued before the step is
+    /// finished.
     async fn finish_and_store_next(
         &self,
         conversation: ConversationId,
@@ -208,8 +211,8 @@ impl AppendQueue {
         }
     }
 
-    /// Appends a step, and retries while the store is not available. An append with keys may be repeated whatever its
-    /// outcome was.
+    /// Appends a step, and retries while the store is not available. An append with keys may be repeated
+    /// whatever its outcome was.
     async fn append_step(
         &self,
         conversation: ConversationId,
@@ -256,8 +259,8 @@ impl AppendQueue {
 
 type Appends = Result<Vec<Appended>, StoreError>;
 
-/// The reason for a retry of a step after this error; `None`: no retry. A node that is overloaded sheds the step,
-/// unless an earlier attempt may have been applied: then only a retry can find out.
+/// Why a step is retried after this error; `None`: no retry. A node that is overloaded sheds the step, unless
+/// an earlier attempt may have been applied: then only a retry can find out.
 const fn retried(error: &StoreError, may_have_landed: bool) -> Option<&'static str> {
     match error {
         StoreError::Unavailable { .. } => Some("unavailable"),
@@ -266,7 +269,7 @@ const fn retried(error: &StoreError, may_have_landed: bool) -> Option<&'static s
     }
 }
 
-/// The error of a step whose last attempt ended with this one.
+/// The error for a step whose last attempt ended with this error.
 fn outcome_of_all(last: StoreError, may_have_landed: bool) -> StoreError {
     if may_have_landed && last.outcome() == Outcome::NotApplied {
         return unknown("the messages may have been appended by an earlier try");
@@ -274,8 +277,8 @@ fn outcome_of_all(last: StoreError, may_have_landed: bool) -> StoreError {
     last
 }
 
-/// After an earlier attempt that was applied, its messages exist already. They are not replays to their senders. A
-/// replay of the same sender has another time.
+/// After an earlier attempt that was applied, its messages exist already. They are not replays to their
+/// senders. A replay by the same sender has another time.
 fn first_sends(messages: &[NewMessage], appended: Vec<Appended>, may_have_landed: bool) -> Vec<Appended> {
     let first_send = |(message, one): (&NewMessage, Appended)| match one {
         Appended::Replayed { seq, sent } if may_have_landed && sent == message.sent => Appended::New(seq),

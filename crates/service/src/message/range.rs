@@ -1,4 +1,4 @@
-//! The messages of a conversation that a reader may read.
+//! The conversation messages that a reader may read.
 
 use kith_cache::Consistency;
 use kith_delivery::{RecentMessages, RequestedMessages};
@@ -18,11 +18,11 @@ pub(crate) struct ReadRange {
     pub(crate) closed_at: Option<Seq>,
 }
 
-/// The range of a reader, and the messages that were read with it.
+/// A reader's range, and the messages that were read with it.
 #[derive(Debug)]
 pub(super) struct ReadableLog {
     pub(super) range: ReadRange,
-    /// Some of the last messages, with contiguous numbers that rise.
+    /// Some last messages, with contiguous numbers that rise.
     pub(super) recent: Vec<Message>,
 }
 
@@ -31,8 +31,9 @@ impl ReadRange {
         self.min <= seq && seq <= self.max
     }
 
-    /// The message as the reader may see it. Its content is withheld if an edit above the range has written it: a
-    /// former member reads nothing that is newer than its leave. Every message passes here before it is returned.
+    /// The message as the reader may see it. Its content is withheld if an edit above the range has written
+    /// it: a former member reads nothing that is newer than its leave. Every message passes here before it is
+    /// returned.
     pub(crate) fn shown(self, message: Message) -> Message {
         if !self.closed_at.is_some_and(|last| message.is_edited_above(last)) {
             return message;
@@ -42,13 +43,13 @@ impl ReadRange {
     }
 }
 
-/// Whether [`ReadRange::shown`] has withheld the content of a message. No edit leaves both empty.
+/// Whether [`ReadRange::shown`] has withheld a message's content. No edit leaves both empty.
 pub(super) fn is_withheld(message: &Message) -> bool {
     let is_empty = message.content_type.is_empty() && message.body.is_empty();
     message.edited.is_some() && message.recalled.is_none() && is_empty
 }
 
-/// The bounds of a reader besides the end of the log.
+/// A reader's bounds besides the log's end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadBounds {
     from: Seq,
@@ -56,20 +57,20 @@ pub(crate) struct ReadBounds {
     left: Option<Seq>,
     /// The highest number by its dialog; `None`: the end.
     to: Option<Seq>,
-    /// The first number of the last stay, at least 1.
+    /// Where the last stay begins, at least 1.
     stay: Seq,
 }
 
 impl ReadBounds {
     const ALL: Self = Self { from: 1, left: None, to: None, stay: 1 };
 
-    /// The range of a log with this end.
+    /// The range for a log with this end.
     pub(crate) fn with(self, end: Seq) -> ReadRange {
         let closed_at = self.closed_at();
         ReadRange { min: self.from.max(1), max: closed_at.unwrap_or(end).min(end), closed_at }
     }
 
-    /// The same, as far as the reader sees it by its dialog.
+    /// The same bounds, as far as the reader's dialog shows them.
     pub(crate) fn of_dialog(self, dialog: &Dialog) -> Self {
         let to = [self.to, dialog.max_seq].into_iter().flatten().min();
         Self { to, ..self.raised_to(dialog.min_seq.unwrap_or_default()) }
@@ -85,12 +86,12 @@ impl ReadBounds {
         [self.left, self.to].into_iter().flatten().min()
     }
 
-    /// The first number of the last stay.
+    /// Where the last stay begins.
     pub(crate) const fn stay(&self) -> Seq {
         self.stay
     }
 
-    /// The first number of the current stay; `None`: the reader is a former member.
+    /// Where the current stay begins; `None`: the reader is a former member.
     pub(crate) const fn joined(&self) -> Option<Seq> {
         if self.left.is_none() { Some(self.stay) } else { None }
     }
@@ -101,9 +102,9 @@ impl ReadBounds {
 }
 
 impl Messages {
-    /// Returns what a reader (`None`: a service, which may read everything) may read of a conversation, and the last
-    /// messages that `wanted` requests. If the log seems to end below `at_least`, its end is read again in a way that a
-    /// failover of the store does not affect.
+    /// Returns what a reader (`None`: a service, which may read everything) may read in a conversation, and
+    /// the last messages that `wanted` requests. If the log seems to end below `at_least`, its end is read
+    /// again in a way that a store failover does not affect.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -128,8 +129,8 @@ impl Messages {
         Ok(ReadableLog { range: bounds.with(end), recent: messages })
     }
 
-    /// Returns the highest number of each of these conversations that a reader may read, in their order; 0: there is none. Ends
-    /// that seem to be below `at_least` are read again.
+    /// Returns the highest number that a reader may read in each conversation, in their order; 0: there is
+    /// none. Ends that seem to be below `at_least` are read again.
     pub(super) async fn max_seqs(
         &self,
         reader: Option<UserId>,
@@ -147,7 +148,7 @@ impl Messages {
         Ok(bounds.into_iter().map(max).collect())
     }
 
-    /// The bounds of a reader in each of these conversations, in their order, with those of its dialogs.
+    /// A reader's bounds in each conversation, in their order, with its dialogs' bounds.
     pub(super) async fn seen_bounds(
         &self,
         reader: Option<UserId>,
@@ -166,8 +167,8 @@ impl Messages {
         Ok(bounds.into_iter().zip(dialogs.iter().map(AsRef::as_ref)).map(of_dialog).collect())
     }
 
-    /// The bounds of a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one.
-    /// Its dialogs are not read.
+    /// A reader's bounds in each conversation, in their order: NOT_FOUND if it may read nothing in a
+    /// conversation. Its dialogs are not read.
     pub(crate) async fn bounds(
         &self,
         reader: Option<UserId>,
@@ -220,8 +221,8 @@ impl Messages {
         Ok(bounds.collect())
     }
 
-    /// The bounds of a reader in its direct conversations. `None`: it has no account, or `is_asked` is false. The
-    /// dialogs of an earlier user with its id hide the earlier messages.
+    /// A reader's bounds in its direct conversations. `None`: it has no account, or `is_asked` is false. An
+    /// earlier user with its id has dialogs that hide the earlier messages.
     async fn bounds_in_direct(
         &self,
         reader: Option<UserId>,

@@ -1,4 +1,4 @@
-//! Reads of messages: by number, backwards, and by time.
+//! Reads messages: by number, backwards, and by time.
 
 use futures::{StreamExt as _, stream};
 use kith_delivery::{RequestedMessages, Span};
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::error::Error;
 
-/// Most messages of a page.
+/// The most messages on a page.
 pub(super) const PAGE_MAX: usize = 1_000;
-/// Most numbers of one PullBySeqs.
+/// The most numbers in one PullBySeqs.
 pub(super) const SEQS_MAX: usize = 100;
-/// Most bytes of a page with more than one message.
+/// The most bytes on a page with more than one message.
 const PAGE_BYTES: usize = 1 << 20;
-/// Parts of documents that are read at the same time: the needed one, and the next.
+/// Document parts that are read at the same time: the needed part, and the next.
 const READ_AT_ONCE: usize = 2;
 
 /// A read by rising number.
@@ -44,17 +44,17 @@ pub(super) struct BackwardRead {
     pub(super) at_least: Seq,
 }
 
-/// A part of the messages of a conversation.
+/// A part of a conversation's messages.
 #[derive(Debug)]
 pub(super) struct MessagePage {
     pub(super) messages: Vec<Message>,
-    /// The range of the reader.
+    /// The reader's range.
     pub(super) range: ReadRange,
     /// Whether others follow.
     pub(super) more: bool,
 }
 
-/// The order of a read.
+/// A read's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageOrder {
     Rising,
@@ -73,16 +73,16 @@ enum PageRequest {
 struct LogSource<'a> {
     logs: &'a Logs,
     conversation: ConversationId,
-    /// What the reader may read of it.
+    /// The range that the reader may read.
     range: ReadRange,
 }
 
-/// A part of a page.
+/// One part of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PagePart {
     /// Messages that are known already.
     Recent(Vec<Message>),
-    /// Numbers of one document.
+    /// The numbers in one document.
     Stored(Span),
 }
 
@@ -140,8 +140,8 @@ impl Messages {
         Ok(MessagePage { messages: found.messages, range, more })
     }
 
-    /// Returns the smallest number of a message that was sent at `time` or later; the number after the highest one if there is
-    /// none.
+    /// Returns the smallest number whose message was sent at `time` or later; the number after the highest if
+    /// there is none.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -175,7 +175,7 @@ impl Messages {
     }
 }
 
-/// Reads parts, one of them ahead, until the page is full. Returns whether its size was the reason.
+/// Reads parts, one part ahead, until the page is full. Returns whether its size was the reason.
 async fn read(
     log: LogSource<'_>,
     parts: Vec<PagePart>,
@@ -216,7 +216,7 @@ impl ForwardRead {
 }
 
 impl BackwardRead {
-    /// As [`ForwardRead::within`].
+    /// Narrows the page like [`ForwardRead::within`].
     fn within(self, range: ReadRange) -> (Seq, Seq, bool) {
         let last = if self.before == 0 { range.max } else { range.max.min(self.before - 1) };
         let first = range.min.max(last - as_seq(self.limit) + 1);
@@ -240,7 +240,7 @@ impl PageRequest {
         }
     }
 
-    /// The largest part of the page among the last messages, if the end may be anywhere in this range.
+    /// The largest part among the last messages, if the end may be anywhere in this range.
     fn wanted_of_last(self, range: ReadRange) -> RequestedMessages {
         if let Self::Backward(BackwardRead { before: 0, limit, .. }) = self {
             return RequestedMessages { span: Span { first: range.min, last: range.max }, most: limit };
@@ -264,7 +264,7 @@ impl MessagePage {
         self
     }
 
-    /// An empty page.
+    /// Returns an empty page.
     pub(super) const fn empty() -> Self {
         Self { messages: Vec::new(), range: ReadRange { min: 1, max: 0, closed_at: None }, more: false }
     }
@@ -282,7 +282,7 @@ impl PageContent {
     }
 }
 
-/// The parts of these numbers, by rising number. `recent`: messages that are known.
+/// The parts for these numbers, by rising number. `recent`: messages that are known.
 fn parts(asked: Span, recent: &[Message]) -> Vec<PagePart> {
     let known = recent
         .first()
@@ -298,7 +298,7 @@ fn parts(asked: Span, recent: &[Message]) -> Vec<PagePart> {
     below.chain([PagePart::Recent(messages.cloned().collect())]).chain(above).collect()
 }
 
-/// The parts of documents of these numbers, by rising number.
+/// The document parts for these numbers, by rising number.
 fn stored_parts(asked: Span) -> impl Iterator<Item = PagePart> {
     document_parts(asked.first, asked.last).map(|(first, last)| PagePart::Stored(Span { first, last }))
 }

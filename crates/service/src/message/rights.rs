@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Messages {
-    /// Checks that a sender may send to a conversation now; `None`: a service that sends as itself, which only requires
-    /// that the conversation exists. Fails if a record that decides cannot be read.
+    /// Checks that a sender may send to a conversation now; `None`: a service that sends as itself, which
+    /// only requires that the conversation exists. Fails if a record that decides cannot be read.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
@@ -47,8 +47,8 @@ impl Messages {
         exist.and(allowed)
     }
 
-    /// Checks that neither of two users has blocked the other, and that `user` accepts messages of `sender`. The error
-    /// does not reveal a block.
+    /// Checks that neither of two users has blocked the other, and that `user` accepts messages from
+    /// `sender`. The error does not reveal a block.
     async fn check_receiver_allows(&self, user: UserId, sender: UserId) -> Result<(), Error> {
         let blocks = &self.dependencies.blocks;
         if blocks.is_either_blocked(Edge { from: sender, to: user }).await? {
@@ -88,7 +88,7 @@ impl Messages {
     }
 }
 
-/// The end of a member's mute; `None`: it may send. A mute of the group does not bind its owner and admins.
+/// When a member's mute ends; `None`: it may send. Muting the group does not bind its owner and admins.
 fn muted_until(member: &Member, roster: &Roster, now: Timestamp) -> Option<Timestamp> {
     let of_all = roster.muted_until.filter(|_| member.role == Role::Member);
     let mutes = [member.muted_until, of_all].into_iter().flatten();

@@ -31,9 +31,9 @@ pub struct MessageRpc {
 }
 
 impl MessageRpc {
-    /// The service over the messages of a deployment. `dialogs`: the calls of dialogs; `receivers`: those of receivers;
-    /// `offline`: those of services that send pushes. All calls are UNAVAILABLE until `agreement` is reached: a node of
-    /// an older schema that readmits a member leaves it the range of its earlier stay.
+    /// The service over a deployment's messages. `dialogs`: the dialog calls; `receivers`: the receiver
+    /// calls; `offline`: the calls for services that send pushes. All calls are UNAVAILABLE until `agreement`
+    /// is reached: a node with an older schema that readmits a member leaves it its earlier stay's range.
     #[must_use]
     pub const fn new(
         messages: Messages,

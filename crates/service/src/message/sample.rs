@@ -15,14 +15,14 @@ use crate::write::{
     mutations::{Mutations, WriteLimits},
 };
 
-/// The messages of a store, without windows.
+/// A store's messages, without windows.
 pub(super) fn logs(store: Arc<dyn MessageStore>) -> Logs {
     let windows = Windows::none(Arc::clone(&store), Arc::new(SystemClock::new()), WindowLimits::default());
     let caches = CacheFactory::alone(Node::local(1));
     Logs::new(store, &caches, Policy::new("document", LogDocument::weight), windows)
 }
 
-/// Writes of a node that has no others.
+/// Writes on a node that has no others.
 pub(super) fn mutations() -> Mutations {
     let wait = Duration::from_secs(10);
     let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
@@ -33,7 +33,7 @@ pub(super) fn group(id: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(id).unwrap())
 }
 
-/// A message of a service with this id and a body of this size.
+/// A message by a service with this id and a body this large.
 pub(super) fn message(id: &str, bytes: usize) -> NewMessage {
     let body = vec![7; bytes];
     NewMessage {
@@ -52,7 +52,7 @@ pub(super) fn message(id: &str, bytes: usize) -> NewMessage {
     }
 }
 
-/// The same, as it is stored under a number.
+/// Like `message`, but as it is stored under a number.
 pub(super) fn stored(seq: Seq, bytes: usize) -> Message {
     message(&seq.to_string(), bytes).numbered(seq)
 }

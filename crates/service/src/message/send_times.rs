@@ -1,8 +1,8 @@
-//! Send times that do not fall: the times of the last messages that this node appended.
+//! Send times that do not fall: the last messages' times that this node appended.
 //!
-//! The clock of a machine may be set back, and those of two nodes differ by a moment. A message then has the time of the last
-//! one of its conversation, if that is at most a minute ahead. A last one that is further ahead was sent by a wrong clock, and
-//! must not give its time to all that follow.
+//! A machine's clock may be set back, and two nodes' clocks differ by a moment. A message then gets the time
+//! of its conversation's last message, if that is at most a minute ahead. A last message that is further
+//! ahead was sent by a wrong clock, and must not give its time to all that follow.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,15 +10,15 @@ use kith_store::{ConversationId, Timestamp};
 
 /// How far ahead the last message may be.
 pub(super) const AHEAD_MAX: Duration = Duration::from_secs(60);
-/// Most conversations that are remembered. Of others the clock of the node decides alone.
+/// The most conversations that are remembered. For others the node's clock decides alone.
 const MOST: usize = 50_000;
 
-/// The times of last messages.
+/// The last messages' times.
 #[derive(Debug, Default)]
 pub(super) struct LastTimes(HashMap<ConversationId, Timestamp>);
 
 impl LastTimes {
-    /// The time of a message that is sent now, so that it does not fall behind the last one.
+    /// The time for a message that is sent now, so that it does not fall behind the last message.
     pub(super) fn raised(&self, conversation: ConversationId, now: Timestamp) -> Timestamp {
         let last = self.0.get(&conversation).copied().filter(|last| *last <= now.after(AHEAD_MAX));
         last.map_or(now, |last| last.max(now))
@@ -27,7 +27,7 @@ impl LastTimes {
     /// Notes the time of the last message.
     pub(super) fn note(&mut self, conversation: ConversationId, last: Timestamp) {
         if self.0.len() >= MOST && !self.0.contains_key(&conversation) {
-            // The others are too old to be ahead of a clock.
+            // The others are too old to be ahead.
             self.0.retain(|_, sent| sent.after(AHEAD_MAX) > last);
         }
         if self.0.len() < MOST || self.0.contains_key(&conversation) {

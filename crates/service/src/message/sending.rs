@@ -1,4 +1,4 @@
-//! Sends: rights, and the numbers of stored messages.
+//! Sends: rights, and stored messages' numbers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -52,11 +52,11 @@ impl Messages {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Stores many messages, those of one conversation in their order. Returns a result for each draft, in their order; one that
-    /// is an error already keeps it.
+    /// Stores many messages, a conversation's messages in their order. Returns a result for each draft, in
+    /// their order; a draft that is an error already keeps it.
     ///
     /// # Errors
-    /// UNAVAILABLE of unknown outcome if it takes too long.
+    /// UNAVAILABLE with unknown outcome if it takes too long.
     pub(super) async fn send_batch(
         &self,
         drafts: Vec<Result<MessageDraft, Error>>,
@@ -97,7 +97,8 @@ impl Messages {
         results
     }
 
-    /// The draft with the key of the present account of its sender: an id that an earlier account chose is not taken for it.
+    /// The draft with a key for its sender's present account: an id that an earlier account chose is not
+    /// taken for it.
     async fn of_account(&self, mut draft: MessageDraft) -> Result<MessageDraft, Error> {
         if let (Some(sender), Some(_)) = (draft.message.sender, &draft.message.client_message_id) {
             let account = self.dependencies.users.accesses().account(sender).await?;
@@ -106,15 +107,15 @@ impl Messages {
         Ok(draft)
     }
 
-    /// Whether each sender of these drafts may send to its conversation.
+    /// Whether each draft's sender may send to its conversation.
     async fn rights_of(&self, drafts: &[Result<MessageDraft, Error>]) -> HashMap<Right, Result<(), Error>> {
         let rights: HashSet<Right> = drafts.iter().flatten().map(right_of).collect();
         let checks = rights.into_iter().map(async |right| (right, self.may_send(right.0, right.1).await));
         join_all(checks).await.into_iter().collect()
     }
 
-    /// Appends messages of one conversation in their order, once their senders have dialogs. Returns a result for each, in the
-    /// same order.
+    /// Appends messages to one conversation in their order, once their senders have dialogs. Returns a result
+    /// for each, in the same order.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED, or errors of the store; none is appended then.
@@ -137,20 +138,20 @@ impl Messages {
     }
 }
 
-/// The metrics of sends, from zero on.
+/// The send metrics, from zero on.
 pub(super) fn count_from_zero() {
     metric::count_from_zero(MESSAGES_SENT, &["direct", "group"]);
     metric::count_from_zero(MESSAGES_REPLAYED, &[]);
 }
 
-/// A sender and a conversation: whether it may send there is decided once for all messages of a batch.
+/// A sender and a conversation: whether it may send there is decided once for all messages in a batch.
 type Right = (Option<UserId>, ConversationId);
 
 const fn right_of(draft: &MessageDraft) -> Right {
     (draft.message.sender, draft.conversation)
 }
 
-/// Refuses each draft whose key an earlier one of the same conversation has.
+/// Refuses each draft whose key an earlier draft in the same conversation has.
 fn without_repeated_ids(drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<MessageDraft, Error>> {
     let mut keys = HashSet::new();
     let mut is_new = |draft: &MessageDraft| keys.insert((draft.conversation, draft.message.key));
@@ -162,7 +163,7 @@ fn repeated_id() -> Error {
     Error::invalid("client_message_id", "is that of an earlier message of the batch")
 }
 
-/// The result of one of the messages that were appended together.
+/// One message's result, of several that were appended together.
 fn one_of(sent: &Result<Vec<Result<SendOutcome, Error>>, Error>, at: usize) -> Result<SendOutcome, Error> {
     match sent {
         Ok(sent) => sent.get(at).cloned().unwrap_or_else(|| Err(Error::internal())),
@@ -170,7 +171,7 @@ fn one_of(sent: &Result<Vec<Result<SendOutcome, Error>>, Error>, at: usize) -> R
     }
 }
 
-/// The result of a message that was sent at `time`.
+/// The result for a message that was sent at `time`.
 fn sent(conversation: ConversationId, answer: AppendResult, time: Timestamp) -> Result<SendOutcome, Error> {
     match answer.map_err(store_error)? {
         Appended::New(seq) => {

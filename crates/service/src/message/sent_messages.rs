@@ -1,4 +1,4 @@
-//! The senders of messages, for receipts.
+//! Message senders, for receipts.
 
 use kith_store::{ConversationId, MessageKind, SentMessage, Seq, UserId};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{dialog::out_of_range, error::Error};
 
-/// The senders of the messages of a conversation that a reader can read.
+/// The senders of the conversation messages that a reader can read.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     /// By rising number, without events.
@@ -17,11 +17,11 @@ pub(crate) struct SentMessages {
 }
 
 impl Messages {
-    /// Reads the senders of the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a
+    /// Reads who sent the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a
     /// service.
     ///
     /// # Errors
-    /// NOT_FOUND if the reader can read nothing of the conversation, or errors of the store.
+    /// NOT_FOUND if the reader can read nothing in the conversation, or errors of the store.
     pub(crate) async fn sent_messages(
         &self,
         reader: Option<UserId>,
@@ -41,11 +41,11 @@ impl Messages {
         }
     }
 
-    /// Returns the ones of these messages, which exist and are not events, that a reader can read. They are given by
+    /// Returns which of these messages, which exist and are not events, a reader can read. They are given by
     /// rising number. The log is not read.
     ///
     /// # Errors
-    /// As [`Self::sent_messages`].
+    /// The errors of [`Self::sent_messages`].
     pub(crate) async fn known_messages(
         &self,
         reader: Option<UserId>,
@@ -71,7 +71,8 @@ impl SentMessages {
     /// The message with this number, which was among those that were read.
     ///
     /// # Errors
-    /// OUT_OF_RANGE if it is above the last one that the reader can read; NOT_FOUND if it is an event or cannot be read.
+    /// OUT_OF_RANGE if it is above the last number that the reader can read; NOT_FOUND if it is an event or
+    /// cannot be read.
     pub(crate) fn find(&self, seq: Seq) -> Result<SentMessage, Error> {
         if seq > self.range.max {
             return Err(out_of_range());

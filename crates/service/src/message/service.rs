@@ -1,4 +1,4 @@
-//! The state of the message domain.
+//! The message domain's state.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -19,30 +19,30 @@ use crate::{
 /// The domains that messages use.
 #[derive(Clone, Debug)]
 pub struct MessageDependencies {
-    /// Users.
+    /// The user accounts.
     pub users: Users,
-    /// Members of groups.
+    /// The group members.
     pub members: Members,
-    /// Follows.
+    /// The follow lists and records.
     pub follows: Follows,
-    /// Blocks.
+    /// The block lists and records.
     pub blocks: Blocks,
 }
 
-/// The records of conversations besides their messages.
+/// The conversation records, without messages.
 #[derive(Clone, Debug)]
 pub struct ConversationData {
     /// Settings for all users.
     pub conversations: ConversationRecords,
-    /// Dialogs of users.
+    /// The users' dialogs.
     pub dialogs: DialogRecords,
 }
 
-/// The messages of a deployment. Cheap to clone.
+/// A deployment's messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Messages(Arc<MessagesInner>);
 
-/// What [`Messages`] uses.
+/// The parts that [`Messages`] uses.
 #[derive(Debug)]
 pub struct MessagesInner {
     pub(crate) logs: Logs,
@@ -66,7 +66,7 @@ impl Deref for Messages {
 }
 
 impl Messages {
-    /// Creates it over the logs to which `queue` appends. `marked` is notified of read marks.
+    /// Creates it over the logs to which `queue` appends. `marked` is notified about read marks.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,

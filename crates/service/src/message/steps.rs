@@ -1,4 +1,4 @@
-//! Records the order of the steps of a write, for tests.
+//! Records the order of a write's steps, for tests.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl StepRecorder {
         Arc::new(Self { fault, began: Instant::now(), recorded: Mutex::default() })
     }
 
-    /// The messages of the store, with the windows.
+    /// The store's messages, with the windows.
     pub(super) fn logs(self: &Arc<Self>) -> Logs {
         let store: Arc<dyn MessageStore> = Arc::<Self>::clone(self);
         let keeper: Arc<dyn WindowKeeper> = Arc::<Self>::clone(self);

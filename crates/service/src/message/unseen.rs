@@ -1,4 +1,4 @@
-//! Appends of this node that are in the store and could not be added to the window of their conversation.
+//! Appends by this node that are in the store and could not be added to their conversation's window.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -6,12 +6,13 @@ use kith_store::{ConversationId, Seq};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Most conversations that are remembered. Of others a read of this node may be as old as that of another node.
+/// The most conversations that are remembered. For others a read on this node may be as old as on another
+/// node.
 const MOST: usize = 10_000;
 /// Longer than any `messages.window_checked`: by then every reader compares the window with the store.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The ends of logs that windows may not know.
+/// Log ends that windows may not know.
 #[derive(Debug, Default)]
 pub(super) struct UnseenEnds(Mutex<HashMap<ConversationId, UnseenEnd>>);
 

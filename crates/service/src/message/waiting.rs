@@ -17,22 +17,22 @@ use crate::{
     write::mutations::unknown,
 };
 
-/// Most messages of a step, as in one call of the store.
+/// The most messages in a step, as in one store call.
 pub(super) const STEP_MAX: usize = 100;
-/// Most bytes of a step with more than one message.
+/// The most bytes in a step with more than one message.
 pub(super) const STEP_BYTES: usize = 1 << 20;
 
 const _: () = assert!(STEP_MAX == 100 && kith_store::DOCUMENT == 100);
 
-/// The result of a message.
+/// A message's result.
 pub(super) type AppendResult = Result<Appended, StoreError>;
 
 /// Whether messages are sent now, or were sent elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SentWhen {
-    /// Their times are raised to that of the last message.
+    /// Their times are raised to the last message's time.
     Now,
-    /// They keep their times, and no user is notified of them.
+    /// They keep their times, and no user is notified about them.
     Before,
 }
 
@@ -57,11 +57,11 @@ pub(super) struct AppendStep {
 pub(super) struct QueuedMessages {
     /// The times that they have.
     pub(super) times: Vec<Timestamp>,
-    /// Whether the caller has to begin a turn of the conversation.
+    /// Whether the caller has to begin a turn for the conversation.
     pub(super) begins_turn: bool,
 }
 
-/// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
+/// A caller that waits for a message's result. If it has gone away, the message is appended nevertheless.
 #[derive(Debug)]
 pub(super) struct Callers {
     first: oneshot::Sender<AppendResult>,
@@ -78,14 +78,14 @@ impl AppendWaiter {
         (Self { message, callers, when }, answered)
     }
 
-    /// Whether this is the same message as another one.
+    /// Whether this is the same message as another.
     fn repeats(&self, other: &Self) -> bool {
         self.message.key == other.message.key && self.message.hash == other.message.hash
     }
 }
 
 impl Callers {
-    /// Answers all callers. Only the first one has sent the message; for the others it is a replay.
+    /// Answers all callers. Only the first has sent the message; for the others it is a replay.
     pub(super) fn answer(self, answer: &AppendResult) {
         for repeat in self.repeats {
             let of_repeat = match answer {
@@ -98,18 +98,18 @@ impl Callers {
     }
 }
 
-/// Waits for the result of a message.
+/// Waits for a message's result.
 pub(super) async fn answer(answered: oneshot::Receiver<AppendResult>) -> AppendResult {
     answered.await.unwrap_or_else(|_| Err(unknown("the step of the message was given up")))
 }
 
-/// The queues of all conversations. A conversation is in the map as long as it has a turn.
+/// All conversations' queues. A conversation is in the map as long as it has a turn.
 #[derive(Debug)]
 pub(super) struct WaitingAppends {
     queues: Mutex<Queues>,
-    /// Most messages of all conversations together.
+    /// The most messages in all conversations together.
     most: usize,
-    /// Most messages of one conversation.
+    /// The most messages in one conversation.
     most_of_one: usize,
     gauge: Gauge,
 }
@@ -118,7 +118,7 @@ pub(super) struct WaitingAppends {
 struct Queues {
     conversations: HashMap<ConversationId, ConversationQueue>,
     count: usize,
-    /// Those of the last messages, in the order of the queues.
+    /// The last messages' times, in the order of the queues.
     times: LastTimes,
 }
 
@@ -186,7 +186,7 @@ impl WaitingAppends {
     }
 }
 
-/// The right of one task to append to a conversation on this node, until nothing waits for it.
+/// One task's right to append to a conversation on this node, until nothing waits for it.
 #[derive(Debug)]
 pub(super) struct AppendTurn<'a> {
     waiting: &'a WaitingAppends,
@@ -206,7 +206,7 @@ impl AppendTurn<'_> {
         step
     }
 
-    /// The next step, if one of its messages is queued before this future ends; `None`: it has ended.
+    /// The next step, if a message for it is queued before this future ends; `None`: it has ended.
     pub(super) async fn next_step_before(&self, end: impl Future<Output = ()>) -> Option<AppendStep> {
         let queued = {
             let queues = self.waiting.queues.lock();
@@ -243,7 +243,7 @@ impl Drop for AppendTurn<'_> {
 }
 
 impl WaitingAppends {
-    /// Takes the next step of a conversation; `None`: nothing waits.
+    /// Takes a conversation's next step; `None`: nothing waits.
     fn take_step(&self, queues: &mut Queues, conversation: ConversationId) -> Option<AppendStep> {
         let step = step_of(&mut queues.conversations.get_mut(&conversation)?.waiters);
         let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
@@ -264,7 +264,7 @@ impl Drop for StoredCount<'_> {
 }
 
 impl LastTimes {
-    /// The time of a message that is queued.
+    /// A queued message's time.
     fn give(&mut self, conversation: ConversationId, waiter: &mut AppendWaiter) -> Timestamp {
         if waiter.when == SentWhen::Now {
             waiter.message.sent = self.raised(conversation, waiter.message.sent);
@@ -275,8 +275,8 @@ impl LastTimes {
     }
 }
 
-/// As many messages as are appended at once, all sent now or all elsewhere, without repeated keys: a store does not compare
-/// the messages of one append with each other.
+/// Takes the messages that are appended at once: all sent now or all elsewhere, without repeated keys,
+/// because a store does not compare the messages in one append with each other.
 fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
     let (mut step, mut bytes, mut positions) = (Vec::<AppendWaiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
@@ -321,7 +321,7 @@ mod tests {
         })
     }
 
-    /// Messages with these ids and bodies of this size.
+    /// Messages with these ids and bodies this large.
     fn some<'a>(ids: impl IntoIterator<Item = &'a str>, bytes: usize) -> Vec<AppendWaiter> {
         ids.into_iter().map(|id| AppendWaiter::new(message(id, bytes), SentWhen::Now).0).collect()
     }

@@ -1,4 +1,4 @@
-//! The namespaces of audiences, notices and readers in the caches.
+//! The cache namespaces for audiences, notices and readers.
 
 use kith_cache::Policy;
 use kith_store::{Audience, Notice, NoticeReader};
@@ -6,18 +6,18 @@ use kith_store::{Audience, Notice, NoticeReader};
 use super::{AUDIENCES, NOTICES, READERS};
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Policies of the namespaces of notices.
+/// The policies for notice namespaces.
 #[derive(Clone, Debug)]
 pub struct NoticePolicies {
-    /// For audiences.
+    /// The policy for audiences.
     pub audiences: Policy<Audience>,
-    /// For notices.
+    /// The policy for notices.
     pub notices: Policy<Notice>,
-    /// For readers.
+    /// The policy for readers.
     pub readers: Policy<NoticeReader>,
 }
 
-/// Policies of the copies of audiences, notices and readers.
+/// The policies for copies of audiences, notices and readers.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> NoticePolicies {
     NoticePolicies {

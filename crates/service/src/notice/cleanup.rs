@@ -1,5 +1,5 @@
-//! The clean-up of the marks of a deleted user: they are cleared, and a user that is created again under the id sees
-//! notices from its own creation on, as any other user.
+//! Clears a deleted user's marks, so that a user who is created again under the id sees notices from its own
+//! creation on, like any other user.
 
 use async_trait::async_trait;
 use kith_store::{AudienceId, NoticeReader, ReaderId, ReaderKey, ReaderMark, SINCE_CREATION, UserId};
@@ -14,15 +14,15 @@ use crate::{
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
 };
 
-/// Number of audiences that are read at a time.
+/// How many audiences are read at a time.
 const AUDIENCES_AT_ONCE: usize = 100;
 
-/// Clears the marks of deleted users in audiences whose readers are users. Cheap to clone.
+/// Clears deleted users' marks in audiences whose readers are users. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NoticeCleanup(NoticeRecords);
 
 impl NoticeCleanup {
-    /// Creates it over the readers of a deployment.
+    /// Creates it over a deployment's readers.
     #[must_use]
     pub const fn new(records: NoticeRecords) -> Self {
         Self(records)

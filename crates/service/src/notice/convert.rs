@@ -1,4 +1,5 @@
-//! Converts notices between wire and domain. Other modules see no unchecked numbers and strings of a request.
+//! Converts notices between wire and domain. Other modules see no unchecked numbers and strings from a
+//! request.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-/// Maximum notices of a mark, or of a read of states.
+/// The most notices in a mark, or in a read of states.
 const NOTICES_AT_ONCE: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
 /// The fields that the mask `*` names.
@@ -43,7 +44,7 @@ pub(super) fn reader_id(field: &'static str, id: i64) -> Result<ReaderId, Error>
     valid(field, ReaderId::new(id))
 }
 
-/// The ids of a request: at most `max`, or [`NOTICES_AT_ONCE`] if it is `None`.
+/// A request's ids: at most `max`, or [`NOTICES_AT_ONCE`] if it is `None`.
 pub(super) fn notice_ids(ids: &[i64], max: Option<usize>) -> Result<Vec<NoticeId>, Error> {
     check_count("notice_ids", ids.len(), max.unwrap_or(NOTICES_AT_ONCE))?;
     ids.iter().map(|id| valid("notice_ids", NoticeId::new(*id))).collect()
@@ -72,7 +73,7 @@ pub(super) fn new_readers(
     readers.iter().map(reader).collect()
 }
 
-/// A notice to publish, and its id if the caller chose one.
+/// A notice to publish, and its id if the caller chose an id.
 pub(super) fn new_notice(
     notice: &wire::Notice,
     body_bytes: usize,
@@ -95,7 +96,7 @@ pub(super) fn new_notice(
     Ok((id, new))
 }
 
-/// The changes of the fields that a mask names.
+/// The changes to the fields that a mask names.
 pub(super) fn patch(
     notice: &wire::Notice,
     paths: &[String],

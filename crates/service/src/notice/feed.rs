@@ -1,5 +1,5 @@
-//! The invalidations for changes of audiences and notices in the store. Readers are not in the feed: if a node dies
-//! before it can broadcast a mark, the mark was not acknowledged, and old copies expire.
+//! The invalidations for audiences and notices that change in the store. Readers are not in the feed: if a
+//! node dies before it can broadcast a mark, the mark was not acknowledged, and old copies expire.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kith_store::FeedRecord;
 use super::{AUDIENCES, NOTICES};
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of audiences and notices.
+/// The feed mappings for audiences and notices.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![

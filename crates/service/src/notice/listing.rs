@@ -1,4 +1,4 @@
-//! Pages of the notices of an audience.
+//! Lists an audience's notices in pages.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::{
     rpc::call::{Principal, only_services},
 };
 
-/// The position of a notice in a list: whether it is pinned (1 or 0), its publish time, its id.
+/// A notice's position in a list: whether it is pinned (1 or 0), its publish time, its id.
 pub(super) type NoticePosition = [i64; 3];
 
-/// A notice of a list, with the marks of the reader.
+/// A notice in a list, with the reader's marks.
 #[derive(Clone, Debug)]
 pub(super) struct ListedNotice {
     pub(super) notice: Arc<Notice>,
@@ -24,7 +24,7 @@ pub(super) struct ListedNotice {
     pub(super) position: NoticePosition,
 }
 
-/// The page of a list that a call requests.
+/// The list page that a call requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeListRequest {
     pub(super) audience: AudienceId,
@@ -36,16 +36,17 @@ pub(super) struct NoticeListRequest {
     pub(super) size: usize,
 }
 
-/// A page of a list.
+/// A page of notices.
 #[derive(Clone, Debug)]
 pub(super) struct NoticePage {
     pub(super) notices: Vec<ListedNotice>,
-    /// The position of the last notice that was examined, if more follow.
+    /// The last examined notice's position, if more follow.
     pub(super) more: Option<NoticePosition>,
 }
 
 impl NoticeRecords {
-    /// Reads notices of an audience after a position, at most `size`: notices that a reader sees, or all for a service.
+    /// Reads an audience's notices after a position, at most `size`: notices that a reader sees, or all for a
+    /// service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -83,7 +84,7 @@ impl NoticeRecords {
     }
 }
 
-/// The notices that a reader sees, or all that have not expired, in the order of the list.
+/// The notices that a reader sees, or all that have not expired, in the list's order.
 fn entries(audience: &Audience, view: Option<&ReaderView>) -> Vec<AudienceEntry> {
     match view {
         Some(view) => view.visible(audience).copied().collect(),

@@ -1,4 +1,4 @@
-//! The loaders of audiences, notices and readers.
+//! Loads audiences, notices and readers.
 
 use std::sync::Arc;
 

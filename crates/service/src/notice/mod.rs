@@ -1,13 +1,13 @@
-//! Notices to all readers of an audience, and the marks of readers (ADR 0042).
+//! Notices to all readers in an audience, and the readers' marks (ADR 0042).
 //!
-//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record with the read
-//! bits of all notices of its audience. It is cached like a user. The unread notices of a reader are computed from two
-//! cached records: the reader and the audience.
+//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record
+//! with the read bits for all its audience's notices. It is cached like a user. A reader's unread notices are
+//! computed from two cached records: the reader and the audience.
 //!
 //! **Totals on streams** are compared in memory once a second.
 //!
-//! **Counts** of readers are derived data: from bitmaps in Redis if nodes share one, else from scans of the store that are
-//! at most 10 s old.
+//! **Reader counts** are derived data: from bitmaps in Redis if nodes share one, else from store scans that
+//! are at most 10 s old.
 
 pub mod cache;
 mod cleanup;
@@ -36,9 +36,9 @@ pub use records::NoticeRecords;
 pub use rpc::NoticeRpc;
 pub use upkeep::upkeep_job;
 
-/// The namespace of audiences.
+/// The namespace for audiences.
 const AUDIENCES: &str = "audience";
-/// The namespace of notices.
+/// The namespace for notices.
 const NOTICES: &str = "notice";
-/// The namespace of readers.
+/// The namespace for readers.
 const READERS: &str = "notice_reader";

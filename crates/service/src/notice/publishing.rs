@@ -1,4 +1,5 @@
-//! Changes of audiences and notices. Each change is one commit. Copies on other nodes are dropped before the call returns.
+//! Changes audiences and notices. Each change is one commit. Copies on other nodes are dropped before the
+//! call returns.
 
 use std::{
     collections::BTreeSet,
@@ -93,10 +94,11 @@ impl NoticeRecords {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// As [`Self::change`]. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
+    /// Like [`Self::change`]. Must be called within
+    /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// The errors of [`Self::change`].
     pub(super) async fn change_now(
         &self,
         id: NoticeId,
@@ -113,8 +115,8 @@ impl NoticeRecords {
         self.write_change(id, change, audiences, write).await.map_err(notice_error)
     }
 
-    /// Writes a change. `audiences`: those that it is expected to change. Some may be missing, if they come from an old copy
-    /// of the notice: the copies of these are dropped after the write, before the call returns.
+    /// Writes a change. `audiences`: the audiences that it is expected to change. Some may be missing, if
+    /// they come from an old copy: their copies are dropped after the write, before the call returns.
     async fn write_change(
         &self,
         id: NoticeId,
@@ -156,7 +158,7 @@ impl NoticeRecords {
         valid("notice_id", NoticeId::new(id))
     }
 
-    /// Removes the entries of an audience that expired an hour before `now`. Must be called within
+    /// Removes an audience's entries that expired an hour before `now`. Must be called within
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     pub(super) async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);

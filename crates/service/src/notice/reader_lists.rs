@@ -1,4 +1,4 @@
-//! Lists of the readers that have, or have not, read or confirmed a notice.
+//! Lists the readers that have, or have not, read or confirmed a notice.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Readers who are examined together.
 const LISTED_AT_ONCE: usize = 500;
 
-/// The state of the readers to list.
+/// The listed readers' state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReaderState {
     Read,
@@ -23,7 +23,7 @@ pub(super) enum ReaderState {
     Unconfirmed,
 }
 
-/// A page of a list of readers.
+/// A page of readers.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderPage {
     pub(super) readers: Vec<ReaderId>,
@@ -32,7 +32,7 @@ pub(super) struct ReaderPage {
 }
 
 impl NoticeRecords {
-    /// Reads the entry of a notice in an audience.
+    /// Reads a notice's entry in an audience.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -46,8 +46,9 @@ impl NoticeRecords {
         Err(Error::not_found(NOTICES))
     }
 
-    /// Reads registered readers in this state, in the order of their ordinals, beginning at `from`. Readers that never see the
-    /// notice are not listed as unread or unconfirmed. Examines at most [`READERS_SCANNED`], and returns at most `size`.
+    /// Reads registered readers in this state, by rising ordinal, beginning at `from`. Readers that never see
+    /// the notice are not listed as unread or unconfirmed. Examines at most [`READERS_SCANNED`], and returns
+    /// at most `size`.
     ///
     /// # Errors
     /// NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
@@ -89,7 +90,7 @@ impl NoticeRecords {
         Ok(ReaderPage { readers: listed.into_iter().map(|reader| reader.reader).collect(), next })
     }
 
-    /// The readers who see a notice. One that was forgotten sees it if a user has its id again.
+    /// The readers who see a notice. A forgotten reader sees it if a user has its id again.
     async fn who_see<'a>(
         &self,
         entry: &AudienceEntry,
@@ -107,7 +108,7 @@ impl NoticeRecords {
         Ok(readers.into_iter().filter(sees).collect())
     }
 
-    /// The creation times of the users with these ids; users who do not exist have none.
+    /// When the users with these ids were created; users who do not exist have none.
     pub(super) async fn created(&self, readers: &[ReaderId]) -> Result<HashMap<ReaderId, Timestamp>, Error> {
         let ids: Vec<UserId> = readers.iter().filter_map(|id| UserId::new(id.get()).ok()).collect();
         let mut created = HashMap::new();

@@ -1,4 +1,4 @@
-//! Reads for readers: rights, totals, and states of notices.
+//! Reads for readers: rights, totals, and notice states.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -66,7 +66,7 @@ impl NoticeRecords {
         Ok(audience)
     }
 
-    /// Counts the read and unread notices of a reader.
+    /// Counts a reader's read and unread notices.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -81,7 +81,7 @@ impl NoticeRecords {
         Ok(NoticeTotals::of(&audience, view.since, &view.bits, Timestamp::now()))
     }
 
-    /// Returns the states of those of these notices that the reader sees, in the order of the ids.
+    /// Returns the states for those notices that the reader sees, in the order of the ids.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

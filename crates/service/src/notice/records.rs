@@ -1,4 +1,4 @@
-//! Reads audiences, notices and readers through the tiers of this node.
+//! Reads audiences, notices and readers through this node's tiers.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::{
     write::{ids::Ids, mutations::Mutations, record_codec::RecordCodec},
 };
 
-/// Number of notice ids that are reserved at a time.
+/// How many notice ids are reserved at a time.
 const ID_BLOCK: u32 = 100;
 
-/// Audiences, notices and readers of a deployment, through the tiers of this node. Cheap to clone.
+/// Audiences, notices and readers of a deployment, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NoticeRecords {
     pub(super) audiences: TieredCache<AudienceId, Audience>,
@@ -106,8 +106,8 @@ impl NoticeRecords {
         found.map(notice).collect()
     }
 
-    /// The visibility and the read bits of a reader in an audience. A reader that is not registered has read nothing. For one
-    /// that was forgotten, the user must exist.
+    /// A reader's visibility and read bits in an audience. A reader that is not registered has read nothing.
+    /// For a forgotten reader, the user must exist.
     ///
     /// # Errors
     /// NOT_FOUND if the reader is a user that does not exist, or errors of the store.
@@ -126,7 +126,8 @@ impl NoticeRecords {
         Ok(ReaderView { since, bits: found.map(|entry| entry.value.bits.clone()).unwrap_or_default() })
     }
 
-    /// The `since` of a reader that is not registered: the creation time of the user, or 0 if readers are not users.
+    /// The `since` for a reader that is not registered: the user's creation time, or 0 if readers are not
+    /// users.
     pub(super) async fn since_of_new(&self, audience: &Audience, key: ReaderKey) -> Result<Timestamp, Error> {
         if !audience.of_users {
             return Ok(Timestamp(0));

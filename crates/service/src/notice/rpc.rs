@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// Sizes of a page of notices.
+/// The sizes of a notice page.
 const PAGES: PageSizes = PageSizes { default: 50, max: 100 };
-/// Maximum notices of one CountReaders call.
+/// The most notices in one CountReaders call.
 const COUNTED_AT_ONCE: usize = 100;
 
 /// The gRPC notice service.
@@ -31,7 +31,7 @@ pub struct NoticeRpc {
 }
 
 impl NoticeRpc {
-    /// The service over the notices of a deployment.
+    /// The service over a deployment's notices.
     #[must_use]
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }

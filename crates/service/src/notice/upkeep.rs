@@ -1,5 +1,5 @@
-//! Upkeep of notices: removes entries that expired an hour ago, and deletes notices that expired long ago. The node that
-//! holds a lease does this. Each step may be repeated, so the lease only saves work.
+//! Notice upkeep: removes entries that expired an hour ago, and deletes notices that expired long ago. The
+//! node that holds a lease does this. Each step may be repeated, so the lease only saves work.
 
 use std::time::Duration;
 
@@ -14,18 +14,19 @@ use crate::{
     write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
 };
 
-/// Approximate period of rounds.
+/// The approximate time between rounds.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Name of the lease.
+/// The name of the lease.
 const LEASE: &str = "notices";
-/// Several times the duration of a round.
+/// Several times a round's duration.
 const LEASE_LASTS: Duration = Duration::from_secs(120);
-/// Number of audiences, or of notices, that are read at a time.
+/// How many audiences, or notices, are read at a time.
 const AT_ONCE: usize = 100;
 /// Deadline by which a write must have begun. Once begun, it runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The job that removes expired entries and notices, and repairs counts. `node_id`: the id of this node in a cluster.
+/// The job that removes expired entries and notices, and repairs counts. `node_id`: this node's id in a
+/// cluster.
 #[must_use]
 pub fn upkeep_job(
     context: DomainContext<'_>,

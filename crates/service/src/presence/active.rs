@@ -1,4 +1,4 @@
-//! The numbers of online members of groups by gateway, cached by each node.
+//! How many group members are online by gateway, cached by each node.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::{
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
-/// Namespace of the distributions of online members.
+/// The namespace for distributions of online members.
 pub const ACTIVE: &str = "active";
 
-/// Distributions through the tiers of this node. Cheap to clone.
+/// Distributions through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Active {
     cache: TieredCache<GroupId, Distribution>,
     pub(super) store: Arc<dyn ActiveStore>,
 }
 
-/// The invalidations around a change of some groups.
+/// The invalidations around a change to some groups.
 #[derive(Debug)]
 pub(super) struct ActiveChange(WriteGuard<GroupId, Distribution>);
 
@@ -38,7 +38,7 @@ impl Active {
         Self { cache: caches.namespace(policy, loader, RecordCodec::DISTRIBUTION), store: Arc::clone(store) }
     }
 
-    /// The distribution of a group.
+    /// A group's distribution.
     ///
     /// # Errors
     /// UNAVAILABLE.
@@ -59,11 +59,11 @@ impl Active {
 }
 
 impl ActiveChange {
-    /// Returns the results for the groups, in their order. The copies of changed groups are dropped here and on other
-    /// nodes; if the change cannot be published now, their copies expire.
+    /// Returns the results for the groups, in their order. Changed groups' copies are dropped here and on
+    /// other nodes; if the change cannot be published now, their copies expire.
     ///
     /// # Errors
-    /// UNAVAILABLE if one of them could not be changed, or may have been.
+    /// UNAVAILABLE if a group could not be changed, or may have been.
     pub(super) async fn end(
         self,
         groups: &[GroupId],
@@ -122,7 +122,7 @@ impl Loader<GroupId, Distribution> for DistributionLoader {
     }
 }
 
-/// Redis answers, and its present state is valid, although it lost the previous one.
+/// Redis answers, and its present state is valid, although it lost the previous state.
 fn loaded(found: Distribution, known: Version) -> Loaded<Distribution> {
     let version = Version::new(found.version.unsigned_abs()).max(known);
     if found == Distribution::default() {

@@ -1,4 +1,4 @@
-//! The online members of groups, and their gateways.
+//! Online group members, and their gateways.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,10 +9,10 @@ use kith_store::{GroupId, UserId};
 use super::{active::Active, sessions::Sessions};
 use crate::{error::Error, group::members::Members, rpc::call::Principal};
 
-/// Most online members whom a count for a member looks at, one by one.
+/// Most online members whom a count for a member looks at, one at a time.
 const COUNTED_BY_VIEWER: usize = 100;
 
-/// The online members of groups. Cheap to clone.
+/// Online group members. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ActiveMembers {
     pub(super) active: Active,
@@ -20,14 +20,14 @@ pub(super) struct ActiveMembers {
     pub(super) sessions: Sessions,
 }
 
-/// The number of members of a group that are online through a gateway.
+/// How many group members are online through a gateway.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayCount {
     pub(super) gateway: GatewayId,
     pub(super) count: u32,
 }
 
-/// The gateways through which members of a group are online.
+/// The gateways through which group members are online.
 #[derive(Clone, Debug)]
 pub(super) struct ActiveGateways {
     pub(super) gateways: Vec<GatewayCount>,
@@ -35,27 +35,27 @@ pub(super) struct ActiveGateways {
     pub(super) incomplete: bool,
 }
 
-/// The number of online members of a group.
+/// How many group members are online.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveCount {
     pub(super) count: i64,
-    /// As in [`ActiveGateways`].
+    /// See [`ActiveGateways::incomplete`].
     pub(super) incomplete: bool,
 }
 
-/// A page of the online members of a group.
+/// A page of online group members.
 #[derive(Clone, Debug)]
 pub(super) struct ActivePage {
     /// Each with its live gateways.
     pub(super) members: Vec<ActiveMember>,
     /// The user after whom the next page begins; `None`: the last page.
     pub(super) next: Option<UserId>,
-    /// As in [`ActiveGateways`].
+    /// See [`ActiveGateways::incomplete`].
     pub(super) incomplete: bool,
 }
 
 impl ActiveMembers {
-    /// Returns the gateways through which members of a group are online, by rising id.
+    /// Returns the gateways through which group members are online, by rising id.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE, or errors of the store.
@@ -70,12 +70,12 @@ impl ActiveMembers {
         Ok(ActiveGateways { gateways, incomplete: !self.sessions.is_settled() })
     }
 
-    /// Returns the number of online members of a group. Until a dead gateway is swept, the count is at most the sum of
-    /// those of the live gateways. For a member, up to [`COUNTED_BY_VIEWER`] are counted as they are listed: the
+    /// Returns how many group members are online. Until a dead gateway is swept, the count is at most the sum
+    /// over the live gateways. For a member, up to [`COUNTED_BY_VIEWER`] are counted as they are listed: the
     /// difference would show a block.
     ///
     /// # Errors
-    /// As [`Self::list_active_gateways`].
+    /// The errors of [`Self::list_active_gateways`].
     pub(super) async fn count_active_members(
         &self,
         group: GroupId,
@@ -98,11 +98,11 @@ impl ActiveMembers {
         Ok(ActiveCount { count, incomplete: !self.sessions.is_settled() })
     }
 
-    /// Returns a page of the members of a group that are online, by rising user id. It may be short without being the last.
-    /// For members and services; a member does not see those who blocked it.
+    /// Returns a page of group members who are online, by rising user id. It may be short without being the
+    /// last. For members and services; a member does not see those who blocked it.
     ///
     /// # Errors
-    /// As [`Self::list_active_gateways`].
+    /// The errors of [`Self::list_active_gateways`].
     pub(super) async fn list_active_members(
         &self,
         group: GroupId,
@@ -121,7 +121,7 @@ impl ActiveMembers {
         Ok(ActivePage { members, next, incomplete: !self.sessions.is_settled() })
     }
 
-    /// Those of these users who are members, online, and have not blocked the principal.
+    /// Which of these users are members, online, and have not blocked the principal.
     async fn shown_to(
         &self,
         group: GroupId,
@@ -139,7 +139,7 @@ impl ActiveMembers {
         Ok(members.collect())
     }
 
-    /// The members of the group among these users. The others left it, and are removed in the background.
+    /// The group members among these users. The others left it, and are removed in the background.
     async fn members_among(
         &self,
         group: GroupId,

@@ -1,4 +1,5 @@
-//! Presence in the background of a node: it checks gateways, receives events, sweeps, and notifies groups of joins.
+//! Presence in a node's background: it checks gateways, receives events, sweeps, and notifies groups about
+//! joins.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -27,18 +28,18 @@ const RESUBSCRIBE_PAUSE: Duration = Duration::from_millis(500);
 const FORGET_EVERY: u32 = 60;
 /// Sessions that are restored in one step.
 const RESTORED_AT_ONCE: usize = 500;
-/// Attempts to notify a group of a join or leave: no other event would do it. While Redis or the store is away there are
-/// more of them, for about half an hour.
+/// Attempts to notify a group about a join or leave: no other event would do it. While Redis or the store is
+/// away there are more, for about half an hour.
 const MEMBERSHIP_UPDATE_TRIES: u32 = 5;
 const MEMBERSHIP_UPDATE_TRIES_AWAY: u32 = 60;
-/// Longest pause between two of them.
+/// The longest pause between two attempts.
 const MEMBERSHIP_UPDATE_PAUSE: Duration = Duration::from_secs(30);
-/// Joins and leaves that are processed at the same time, and that wait for their next attempt: groups whose part of Redis
-/// is away do not delay others.
+/// Joins and leaves that are processed at the same time, and that wait for their next attempt: groups whose
+/// Redis node is away do not delay others.
 const MEMBERSHIP_UPDATES_AT_ONCE: usize = 32;
 const MEMBERSHIP_UPDATES_RETRIED: usize = 10_000;
-/// Unless its gateway renews it, a restored session lasts for this part of the usual time: it may have been closed on
-/// another node.
+/// Unless its gateway renews it, a restored session lasts for this fraction of the usual time: it may have
+/// been closed on another node.
 const RESTORED_TTL_PART: u32 = 5;
 
 /// Its counters, without labels.
@@ -50,7 +51,7 @@ const COUNTED: [Metric; 5] = [
     metric::PRESENCE_MOVES_DROPPED,
 ];
 
-/// Runs the background tasks of presence, until it is dropped.
+/// Runs the presence tasks in the background, until it is dropped.
 #[derive(Debug)]
 pub struct Background {
     parts: BackgroundParts,
@@ -92,14 +93,14 @@ impl Background {
         self.job.start();
     }
 
-    /// Ends all of it. Other nodes continue its work, except for users who left groups just now: these are found when
-    /// the online members of the groups are listed.
+    /// Ends all. Other nodes continue its work, except for users who left groups just now: these are found
+    /// when the groups' online members are listed.
     pub async fn stop(&self) {
         self.parts.node_sessions.end().await;
         self.job.stop().await;
     }
 
-    /// The sessions of users who receive from this node.
+    /// The sessions for users who receive from this node.
     #[must_use]
     pub fn node_sessions(&self) -> NodeSessions {
         self.parts.node_sessions.clone()
@@ -145,8 +146,8 @@ impl BackgroundParts {
         }
     }
 
-    /// After a loss: restores the sessions that this node knows. Gateways that send no heartbeat die again, and are
-    /// swept.
+    /// After a loss: restores the sessions that this node knows. Gateways that send no heartbeat die again,
+    /// and are swept.
     async fn restore_sessions(&self) {
         let mut changes =
             self.sessions.recovery.changes_to_restore(self.sessions.rules.session_ttl / RESTORED_TTL_PART);
@@ -168,8 +169,8 @@ impl BackgroundParts {
         for changes in changes.chunks(RESTORED_AT_ONCE) {
             states.extend(self.restore(changes).await);
         }
-        // First all are online again, then their groups are notified, which takes longer. Users who are left out are
-        // found by their heartbeats.
+        // First all are online again, then their groups are notified, which takes longer. Users who are left
+        // out are found by their heartbeats.
         let fan_out = self.sessions.fan_out.clone();
         tokio::spawn(async move { drop(Box::pin(fan_out.notify_groups_of_all(states)).await) });
     }
@@ -216,7 +217,7 @@ impl BackgroundParts {
         }
     }
 
-    /// Notifies groups of users who joined or left them while they are online.
+    /// Notifies groups about users who joined or left them while they are online.
     async fn notify_membership_updates(self, updates: mpsc::Receiver<MembershipUpdate>) {
         let fan_out = &self.sessions.fan_out;
         let permits = &Semaphore::new(MEMBERSHIP_UPDATES_AT_ONCE);

@@ -1,4 +1,4 @@
-//! Creates the parts of presence.
+//! Creates the parts that make up presence.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
     write::caches::CacheFactory,
 };
 
-/// How long the versions of users who went offline are kept: longer than a node may use an earlier read.
+/// How long versions are kept for users who went offline: longer than a node may use an earlier read.
 const KEPT: Duration = Duration::from_secs(3600);
 /// When a user who closed a session is checked again: by then its groups were notified, or will not be.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -39,37 +39,37 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// The dependencies of presence.
 #[derive(Debug)]
 pub struct PresenceDependencies<'a> {
-    /// The storage of presence.
+    /// The presence storage.
     pub stores: Presences,
-    /// The caches of this node.
+    /// This node's caches.
     pub caches: &'a CacheFactory,
-    /// Policies of the copies of the active members of groups.
+    /// The policy for copies of groups' active members.
     pub policy: Policy<Distribution>,
-    /// Users.
+    /// The user accounts.
     pub users: Users,
-    /// Members of groups.
+    /// The group members.
     pub members: Members,
-    /// Follows.
+    /// The follow lists and records.
     pub follows: Follows,
-    /// Blocks.
+    /// The block lists and records.
     pub blocks: Blocks,
-    /// Issues the tokens of pages.
+    /// Issues page tokens.
     pub page_tokens: PageTokens,
-    /// Issues the tokens of gateways.
+    /// Issues gateway tokens.
     pub gateway_tokens: PageTokens,
-    /// The limits of batches and pages.
+    /// The limits for batches and pages.
     pub limits: Limits,
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
-    /// The id of this node.
+    /// This node's id.
     pub node_id: &'a str,
-    /// The same, if there are others.
+    /// The node's id, if there are other nodes.
     pub among: Option<&'a str>,
-    /// Joins and leaves of groups.
+    /// Group joins and leaves.
     pub membership_updates: mpsc::Receiver<MembershipUpdate>,
 }
 
-/// The limits for the storage of presence.
+/// The limits for the presence storage.
 pub const fn limits(config: &PresenceConfig) -> PresenceLimits {
     PresenceLimits {
         sessions_max: config.sessions_max,

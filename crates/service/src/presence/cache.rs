@@ -1,4 +1,4 @@
-//! The namespace of presence in the caches.
+//! The cache namespace for presence.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use kith_presence::Distribution;
 use super::{ACTIVE, active_weight};
 use crate::write::cache_defaults::CacheDefaults;
 
-/// Changes of the active members of a group are published, but not a loss of presence.
+/// Changes to a group's active members are published, but not a loss of presence.
 const ACTIVE_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// Policy of the copies of distributions.
+/// The policy for copies of distributions.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Distribution> {
     let policy = defaults.policy(ACTIVE, active_weight);

@@ -1,4 +1,4 @@
-//! What is configured about who is online, with its defaults.
+//! The configuration of who is online, with its defaults.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ pub struct PresenceConfig {
     pub sessions_held: usize,
     /// Maximum callers that watch presence on a node at the same time. Above 0.
     pub watchers: usize,
-    /// Maximum streams in which one user watches presence on a node at the same time; users together have at most three
-    /// quarters of `presence.watchers`. Above 0.
+    /// Maximum streams in which one user watches presence on a node at the same time; users together have at
+    /// most three quarters of `presence.watchers`. Above 0.
     pub watchers_of_user: usize,
     /// Changes that one of the watchers may be behind. Above 0.
     pub watch_behind: usize,

@@ -33,13 +33,13 @@ pub(super) fn session_request(
     })
 }
 
-/// The users of a request.
+/// A request's users.
 pub(super) fn users(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     batch::check_count("user_ids", ids.len(), most)?;
     ids::users("user_ids", ids)
 }
 
-/// The users of a stream.
+/// A stream's users.
 pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() {
         return Err(Error::invalid("user_ids", &format!("must be 1 to {most} ids, not 0")));

@@ -1,4 +1,4 @@
-//! Notifies the groups of a user where it is online.
+//! Notifies a user's groups about where the user is online.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,10 +16,10 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use super::active::Active;
 use crate::{error::Error, group::members::Members, metric};
 
-/// Groups of a user that are read at once.
+/// How many of a user's groups are read at once.
 const PAGE: usize = 500;
-/// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are prepared, and
-/// cached counts of the previous ones are invalidated.
+/// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are
+/// prepared, and the previous groups' cached counts are invalidated.
 const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
 /// Users that may wait for a permit; others are found by their heartbeats and the sweep.
@@ -39,13 +39,13 @@ pub(super) struct FanOut {
     at_once: usize,
 }
 
-/// The newest states of users whose groups are being notified. There is one task for each user, so that a user who
-/// changes often does not take the permits of others.
+/// The newest states for users whose groups are being notified. There is one task for each user, so that a
+/// user who changes often does not take others' permits.
 #[derive(Debug, Default)]
 struct PendingStates(Mutex<HashMap<UserId, UserState>>);
 
 impl PendingStates {
-    /// Adds a state. Returns whether the caller must begin the task of the user, which no other caller has begun.
+    /// Adds a state. Returns whether the caller must begin the user's task, which no other caller has begun.
     fn add(&self, user: UserId, state: UserState) -> bool {
         match self.0.lock().entry(user) {
             Entry::Occupied(mut newest) => {
@@ -61,7 +61,7 @@ impl PendingStates {
         }
     }
 
-    /// The newest state above the version that was notified last; `None`: the task of the user ends.
+    /// The newest state above the version that was notified last; `None`: the user's task ends.
     fn newer_than(&self, user: UserId, notified: i64) -> Option<UserState> {
         let mut pending = self.0.lock();
         let newest = pending.get(&user).filter(|state| state.version > notified).cloned();
@@ -83,7 +83,7 @@ impl FanOut {
         Self { stores, active, members, permits, queue, pending, at_once }
     }
 
-    /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
+    /// Begins to notify a user's groups, if they were not notified, and waits for it for at most this time.
     pub(super) async fn notify_within(&self, limit: Duration, user: UserId, state: UserState) {
         if let Some(notifying) = self.spawn_notification(user, state) {
             // It continues.
@@ -91,7 +91,7 @@ impl FanOut {
         }
     }
 
-    /// Begins the same for a change of another node: its fan-out was interrupted, or is still running there.
+    /// Begins to notify for a change on another node: its fan-out was interrupted, or is still running there.
     pub(super) fn resume(&self, user: UserId, state: UserState) {
         if state.needs_fan_out() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
@@ -99,20 +99,20 @@ impl FanOut {
         }
     }
 
-    /// Notifies the groups of all of these, several users at a time.
+    /// Notifies the groups for all these users, several at a time.
     ///
     /// # Errors
-    /// As [`Self::notify_groups`], of one of them; the groups of the others were notified nevertheless.
+    /// The errors of [`Self::notify_groups`] for one user; the others' groups were notified nevertheless.
     pub(super) async fn notify_groups_of_all(&self, users: Vec<(UserId, UserState)>) -> Result<(), Error> {
         let pending = users.into_iter().filter(|(_, state)| state.needs_fan_out());
         let notify = |(user, state)| async move { self.notify_groups(user, state).await.map(drop) };
         all_of(pending.map(notify), self.at_once).await
     }
 
-    /// Notifies the groups of a user, until all have the newest state. Returns its version.
+    /// Notifies a user's groups, until all have the newest state. Returns its version.
     ///
     /// # Errors
-    /// Errors of the store; then some were notified, and the notification is not recorded as complete.
+    /// The store's errors; then some were notified, and the notification is not recorded as complete.
     pub(super) async fn notify_groups(&self, user: UserId, mut state: UserState) -> Result<i64, Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
@@ -126,10 +126,10 @@ impl FanOut {
         Ok(state.version)
     }
 
-    /// Notifies a group which of the users who joined or left it are online.
+    /// Notifies a group about which users, among those who joined or left it, are online.
     ///
     /// # Errors
-    /// As [`Self::notify_groups`].
+    /// The errors of [`Self::notify_groups`].
     pub(super) async fn update_membership(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         let members = self.members.users_among(group, users, &Consistency::Cached).await?;
         let others: Vec<UserId> = users.iter().copied().filter(|user| !members.contains(user)).collect();
@@ -137,7 +137,7 @@ impl FanOut {
         self.remove_from(group, &others).await
     }
 
-    /// Begins to remove these users from a group, of which they are not members: the node that should have done it may
+    /// Begins to remove these users, who are not members, from a group: the node that should have done it may
     /// have died.
     pub(super) fn remove_former_members(&self, group: GroupId, users: Vec<UserId>) {
         if users.is_empty() {
@@ -165,7 +165,7 @@ impl FanOut {
         }))
     }
 
-    /// Notifies the groups of a user until they have its newest state, with a permit for each repetition.
+    /// Notifies a user's groups until they have its newest state, with a permit for each repetition.
     async fn notify_pending(&self, user: UserId) {
         let mut notified = 0;
         while let Some(state) = self.pending.newer_than(user, notified) {
@@ -216,8 +216,8 @@ impl FanOut {
         }
     }
 
-    /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
-    /// leave.
+    /// A user who leaves a group during its notification is removed after it: by this, or by the notification
+    /// about the leave.
     async fn notify_part(&self, user: UserId, state: &UserState, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
@@ -238,8 +238,8 @@ impl FanOut {
         Ok(())
     }
 
-    /// Notifies a group of the gateways of these users, if they are online. Boxed, because it recurs for users who
-    /// change in between.
+    /// Notifies a group about these users' gateways, if they are online. Boxed, because it recurs for users
+    /// who change in between.
     fn add_to(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let notifying = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
@@ -259,7 +259,8 @@ impl FanOut {
         notifying.boxed()
     }
 
-    /// A user who came back during the removal is added after it: by this, or by the notification of the join.
+    /// A user who came back during the removal is added after it: by this, or by the notification about the
+    /// join.
     async fn remove_from(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
         let returned = self.members.users_among(group, users, &Consistency::Cached).await?;
@@ -278,7 +279,7 @@ impl FanOut {
     }
 }
 
-/// Runs all of them, this many at a time. Returns the first error after all have ended.
+/// Runs all futures, this many at a time. Returns the first error after all have ended.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
     notifications: impl IntoIterator<Item = F>,
     at_once: usize,
@@ -287,7 +288,7 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
     stream::iter(notifications).buffer_unordered(at_once).fold(Ok(()), first).await
 }
 
-/// The gateways of a user, by its sessions.
+/// A user's gateways, by its sessions.
 fn user_state(seen: UserSessions) -> UserState {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();

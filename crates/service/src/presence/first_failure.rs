@@ -1,13 +1,13 @@
-//! Loops that try again: the first failure after a success is logged, and not each one.
+//! Loops that try again: the first failure after a success is logged, further failures are not.
 
 use std::mem::replace;
 
-/// Whether the last attempt of a loop has failed.
+/// Whether a loop's last attempt has failed.
 #[derive(Debug, Default)]
 pub(super) struct FirstFailure(bool);
 
 impl FirstFailure {
-    /// Takes the result of an attempt. Returns its error, if the attempt before has succeeded.
+    /// Takes an attempt's result. Returns its error, if the attempt before has succeeded.
     pub(super) fn of<'a, T, E>(&mut self, attempt: &'a Result<T, E>) -> Option<&'a E> {
         let was_failing = replace(&mut self.0, attempt.is_err());
         attempt.as_ref().err().filter(|_| !was_failing)

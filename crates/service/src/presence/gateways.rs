@@ -1,4 +1,4 @@
-//! The state of gateways on this node: which are alive, and whether presence was lost recently.
+//! The gateways' state on this node: which are alive, and whether presence was lost recently.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -10,32 +10,32 @@ use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// As of the last check.
+/// The gateways at the last check.
 #[derive(Debug, Default)]
 pub(super) struct KnownGateways(RwLock<CheckedGateways>);
 
 #[derive(Debug, Default)]
 struct CheckedGateways {
-    /// The epoch, the time of the check, and its age at that time.
+    /// The epoch, when it was checked, and its age at that time.
     epoch: Option<(u64, Instant, Duration)>,
     /// A new epoch was seen, and not reported yet.
     lost: bool,
     dead: HashSet<Instance>,
-    /// The time until which each is alive, as of the last check.
+    /// Until when each gateway is alive, by the last check.
     living: BTreeMap<GatewayId, Instant>,
 }
 
-/// A page of the live gateways.
+/// A page of live gateways.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayPage {
     /// By rising id, each with the time for which it stays alive without a heartbeat.
     pub(super) gateways: Vec<(GatewayId, Duration)>,
-    /// The position of the next page; `None`: the last page.
+    /// The next page's position; `None`: the last page.
     pub(super) next: Option<[i64; 3]>,
 }
 
 impl KnownGateways {
-    /// Stores the result of a check.
+    /// Stores a check's result.
     pub(super) fn update(&self, seen: Gateways) {
         let now = Instant::now();
         let (mut dead, mut living) = (HashSet::new(), BTreeMap::new());
@@ -56,7 +56,7 @@ impl KnownGateways {
         std::mem::take(&mut self.0.write().lost)
     }
 
-    /// Whether it was seen as dead. False for one that appeared since.
+    /// Whether the gateway was seen as dead. False if it appeared since.
     pub(super) fn is_dead(&self, instance: &Instance) -> bool {
         self.0.read().dead.contains(instance)
     }
@@ -86,8 +86,8 @@ impl KnownGateways {
         living.map(|(id, until)| (id.clone(), until.saturating_duration_since(now))).take(limit).collect()
     }
 
-    /// A page of the live gateways. A position contains the number of gateways before it, and a shortened id of the
-    /// last one: if that one died in between, the list continues from its position.
+    /// A page of live gateways. A position contains the number of gateways before it, and the last gateway's
+    /// shortened id: if that gateway died in between, the list continues from its position.
     pub(super) fn page(&self, position: Option<[i64; 3]>, size: usize) -> GatewayPage {
         let all = self.living("", usize::MAX);
         let from = position.map_or(0, |position| index_after(&all, position));
@@ -107,7 +107,7 @@ impl KnownGateways {
     }
 }
 
-/// The number of earlier gateways, and 16 bytes that identify the last of them.
+/// The number of earlier gateways, and 16 bytes that identify the last gateway.
 fn position_after(before: usize, last: &GatewayId) -> [i64; 3] {
     let hash = Sha256::digest(last.as_str());
     let (numbers, _) = hash.as_chunks::<8>();
@@ -115,7 +115,7 @@ fn position_after(before: usize, last: &GatewayId) -> [i64; 3] {
     [i64::try_from(before).unwrap_or(i64::MAX), number(0), number(1)]
 }
 
-/// The index of the first gateway after this position.
+/// Where the first gateway after this position is.
 fn index_after<T>(all: &[(GatewayId, T)], position: [i64; 3]) -> usize {
     let [before, ..] = position;
     let last = all.iter().position(|(id, _)| position_after(0, id)[1..] == position[1..]);

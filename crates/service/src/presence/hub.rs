@@ -1,4 +1,4 @@
-//! One subscription of the node, shared by all watchers.
+//! The node's one subscription, shared by all watchers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,10 +33,10 @@ const READERS: usize = 8;
 /// A notification to a watcher.
 #[derive(Clone, Debug)]
 pub(super) enum PresenceUpdate {
-    /// The gateways of a user changed.
+    /// A user's gateways changed.
     Event(Event),
-    /// Changes may be missed, or users who are not seen are offline now instead of unknown: everything must be read
-    /// again.
+    /// Changes may be missed, or users who are not seen are offline now instead of unknown: everything must
+    /// be read again.
     ReadAgain,
 }
 
@@ -58,7 +58,7 @@ struct RegisteredWatchers {
     of_user: HashMap<UserId, HashSet<u64>>,
 }
 
-/// The registration of a watcher, which ends when it is dropped. It receives no more if it does not keep up.
+/// A watcher's registration. It ends when it is dropped. It receives no more if it does not keep up.
 #[derive(Debug)]
 pub(super) struct WatchRegistration {
     pub(super) updates: mpsc::Receiver<PresenceUpdate>,
@@ -80,11 +80,11 @@ impl PresenceHub {
         }
     }
 
-    /// Subscribes to changes of these users, for an acting user or a service. Each change after the call returned is
-    /// delivered. Waits at most this time until the node receives events.
+    /// Subscribes to these users' changes, for an acting user or a service. Each change after the call
+    /// returned is delivered. Waits at most this time until the node receives events.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if the user, or the node, has the maximum of watchers, UNAVAILABLE.
+    /// RESOURCE_EXHAUSTED if the user, or the node, has the most watchers, UNAVAILABLE.
     pub(super) async fn watch(
         self: &Arc<Self>,
         users: Vec<UserId>,
@@ -108,7 +108,7 @@ impl PresenceHub {
         Ok(WatchRegistration { updates, hub: Arc::clone(self), number, users, _place: place })
     }
 
-    /// Notifies the watchers of the user.
+    /// Notifies the user's watchers.
     pub(super) fn notify(&self, event: &Event) {
         let mut registered = self.registered.lock();
         let watchers = registered.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The listener of presence: joins and leaves change which members of a group are online.
+//! The presence listener: joins and leaves change which group members are online.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::{
     metric,
 };
 
-/// Changes that may wait. Others are corrected when the online members of the group are listed, and joins also by the
-/// next change of each user.
+/// Changes that may wait. Others are corrected when the group's online members are listed, and joins also by
+/// each user's next change.
 const WAITING_MAX: usize = 10_000;
 
 /// Users who joined or left a group.
@@ -35,7 +35,8 @@ pub struct MembershipForwarder {
     wait: Duration,
 }
 
-/// The listener, which waits at most `wait` until presence has handled a change, and the changes that it passes on.
+/// The listener, which waits at most `wait` until presence has handled a change, and the changes that it
+/// passes on.
 pub fn membership_forwarder(wait: Duration) -> (MembershipForwarder, mpsc::Receiver<MembershipUpdate>) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     (MembershipForwarder { sender, wait }, receiver)

@@ -1,14 +1,14 @@
-//! Presence: the online users, and the connection servers of the caller through which they are online (ADR 0021).
+//! Presence: the online users, and the caller's connection servers through which they are online (ADR 0021).
 //!
-//! **Storage.** Sessions, gateways and the online members of groups are stored by [`kith_presence`]: in Redis, or in
-//! memory in single-node mode. The state of a user is read each time. The number of online members of a group, by
+//! **Storage.** Sessions, gateways and groups' online members are stored by [`kith_presence`]: in Redis, or
+//! in memory in single-node mode. A user's state is read each time. How many group members are online, by
 //! gateway, is cached by each node, and invalidated whenever it changes.
 //!
-//! **Groups are derived.** A change of a user is one step. Its groups are notified after it, and the version of the
-//! last notification is stored. A heartbeat or sweep that finds that they were not notifies them again.
+//! **Groups are derived.** A user's change is one step. Its groups are notified after it, and the last
+//! notified version is stored. A heartbeat or sweep that finds that they were not notifies them again.
 //!
-//! **Rights.** Gateways are services, and each node for the users who receive from it. Users see themselves and their
-//! friends.
+//! **Rights.** Gateways are services, and each node for the users who receive from it. Users see themselves
+//! and their friends.
 
 mod active;
 mod active_members;

@@ -1,4 +1,4 @@
-//! The node as a gateway of its own: users who receive from it, by Receive or by a socket, are online through it.
+//! The node as its own gateway: users who receive from it, by Receive or by a socket, are online through it.
 
 use std::{any::Any, collections::HashSet, sync::Arc, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::{error::Error, message::ReceiverSessions};
 
 /// Sessions that one heartbeat renews.
 const RENEWED_AT_ONCE: usize = 1_000;
-/// Sessions that are opened at the same time after a heartbeat: some may wait for a part of Redis that is away.
+/// Sessions that are opened at the same time after a heartbeat: some may wait for a Redis node that is away.
 const OPENED_AT_ONCE: usize = 32;
 /// Heartbeats in the time after which a silent gateway is dead.
 const HEARTBEATS_PER_TTL: u32 = 4;
-/// How long a node that stops waits until the sessions of its last streams are closed. Others end with the gateway.
+/// How long a node that stops waits until its last streams' sessions are closed. Others end with the gateway.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The sessions of the gateway `ws-<node id>`, which the first session creates. Cheap to clone.
+/// The sessions on the gateway `ws-<node id>`, which the first session creates. Cheap to clone.
 ///
-/// Sessions follow streams on a best-effort basis: no stream fails because presence is unavailable, and a session that
-/// could not be opened is opened by a later heartbeat.
+/// Sessions follow streams on a best-effort basis: no stream fails because presence is unavailable, and a
+/// session that could not be opened is opened by a later heartbeat.
 #[derive(Clone, Debug)]
 pub struct NodeSessions(Arc<NodeSessionsInner>);
 
@@ -38,7 +38,7 @@ pub struct NodeSessions(Arc<NodeSessionsInner>);
 struct NodeSessionsInner {
     sessions: Sessions,
     gateway: GatewayId,
-    /// The token of the gateway, once it exists.
+    /// The gateway's token, once the gateway exists.
     token: OnceCell<String>,
     /// The sessions whose streams are open.
     open: Mutex<HashSet<UserDevice>>,
@@ -58,7 +58,8 @@ impl NodeSessions {
         }))
     }
 
-    /// Opens the session, and closes it when the stream has ended. One task does both, so that they do not overtake each other.
+    /// Opens the session, and closes it when the stream has ended. One task does both, so that they do not
+    /// overtake each other.
     async fn follow_stream(self, session: UserDevice, ended: oneshot::Receiver<()>) {
         if let Err(error) = Box::pin(self.open(&session)).await {
             tracing::debug!(%error, "the session of a stream is not open yet");
@@ -87,7 +88,7 @@ impl NodeSessions {
         Ok(SessionRequest { user, device, gateway, gateway_token })
     }
 
-    /// The token of the gateway. The first caller creates the gateway; the others wait for it.
+    /// The gateway's token. The first caller creates the gateway; the others wait for it.
     async fn token(&self) -> Result<&str, Error> {
         let create = async || {
             let first = self.0.sessions.heartbeat(self.0.gateway.clone(), "", Vec::new()).await?;
@@ -114,11 +115,12 @@ impl NodeSessions {
         (self.0.sessions.rules.gateway_ttl / HEARTBEATS_PER_TTL).max(Duration::from_millis(10))
     }
 
-    /// Renews every session, and opens those that presence does not have. Without sessions, the gateway is renewed. A
-    /// session that cannot be opened, as its user has too many, does not keep others from their renewal.
+    /// Renews every session, and opens those that presence does not have. Without sessions, the gateway is
+    /// renewed. A session that cannot be opened, as its user has too many, does not keep others from their
+    /// renewal.
     ///
     /// # Errors
-    /// The last error of a heartbeat; the other parts were renewed nevertheless.
+    /// A heartbeat's last error; the other parts were renewed nevertheless.
     async fn renew(&self, token: &str) -> Result<(), Error> {
         let sessions: Vec<UserDevice> = self.0.open.lock().iter().cloned().collect();
         let parts = sessions.chunks(RENEWED_AT_ONCE).map(<[_]>::to_vec);
@@ -153,7 +155,7 @@ impl NodeSessions {
         Ok(())
     }
 
-    /// Waits until the sessions of streams that have ended are closed, for a limited time.
+    /// Waits until ended streams' sessions are closed, for a limited time.
     pub(super) async fn end(&self) {
         self.0.tasks.close();
         timeout(CLOSED_WITHIN, self.0.tasks.wait()).await.ok();
@@ -163,7 +165,7 @@ impl NodeSessions {
 impl ReceiverSessions for NodeSessions {
     fn begin(&self, user: UserId, device: &str) -> Box<dyn Any + Send + Sync> {
         let (stream, ended) = oneshot::channel::<()>();
-        // Two streams of one device do not share a session.
+        // Two streams on one device do not share a session.
         let device = format!("{device}.{:08x}", rand::random::<u32>());
         if let Ok(device) = device.parse::<DeviceId>() {
             let session = UserDevice { user, device };

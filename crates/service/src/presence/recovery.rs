@@ -16,7 +16,7 @@ use tokio::time::Instant;
 struct Session {
     at: Instance,
     device: DeviceId,
-    /// When it ends.
+    /// When the session ends.
     until: Instant,
     /// When it ended, by the events that all nodes received. Not reliable if presence was lost before.
     ended: Option<Instant>,
@@ -62,9 +62,9 @@ impl SessionRecovery {
         self.users.lock().retain(user, |session| !session.is(instance, device));
     }
 
-    /// Notes which sessions have ended by the events that all nodes received. A session is restored nevertheless if it
-    /// turns out that everything was lost before: then the event was of another node that restored only its own
-    /// sessions.
+    /// Notes which sessions have ended by the events that all nodes received. A session is restored
+    /// nevertheless if it turns out that everything was lost before: then the event came from another node
+    /// that restored only its own sessions.
     pub(super) fn note_ended(&self, event: &Event) {
         let now = Instant::now();
         let mut users = self.users.lock();
@@ -102,8 +102,8 @@ impl SessionRecovery {
         users.count = users.by_user.values().map(Vec::len).sum();
     }
 
-    /// The commands that restore all of them, for no longer than this time: one that was closed on another node soon
-    /// ends.
+    /// The commands that restore all sessions, for no longer than this time: a session that was closed on
+    /// another node soon ends.
     pub(super) fn changes_to_restore(&self, at_most: Duration) -> Vec<Change> {
         let now = Instant::now();
         let mut users = self.users.lock();

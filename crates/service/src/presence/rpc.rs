@@ -25,7 +25,7 @@ use crate::rpc::{
 /// The presence service on the wire.
 #[derive(Clone, Debug)]
 pub struct PresenceRpc {
-    /// Sessions, which end with the accounts of their users.
+    /// The sessions, which end with their users' accounts.
     pub sessions: Sessions,
     pub(super) active_members: ActiveMembers,
     pub(super) hub: Arc<PresenceHub>,

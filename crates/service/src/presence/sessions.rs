@@ -1,4 +1,4 @@
-//! Sessions: opening, renewal, closing, and the resulting presence of users.
+//! Sessions: opening, renewal, closing, and the users' resulting presence.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     user::{AccountCleanup, Cleaned, Users},
 };
 
-/// The configuration of sessions.
+/// The session configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SessionRules {
     pub(super) session_ttl: Duration,
@@ -33,7 +33,7 @@ pub(super) struct SessionRules {
     pub(super) visibility_every: Duration,
 }
 
-/// The sessions of gateways that call this node. Cheap to clone.
+/// The sessions on gateways that call this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     pub(super) stores: Presences,
@@ -47,7 +47,7 @@ pub struct Sessions {
     pub(super) rules: SessionRules,
 }
 
-/// A device of a user.
+/// A user's device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UserDevice {
     pub(super) user: UserId,
@@ -60,11 +60,11 @@ pub(super) struct SessionRequest {
     pub(super) user: UserId,
     pub(super) device: DeviceId,
     pub(super) gateway: GatewayId,
-    /// The token of the gateway; empty: a new gateway.
+    /// The gateway's token; empty: a new gateway.
     pub(super) gateway_token: String,
 }
 
-/// The result of opening or closing a session.
+/// The result when a session is opened or closed.
 #[derive(Clone, Debug)]
 pub(super) struct SessionChanged {
     /// The version of the user's presence.
@@ -72,7 +72,7 @@ pub(super) struct SessionChanged {
     pub(super) gateway_token: String,
 }
 
-/// The result of a heartbeat.
+/// A heartbeat's result.
 #[derive(Clone, Debug)]
 pub(super) struct Heartbeat {
     pub(super) gateway_token: String,
@@ -87,7 +87,7 @@ struct AdmittedGateway {
     token: String,
 }
 
-/// The presence of a user.
+/// A user's presence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UserPresence {
     pub(super) user: UserId,
@@ -102,7 +102,7 @@ impl UserPresence {
         Self { user, online: None, version: 0, sessions: Vec::new() }
     }
 
-    /// The ids of its gateways, each once.
+    /// The user's gateway ids, each once.
     pub(super) fn gateways(&self) -> Vec<GatewayId> {
         let mut gateways: Vec<_> =
             self.sessions.iter().map(|session| session.instance.gateway.clone()).collect();
@@ -115,7 +115,7 @@ impl Sessions {
     /// Verifies the gateway, and records that it is alive.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED above the limit of gateways, UNAVAILABLE.
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED above the gateway limit, UNAVAILABLE.
     async fn admit(&self, gateway: GatewayId, token: &str) -> Result<AdmittedGateway, Error> {
         let denied =
             || Error::not_allowed("the gateway_id is that of another gateway: its gateway_token is needed");
@@ -132,8 +132,8 @@ impl Sessions {
         }
     }
 
-    /// Opens the session of a device. Returns the version of the presence of the user. A request for a user who does not
-    /// exist claims no gateway.
+    /// Opens a device's session. Returns the version of the user's presence. A request for a user who does
+    /// not exist claims no gateway.
     ///
     /// # Errors
     /// PERMISSION_DENIED, also for a suspended user, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
@@ -150,7 +150,7 @@ impl Sessions {
         Ok(SessionChanged { version, gateway_token: token })
     }
 
-    /// Renews sessions of a gateway. Returns those that do not exist.
+    /// Renews a gateway's sessions. Returns those that do not exist.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE; some may have been renewed.
@@ -165,7 +165,7 @@ impl Sessions {
         Ok(Heartbeat { gateway_token: token, unknown })
     }
 
-    /// Ends the session of a device. Returns the version of the presence of the user.
+    /// Ends a device's session. Returns the version of the user's presence.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE.
@@ -179,7 +179,7 @@ impl Sessions {
         Ok(SessionChanged { version, gateway_token: token })
     }
 
-    /// Returns the presence of users, in their order; UNKNOWN for users whom the principal may not see.
+    /// Returns the users' presence, in their order; UNKNOWN for users whom the principal may not see.
     pub(super) async fn batch_get_presence(
         &self,
         users: &[UserId],
@@ -188,13 +188,13 @@ impl Sessions {
         let visible = self.visibility.of(users, principal).await?;
         let mut found = self.get_many(&visible.shown).await.into_iter().peekable();
         let of_each = users.iter().map(|user| {
-            // They are in the order of the users.
+            // The found users are in the order of `users`.
             found.next_if(|shown| shown.user == *user).unwrap_or_else(|| UserPresence::unknown(*user))
         });
         Ok(of_each.collect())
     }
 
-    /// Ends all sessions of a deleted or suspended user, at all gateways.
+    /// Ends a deleted or suspended user's sessions, at all gateways.
     ///
     /// # Errors
     /// UNAVAILABLE; some may have been ended.
@@ -214,8 +214,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Renews sessions of a gateway. Returns those that do not exist. Sessions that cannot be renewed now are left for the
-    /// next heartbeat, so that they do not hide the state of the others.
+    /// Renews a gateway's sessions. Returns those that do not exist. Sessions that cannot be renewed now are
+    /// left for the next heartbeat, so that they do not hide the others' state.
     ///
     /// # Errors
     /// UNAVAILABLE if none could be renewed.
@@ -256,7 +256,7 @@ impl Sessions {
         Ok(unknown)
     }
 
-    /// Returns a page of the live gateways. See [`KnownGateways::page`] for positions.
+    /// Returns a page of live gateways. See [`KnownGateways::page`] for positions.
     ///
     /// # Errors
     /// UNAVAILABLE.
@@ -278,7 +278,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The presence of users, in their order. UNKNOWN for users whose presence cannot be read.
+    /// The users' presence, in their order. UNKNOWN for users whose presence cannot be read.
     pub(super) async fn get_many(&self, users: &[UserId]) -> Vec<UserPresence> {
         let Ok(lookup) = self.stores.sessions.sessions(users).await else {
             return users.iter().map(|user| UserPresence::unknown(*user)).collect();
@@ -290,10 +290,10 @@ impl Sessions {
         shown.collect()
     }
 
-    /// As [`Self::get_many`], for callers who read again after an error.
+    /// Like [`Self::get_many`], for callers who read again after an error.
     ///
     /// # Errors
-    /// UNAVAILABLE, also for one of them.
+    /// UNAVAILABLE, also if only one user cannot be read.
     pub(super) async fn try_get_many(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let lookup = self.stores.sessions.sessions(users).await.map_err(Error::presence)?;
         let shown = users.iter().zip(lookup.users).map(|(user, seen)| match seen {
@@ -305,7 +305,7 @@ impl Sessions {
         shown.collect()
     }
 
-    /// `age`: of the epoch.
+    /// `age`: the epoch's age.
     fn presence_of(&self, user: UserId, seen: UserSessions, age: Duration) -> UserPresence {
         let living = seen.sessions.into_iter().filter(|session| !self.gateways.is_dead(&session.instance));
         let mut sessions: Vec<Session> = living.collect();
@@ -316,7 +316,7 @@ impl Sessions {
         UserPresence { user, online, version: seen.version, sessions }
     }
 
-    /// The visible state of a user, from the gateways of its last event.
+    /// A user's visible state, from its last event's gateways.
     pub(super) fn is_online(&self, gateways: &[GatewayId]) -> Option<bool> {
         if !self.gateways.without_dead(gateways).is_empty() {
             return Some(true);

@@ -1,4 +1,4 @@
-//! Ends the sessions of dead gateways, and expired ones.
+//! Ends dead gateways' sessions, and expired sessions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,13 +8,13 @@ use kith_store::{Coordination, UserId};
 use super::fan_out::FanOut;
 use crate::{error::Error, metric, write::lease::Lease};
 
-/// Users of a gateway that are checked in one round, and of all gateways: watchers are notified of all of them before
-/// the groups of the first one are, which takes longer.
+/// How many users are checked in one round, on a gateway and on all gateways: watchers are notified about
+/// them all before the first user's groups are, which takes longer.
 const USERS: usize = 10_000;
 const USERS_OF_ALL: usize = 50_000;
 /// Users that are changed together, and whose groups are notified before that is noted.
 const PAGE: usize = 200;
-/// Name of the lease for sweeping.
+/// The lease name for sweeping.
 const LEASE: &str = "presence_sweep";
 
 /// Sweeps gateways. If the node dies in between, another one continues.
@@ -33,7 +33,7 @@ struct Store(Arc<dyn PresenceStore>);
 type SweptUsers = Vec<(UserId, ChangeOutcome)>;
 
 impl Sweep {
-    /// `every`: the period of rounds.
+    /// `every`: the time between rounds.
     pub(super) fn new(
         fan_out: FanOut,
         coordination: &Arc<dyn Coordination>,
@@ -86,8 +86,8 @@ impl Sweep {
 }
 
 impl Store {
-    /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left. A gateway that cannot be
-    /// swept does not delay the others: its error comes with their users.
+    /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left. A gateway
+    /// that cannot be swept does not delay the others: its error comes with their users.
     async fn sweep_gateways(&self) -> (Vec<(GatewayState, SweptUsers)>, Result<(), Error>) {
         let mut all = match self.0.gateways().await {
             Ok(gateways) => gateways.all,
@@ -132,8 +132,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// A few at a time: the wait for each answer is limited. Users who cannot be changed are left out, and processed
-    /// later.
+    /// A few at a time: the wait for each answer is limited. Users who cannot be changed are left out, and
+    /// processed later.
     ///
     /// # Errors
     /// UNAVAILABLE if none can be changed.

@@ -18,7 +18,7 @@ pub(super) struct VisibleUsers {
     pub(super) hidden: Vec<UserId>,
 }
 
-/// The visibility of users. Cheap to clone.
+/// Decides who may see users. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Visibility {
     follows: Follows,
@@ -30,8 +30,8 @@ impl Visibility {
         Self { follows, blocks }
     }
 
-    /// Divides users into those who are shown to the principal, and the others. Services see all users; a user sees
-    /// itself and its friends.
+    /// Divides users into those who are shown to the principal, and the others. Services see all users; a
+    /// user sees itself and its friends.
     pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<VisibleUsers, Error> {
         let Principal::User(principal) = principal else {
             return Ok(VisibleUsers { shown: users.to_vec(), hidden: Vec::new() });

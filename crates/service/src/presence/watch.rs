@@ -1,4 +1,4 @@
-//! A stream of presence: the present state, then each change.
+//! Streams presence: the present state, then each change.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -30,7 +30,6 @@ const LIVE_WITHIN: Duration = Duration::from_secs(2);
 /// The stream to the caller.
 pub(super) type PresenceStream = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
 
-/// A watcher.
 struct PresenceWatcher {
     sessions: Sessions,
     hub: Arc<PresenceHub>,
@@ -40,18 +39,18 @@ struct PresenceWatcher {
     users: Vec<UserId>,
     /// When visibility is checked.
     check: Interval,
-    /// The visible users, and the last state of each that was sent.
+    /// The visible users, and each one's last sent state.
     sent: HashMap<UserId, (i64, Option<bool>)>,
     waiting: VecDeque<wire::WatchPresenceResponse>,
     ended: bool,
 }
 
-/// Returns the presence of users as a stream: first the present state, then each change. Visibility is checked again
-/// every `presence.visibility_every`: a user who is no longer visible is reported as UNKNOWN once, and not again until
-/// it is visible.
+/// Returns the users' presence as a stream: first the present state, then each change. Visibility is checked
+/// again every `presence.visibility_every`: a user who is no longer visible is reported as UNKNOWN once, and
+/// not again until it is visible.
 ///
 /// # Errors
-/// RESOURCE_EXHAUSTED at the limit of watchers, UNAVAILABLE.
+/// RESOURCE_EXHAUSTED at the watcher limit, UNAVAILABLE.
 pub(super) async fn watch_presence(
     sessions: Sessions,
     hub: Arc<PresenceHub>,
@@ -82,7 +81,7 @@ fn checks(period: Duration) -> Interval {
 }
 
 impl PresenceWatcher {
-    /// A few watchers at a time, because all of them read again at once.
+    /// A few watchers at a time, because all read again at once.
     async fn read(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let permit = self.hub.read_permit().await;
         let found = self.sessions.try_get_many(users).await;
@@ -120,7 +119,7 @@ impl PresenceWatcher {
         }
     }
 
-    /// Nothing is reported of a user who is not visible.
+    /// Nothing is reported about a user who is not visible.
     fn handle_event(&mut self, Event { user, version, gateways }: Event) {
         if self.sent.get(&user).is_none_or(|(last, _)| *last >= version) {
             return;
@@ -145,7 +144,7 @@ impl PresenceWatcher {
         Ok(())
     }
 
-    /// Reports UNKNOWN for users who are no longer visible, and the state of users who are visible again.
+    /// Reports UNKNOWN for users who are no longer visible, and the state for users who are visible again.
     async fn check_visibility(&mut self) -> Result<(), Error> {
         let VisibleUsers { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {

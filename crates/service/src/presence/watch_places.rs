@@ -1,4 +1,5 @@
-//! How many callers may watch presence on a node: a bound for each user, and a part of the node that users leave to services.
+//! How many callers may watch presence on a node: a bound for each user, and a part that users leave to
+//! services.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Reason};
 
-/// The places of watchers.
+/// The watchers' places.
 #[derive(Debug)]
 pub(super) struct WatchPlaces {
     most: usize,
@@ -23,7 +24,7 @@ struct TakenPlaces {
     by_user: HashMap<UserId, usize>,
 }
 
-/// The place of a watcher, until it is dropped.
+/// A watcher's place, until it is dropped.
 #[derive(Debug)]
 pub(super) struct WatchPlace {
     places: Arc<WatchPlaces>,
@@ -31,7 +32,7 @@ pub(super) struct WatchPlace {
 }
 
 impl WatchPlaces {
-    /// At most `most`, and at most `of_user_max` of one user.
+    /// At most `most`, and at most `of_user_max` for one user.
     pub(super) fn new(most: usize, of_user_max: usize) -> Arc<Self> {
         Arc::new(Self { most, of_user_max, taken: Mutex::default() })
     }
@@ -39,8 +40,8 @@ impl WatchPlaces {
     /// Takes a place for an acting user, or for a service.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if the user has as many as it may, if users together have three quarters of all, or if there is
-    /// none.
+    /// RESOURCE_EXHAUSTED if the user has as many as it may, if users together have three quarters, or if no
+    /// place is left.
     pub(super) fn take(self: &Arc<Self>, user: Option<UserId>) -> Result<WatchPlace, Error> {
         let mut taken = self.taken.lock();
         if taken.all >= self.most {

@@ -1,4 +1,4 @@
-//! The receipts that marks of this node have changed.
+//! The receipts that this node's marks have changed.
 
 use kith_store::{ConversationId, SeqRange};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -12,7 +12,7 @@ use crate::{
 /// Most changes that wait; further ones cause no notification.
 const WAITING_MAX: usize = 10_000;
 
-/// Listens to marks: drops the copies of the conversation, and records the changed receipts.
+/// Listens to marks: drops the conversation's copies, and records the changed receipts.
 #[derive(Clone, Debug)]
 pub struct ChangedReceipts {
     marks: ReadMarks,
@@ -23,7 +23,7 @@ pub struct ChangedReceipts {
 #[derive(Debug)]
 pub struct ReceiptChanges(pub(super) mpsc::Receiver<ReceiptChange>);
 
-/// Messages of a conversation whose receipts may have changed.
+/// Conversation messages whose receipts may have changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiptChange {
     pub(super) conversation: ConversationId,
@@ -31,7 +31,7 @@ pub(super) struct ReceiptChange {
 }
 
 impl ChangedReceipts {
-    /// Creates it over the copies of marks.
+    /// Creates it over the mark copies.
     #[must_use]
     pub fn new(marks: ReadMarks) -> (Self, ReceiptChanges) {
         count_from_zero(RECEIPT_NOTIFICATIONS, &["sent", "failed", "dropped"]);
@@ -43,7 +43,7 @@ impl ChangedReceipts {
 impl MarkListener for ChangedReceipts {
     fn marked(&self, conversation: ConversationId, seqs: SeqRange, imported: bool) {
         self.marks.forget(conversation);
-        // In direct conversations the other user is notified of the read mark.
+        // In direct conversations the other user is notified about the read mark.
         if imported || matches!(conversation, ConversationId::Direct(..)) {
             return;
         }

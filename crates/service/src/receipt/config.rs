@@ -1,4 +1,4 @@
-//! What is configured about receipts, with its defaults.
+//! The configuration of receipts, with its defaults.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Messages of one batch.
+/// The most messages in one batch.
 const SEQS_MAX: usize = 100;
 
 pub(super) fn conversation(text: &str) -> Result<ConversationId, Error> {

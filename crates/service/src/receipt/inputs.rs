@@ -7,31 +7,31 @@ use kith_store::{MembershipAtSend, Receipt, Seat, SentMessage, Seq, UserId};
 use super::marks::MarksByOrdinal;
 use crate::{error::Error, group::members::GroupSeats};
 
-/// Most steps of one call: a step for each ordinal and message.
+/// The most steps in one call: a step for each ordinal and message.
 const STEPS_MAX: usize = 10_000_000;
 
-/// The data from which receipts of some messages are computed, as of one moment.
+/// The data from which some messages' receipts are computed, at one moment.
 #[derive(Debug)]
 pub(super) struct ReceiptInputs {
-    /// The requested messages, in their order; or the reason for which one has no receipt for the caller.
+    /// The requested messages, in their order; or why a message has no receipt for the caller.
     pub(super) messages: Vec<Result<SentMessage, Error>>,
     pub(super) seats: Arc<GroupSeats>,
     pub(super) marks: Arc<MarksByOrdinal>,
 }
 
 impl ReceiptInputs {
-    /// The receipt of one of the messages. Costs a step for each ordinal.
+    /// One message's receipt. Costs a step for each ordinal.
     pub(super) fn receipt(&self, message: SentMessage) -> Receipt {
         Receipt::of(&self.seats.seats, message, self.marks.have_read(message.seq))
     }
 }
 
-/// The number of messages that one call computes.
+/// How many messages one call computes.
 pub(super) fn most(seats: &GroupSeats) -> usize {
     (STEPS_MAX / seats.seats.len().max(1)).max(1)
 }
 
-/// The numbers of the messages that were found.
+/// The found messages' numbers.
 pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     let mut seqs: Vec<Seq> = messages.iter().flatten().map(|message| message.seq).collect();
     seqs.sort_unstable();
@@ -39,7 +39,8 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     seqs
 }
 
-/// The users with ordinals in this range who were members when one of the messages with these numbers was sent, by rising ordinal.
+/// The users with ordinals in this range who were members when one of these messages was sent, by rising
+/// ordinal.
 pub(super) fn readers(seats: &GroupSeats, range: Range<usize>, seqs: &[Seq]) -> Vec<(usize, UserId)> {
     let some = seats.seats.get(range.clone()).unwrap_or_default();
     let numbered = range.zip(some).filter_map(|(at, seat)| Some((at, seat.as_ref()?)));

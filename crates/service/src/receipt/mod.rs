@@ -1,13 +1,13 @@
-//! Receipts: the readers of messages (ADR 0043).
+//! Receipts: who has read messages (ADR 0043).
 //!
-//! **Nothing is stored.** A receipt is computed from two facts, each of which has one owner: the stays of the members, which joins and
-//! leaves write, and the dialogs, which marks write.
+//! **Nothing is stored.** A receipt is computed from two facts, each with one owner: the members' stays,
+//! which joins and leaves write, and the dialogs, which marks write.
 //!
-//! **Freshness.** Seats of a group are kept in memory with the version of the roster that they are of, and the strict
-//! roster decides whether they are current: a receipt has every join and leave that was acknowledged before. Marks of
-//! members are kept for `receipts.memory`. A mark of this node drops them.
+//! **Freshness.** A group's seats are kept in memory with their roster version, and the strict roster decides
+//! whether they are current: a receipt has every join and leave that was acknowledged before. The members'
+//! marks are kept for `receipts.memory`. A mark on this node drops them.
 //!
-//! **Rights.** The `receipts` of the group, or of the configuration, decides; services may always.
+//! **Rights.** The group's `receipts`, or else the configuration's, decides; services may always.
 
 mod changed_receipts;
 mod config;

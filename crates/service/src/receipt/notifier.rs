@@ -1,4 +1,4 @@
-//! Notifies the senders of messages of their read counts.
+//! Notifies message senders about their read counts.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -16,11 +16,11 @@ use tokio::{
 use super::{ReceiptChanges, Receipts, changed_receipts::ReceiptChange};
 use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::BackgroundJob};
 
-/// Number of the newest messages that are considered: those in windows, so that the store is not read for them.
+/// How many of the newest messages are considered: those in windows, so that the store is not read for them.
 const NEWEST_MAX: i64 = 100;
-/// In larger groups senders must ask: a notification reads the marks of all members from the store.
+/// In larger groups senders must ask: a notification reads all members' marks from the store.
 const MEMBERS_MAX: u32 = 500;
-/// The newest messages of one sender.
+/// One sender's newest messages.
 const OF_ONE_MAX: usize = 20;
 /// Conversations that are processed at the same time.
 const AT_ONCE: usize = 8;
@@ -32,8 +32,9 @@ struct DueConversations {
     order: VecDeque<(Instant, ConversationId)>,
 }
 
-/// The job that notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation.
-/// It has no work if this is off by the configuration. Due notifications are not sent after it has stopped.
+/// The job that notifies group senders who receive, at most once in `receipts.notify_every` for each
+/// conversation. It has no work if the configuration turns it off. Due notifications are not sent after it
+/// has stopped.
 #[must_use]
 pub fn notifier_job(receipts: Receipts, notes: Notes, changes: ReceiptChanges) -> BackgroundJob {
     let is_on = !receipts.0.config.notify_every.is_zero() && receipts.0.messages.config.signals;
@@ -65,7 +66,7 @@ async fn run(receipts: Receipts, notes: Notes, ReceiptChanges(mut changes): Rece
 }
 
 impl Receipts {
-    /// Notifies the senders of the newest of these messages of their read counts.
+    /// Notifies the newest messages' senders about their read counts.
     async fn notify(&self, notes: &Notes, conversation: ConversationId, seqs: SeqRange) -> Result<(), Error> {
         if self.shown(conversation).await? == ReceiptVisibility::Off {
             return Ok(());
@@ -109,12 +110,12 @@ impl DueConversations {
         self.order.push_back((then, conversation));
     }
 
-    /// The time at which the next one is due.
+    /// When the next notification is due.
     fn next(&self) -> Option<Instant> {
         self.order.front().map(|(then, _)| *then)
     }
 
-    /// The next one.
+    /// Takes the next one.
     fn pop(&mut self) -> Option<(ConversationId, SeqRange)> {
         let (_, conversation) = self.order.pop_front()?;
         Some((conversation, self.seqs.remove(&conversation)?))

@@ -21,11 +21,11 @@ use crate::{
     rpc::answer_size::left_out,
 };
 
-/// The receipts of a deployment. Cheap to clone.
+/// A deployment's receipts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receipts(pub(super) Arc<ReceiptsInner>);
 
-/// What [`Receipts`] uses.
+/// The parts that [`Receipts`] uses.
 #[derive(Debug)]
 pub(super) struct ReceiptsInner {
     pub(super) messages: Messages,
@@ -40,19 +40,19 @@ const PART: usize = 1_000;
 /// Most such parts that are read for one page.
 const PARTS_OF_PAGE: usize = 20;
 
-/// Messages, and the users of their conversation.
+/// Messages, and the users in their conversation.
 struct VisibleMessages {
-    /// Or the reason for which one has no receipt for the caller.
+    /// Or why a message has no receipt for the caller.
     messages: Vec<Result<SentMessage, Error>>,
     seats: Arc<GroupSeats>,
 }
 
-/// A page of users to read.
+/// The page of users to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrdinalPage {
     /// The first ordinal.
     pub(super) from: u32,
-    /// Maximum users.
+    /// The most users on it.
     pub(super) size: usize,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct OrdinalPage {
 #[derive(Clone, Debug)]
 pub(super) struct ReceiptUsers<T> {
     pub(super) users: Vec<T>,
-    /// The ordinal of the next one, if others follow.
+    /// The next user's ordinal, if others follow.
     pub(super) next: Option<u32>,
 }
 
@@ -74,13 +74,13 @@ impl Receipts {
         Self(Arc::new(ReceiptsInner { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
-    /// Reads the data from which the receipts of some messages are computed. `user`: the caller; `None`: a service.
-    /// `is_fresh`: with every mark that was acknowledged before. If the messages take too many steps, the last ones are
-    /// left out.
+    /// Reads the data from which some messages' receipts are computed. `user`: the caller; `None`: a service.
+    /// `is_fresh`: with every mark that was acknowledged before. If the messages take too many steps, the
+    /// last messages are left out.
     ///
     /// # Errors
-    /// NOT_FOUND if the user can read nothing of the conversation, or errors of the store. Of one message: NOT_FOUND,
-    /// OUT_OF_RANGE, FAILED_PRECONDITION, PERMISSION_DENIED.
+    /// NOT_FOUND if the user can read nothing in the conversation, or errors of the store. A single message
+    /// has NOT_FOUND, OUT_OF_RANGE, FAILED_PRECONDITION, PERMISSION_DENIED.
     pub(super) async fn inputs(
         &self,
         user: Option<UserId>,
@@ -94,14 +94,14 @@ impl Receipts {
         Ok(ReceiptInputs { messages, seats, marks })
     }
 
-    /// The messages that the caller may see the receipts of, and the users of the conversation.
+    /// The messages whose receipts the caller may see, and the conversation's users.
     async fn visible(
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
         seqs: &[Seq],
     ) -> Result<VisibleMessages, Error> {
-        // Before the seats: a member who joins after it is not a reader of these messages.
+        // Before the seats: a member who joins after it does not read these messages.
         let sent = self.sent(user, conversation, seqs).await?;
         let (caller, seats) =
             tokio::try_join!(self.caller(user, conversation), self.0.seats.of(conversation))?;
@@ -113,11 +113,11 @@ impl Receipts {
         Ok(VisibleMessages { messages, seats })
     }
 
-    /// Returns a page of the users with this part in the receipt of a message, from this ordinal on. It has fewer users than
-    /// asked for if they are rare: at most [`PARTS_OF_PAGE`] parts of the conversation are read.
+    /// Returns a page of the users with this part in a message's receipt, from this ordinal on. It has fewer
+    /// users than asked for if they are rare: at most [`PARTS_OF_PAGE`] conversation parts are read.
     ///
     /// # Errors
-    /// As [`Self::inputs`].
+    /// The errors of [`Self::inputs`].
     pub(super) async fn list(
         &self,
         user: Option<UserId>,
@@ -151,7 +151,8 @@ impl Receipts {
         Ok(ReceiptUsers { users, next: u32::try_from(from).ok() })
     }
 
-    /// Returns a page of the present and former users of a conversation, from this ordinal on, each with its ordinal.
+    /// Returns a page of a conversation's present and former users, from this ordinal on, each with its
+    /// ordinal.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -172,7 +173,7 @@ impl Receipts {
         Ok(page(seats.filter_map(|(at, seat)| Some((at, (at, seat.clone()?)))), asked.size))
     }
 
-    /// The senders of the messages that the user can read. The log is not read for recently read ones.
+    /// The senders of the messages that the user can read. The log is not read for recently read messages.
     async fn sent(
         &self,
         user: Option<UserId>,
@@ -184,13 +185,13 @@ impl Receipts {
             return messages.known_messages(user, conversation, known).await;
         }
         let since = Instant::now();
-        // Boxed: otherwise every call has the size of this future.
+        // Boxed: otherwise every call is as large as this future.
         let sent = Box::pin(messages.sent_messages(user, conversation, seqs.to_vec())).await?;
         self.0.sent.note(conversation, sent.messages(), since);
         Ok(sent)
     }
 
-    /// The read marks of these readers, each with its ordinal.
+    /// These readers' read marks, each with its ordinal.
     async fn marks(
         &self,
         user: Option<UserId>,
@@ -204,7 +205,7 @@ impl Receipts {
         self.0.marks.of(conversation, readers, is_fresh).await
     }
 
-    /// Whether one of the users of a direct conversation has blocked the other. Read marks are not shown then.
+    /// Whether one user in a direct conversation has blocked the other. Read marks are not shown then.
     async fn is_blocked(&self, conversation: ConversationId) -> Result<bool, Error> {
         let ConversationId::Direct(one, other) = conversation else { return Ok(false) };
         if one == other {
@@ -227,7 +228,7 @@ fn visible_message(
     Ok(message)
 }
 
-/// The first users, and the ordinal of the next one.
+/// The first users, and the next user's ordinal.
 fn page<T>(mut all: impl Iterator<Item = (u32, T)>, size: usize) -> ReceiptUsers<T> {
     let users = all.by_ref().take(size).map(|(_, item)| item).collect();
     ReceiptUsers { users, next: all.next().map(|(ordinal, _)| ordinal) }

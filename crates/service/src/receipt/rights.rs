@@ -8,10 +8,10 @@ use crate::{
     group::members::GroupSeats,
 };
 
-/// The caller of a read of receipts.
+/// The reader of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiptCaller {
-    /// A service.
+    /// A calling service.
     Service,
     /// A user, in a conversation that shows its receipts to these users.
     User(UserId, ReceiptVisibility),
@@ -48,7 +48,7 @@ impl Receipts {
 }
 
 impl ReceiptCaller {
-    /// Checks that the caller may see the receipt of a message that it can read.
+    /// Checks that the caller may see the receipt for a message that it can read.
     ///
     /// # Errors
     /// FAILED_PRECONDITION, PERMISSION_DENIED.

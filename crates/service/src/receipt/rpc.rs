@@ -26,7 +26,7 @@ pub struct ReceiptRpc {
     limits: Limits,
 }
 
-/// A page of users in the receipt of a message, from the requests of three lists.
+/// A page of users in a message's receipt, from the requests for three lists.
 struct ReaderListRequest<'a> {
     query: &'static [u8],
     state: ReceiptState,
@@ -38,13 +38,13 @@ struct ReaderListRequest<'a> {
 }
 
 impl ReceiptRpc {
-    /// The service over the receipts of a deployment.
+    /// The service over a deployment's receipts.
     #[must_use]
     pub const fn new(receipts: Receipts, pages: PageTokens, limits: Limits) -> Self {
         Self { receipts, pages, limits }
     }
 
-    /// The users of a page, and the token of the next one.
+    /// A page's users, and the next page's token.
     async fn list(&self, call: Call, list: ReaderListRequest<'_>) -> Result<(Vec<i64>, String), Error> {
         let conversation = convert::conversation(list.conversation_id)?;
         let seq = convert::seq("seq", list.seq)?;

@@ -1,4 +1,4 @@
-//! Copies of the seats of groups on this node.
+//! Copies of groups' seats on this node.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     group::members::{GroupSeats, Members},
 };
 
-/// The seats of groups, through the memory of this node. Cheap to clone.
+/// Groups' seats, through this node's memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct SeatCopies {
     members: Members,
@@ -22,13 +22,13 @@ pub(super) struct SeatCopies {
 type SeatsCell = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
 
 impl SeatCopies {
-    /// Creates it with this limit of seats.
+    /// Creates it with this seat limit.
     pub(super) fn new(members: Members, seats_max: usize) -> Self {
         Self { members, kept: Arc::new(Mutex::new(WeightedCopies::new(seats_max))) }
     }
 
-    /// All present and former users of a conversation, with every change that was acknowledged before the call. The
-    /// result is kept also if this future is dropped.
+    /// A conversation's present and former users, with every change that was acknowledged before the call.
+    /// The result is kept also if this future is dropped.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<Arc<GroupSeats>, Error> {
         match conversation {
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),
@@ -38,14 +38,14 @@ impl SeatCopies {
                     return Ok(seats);
                 }
                 let this = self.clone();
-                // A task of its own: a large group may take longer than the deadline of one call.
+                // Runs in its own task: a large group may take longer than one call's deadline.
                 let read = tokio::spawn(async move { this.of_group(group).await });
                 read.await.unwrap_or_else(|_| Err(Error::internal()))
             }
         }
     }
 
-    /// The copy of a group, if there is one and no member has joined or left since. Cheaper than a task.
+    /// A group's copy, if there is one and no member has joined or left since. Cheaper than a task.
     async fn current(&self, group: GroupId) -> Result<Option<Arc<GroupSeats>>, Error> {
         let slot = self.kept.lock().get(group);
         // Held: another call reads the group.

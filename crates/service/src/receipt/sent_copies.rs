@@ -1,4 +1,4 @@
-//! Short-lived copies of the senders of messages on this node.
+//! Short-lived copies of message senders on this node.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const AGE: Duration = Duration::from_secs(10);
 /// Some 12,000 messages.
 const WEIGHT_MAX: usize = 100_000;
 
-/// The senders of recently read messages, without events. Knows no rights of callers.
+/// The senders of the recently read messages, without events. Knows no caller's rights.
 #[derive(Debug)]
 pub(super) struct SentCopies(Mutex<WeightedCopies<(ConversationId, Seq), Option<CopiedSender>>>);
 
@@ -29,7 +29,7 @@ impl SentCopies {
         Self(Mutex::new(WeightedCopies::new(WEIGHT_MAX)))
     }
 
-    /// All of these messages, by rising number; `None`: one of them is unknown.
+    /// All these messages, by rising number; `None`: a message is unknown.
     pub(super) fn all(&self, conversation: ConversationId, seqs: &[Seq]) -> Option<Vec<SentMessage>> {
         let mut kept = self.0.lock();
         let known = |seq: &Seq| {

@@ -1,12 +1,12 @@
-//! Copies of bounded weight.
+//! Copies with bounded weight.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Weight of an entry besides its content.
+/// An entry's weight besides its content.
 const BASE: usize = 8;
 
-/// Copies of bounded weight: when there are too many, the least recently used ones are dropped. The last used one stays, whatever
-/// its weight: the pages of a list read it again and again.
+/// Copies with bounded weight: when there are too many, the least recently used are dropped. The last used
+/// copy stays, whatever its weight: list pages read it again and again.
 #[derive(Debug)]
 pub(super) struct WeightedCopies<K, V> {
     entries: HashMap<K, KeptCopy<V>>,
@@ -28,7 +28,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         Self { entries: HashMap::new(), max, weight: 0, uses: 0 }
     }
 
-    /// The copy of this key, a new one if there is none.
+    /// The copy for this key, a new one if there is none.
     pub(super) fn get(&mut self, key: K) -> V {
         self.uses += 1;
         let Self { entries, weight, uses, .. } = self;
@@ -42,7 +42,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         value
     }
 
-    /// Puts a copy in the place of another one.
+    /// Replaces a copy by another.
     pub(super) fn put(&mut self, key: K, value: V) {
         self.remove(key);
         self.uses += 1;
@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         self.make_room();
     }
 
-    /// Sets the weight of the content of a copy, and drops others until there is room.
+    /// Sets the weight of a copy's content, and drops others until there is room.
     pub(super) fn set_weight(&mut self, key: K, content: usize) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let weight = BASE + content;
@@ -60,19 +60,19 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> WeightedCopies<K, V> {
         self.make_room();
     }
 
-    /// The recorded weight of the content of a copy; 0: there is no copy.
+    /// The recorded weight of a copy's content; 0: there is no copy.
     pub(super) fn content(&self, key: K) -> usize {
         self.entries.get(&key).map_or(0, |entry| entry.weight - BASE)
     }
 
-    /// Drops a copy.
+    /// Drops a key's copy.
     pub(super) fn remove(&mut self, key: K) {
         if let Some(entry) = self.entries.remove(&key) {
             self.weight -= entry.weight;
         }
     }
 
-    /// Drops an eighth at once if there are too many, so that not every new copy walks over all of them.
+    /// Drops an eighth at once if there are too many, so that not every new copy walks over all.
     fn make_room(&mut self) {
         if self.weight <= self.max {
             return;

@@ -1,5 +1,5 @@
-//! Relations in the answer to a batch: encoded directly. To build messages first, and to encode those, takes as long as
-//! to read the relations (ADR 0022). The result is that of [`super::convert`] for each.
+//! Relations in the answer to a batch: encoded directly. To build messages first, and to encode those, takes
+//! as long as to read the relations (ADR 0022). The result equals [`super::convert`] for each.
 
 use kith_proto::{Fields, relation::v1 as wire};
 use kith_store::{Block, Edge, Follow, Permissions};
@@ -10,15 +10,15 @@ use crate::{
     rpc::{call::Principal, versions::write_time},
 };
 
-/// About the encoded size of the relation of two users who follow each other.
+/// The approximate encoded size of a relation between two users who follow each other.
 const ROOM: usize = 144;
 
-/// What an answer depends on besides the relation.
+/// The inputs to an answer besides the relation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerContext {
-    /// What others may do if a user has set nothing.
+    /// The permissions that others have if a user has set nothing.
     pub(super) default: Permissions,
-    /// Who receives the answer.
+    /// The principal who receives the answer.
     pub(super) principal: Principal,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
     wire::BatchGetRelationsResponse::with_room(pairs * ROOM)
 }
 
-/// Adds the relation of the users of an edge, as the principal may see it, or why it is not known: a `RelationResult`.
+/// Adds the relation between an edge's users, as the principal may see it, or why it is not known: a
+/// `RelationResult`.
 pub(super) fn add(
     results: &mut wire::BatchGetRelationsResponse,
     edge: Edge,

@@ -1,4 +1,4 @@
-//! Settings of users for others: blocks, permissions, do-not-disturb, remarks.
+//! User settings for others: blocks, permissions, do-not-disturb, remarks.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 
 pub(super) const KIND: &str = "block";
 
-/// What users have set about others, through the tiers of this node. Cheap to clone.
+/// The users' settings for others, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     pub(super) cache: TieredCache<Edge, Block>,
@@ -36,7 +36,7 @@ pub struct Blocks {
     listener: Arc<dyn DoNotDisturbListener>,
 }
 
-/// A page of a list of settings.
+/// A page of settings.
 #[derive(Debug)]
 pub(super) struct BlockPage {
     pub(super) blocks: Vec<Arc<Block>>,
@@ -45,8 +45,8 @@ pub(super) struct BlockPage {
 }
 
 impl Blocks {
-    /// Over `stores`, with its own namespaces in the tiers; that of the records must be strict. `default` is what
-    /// others may do if nothing was set.
+    /// Over `stores`, with its own namespaces in the tiers; the namespace for records must be strict.
+    /// `default` is what others may do if nothing was set.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -82,7 +82,7 @@ impl Blocks {
     /// Reads one record through the tiers; `None`: nothing was ever set.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn get(&self, edge: Edge, consistency: &Consistency) -> Result<Option<Entry<Block>>, Error> {
         self.cache.get_with(&edge, consistency).await.map_err(|error| Error::cache(KIND, &error))
     }
@@ -90,13 +90,13 @@ impl Blocks {
     /// Whether `edge.from` has blocked `edge.to`.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn is_blocked(&self, edge: Edge) -> Result<bool, Error> {
         let entry = self.get(edge, &Consistency::Cached).await?;
         Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))
     }
 
-    /// Whether one of the two users of an edge has blocked the other.
+    /// Whether one user of an edge has blocked the other.
     pub(crate) async fn is_either_blocked(&self, edge: Edge) -> Result<bool, Error> {
         for set in self.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
             if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
@@ -106,7 +106,7 @@ impl Blocks {
         Ok(false)
     }
 
-    /// Which of the requested permissions are denied by this record, and whether the other user is blocked, which
+    /// Which requested permissions are denied by this record, and whether the other user is blocked, which
     /// denies all.
     #[must_use]
     pub fn denied(&self, block: Option<&Block>, asked: Permissions) -> (u32, bool) {
@@ -116,14 +116,15 @@ impl Blocks {
         (u32::from(asked.bits() & !self.permissions(block).bits()), false)
     }
 
-    /// What the other user may do by this record, apart from a block.
+    /// The permissions that the other user has by this record, apart from a block.
     #[must_use]
     pub fn permissions(&self, block: Option<&Block>) -> Permissions {
         permitted(block, self.default)
     }
 
-    /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it. Both users must
-    /// exist, unless the change only removes settings: a later account with the id would have them.
+    /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it. Both
+    /// users must exist, unless the change only removes settings: a later account with the id would have
+    /// them.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a user, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -165,8 +166,8 @@ impl Blocks {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Reads a page of a list, with up to `size` entries. Records are read through the tiers, so that no record is
-    /// returned that no longer belongs to the list.
+    /// Reads a page of a list, with up to `size` entries. Records are read through the tiers, so that no
+    /// record is returned that no longer belongs to the list.
     pub(super) async fn list(
         &self,
         of: UserList<BlockList>,
@@ -187,7 +188,7 @@ impl Blocks {
     }
 }
 
-/// Whether a change sets nothing that another account with one of the ids could inherit.
+/// Whether a change sets nothing that another account with the same id could inherit.
 fn removes_only(patch: &BlockPatch) -> bool {
     let BlockPatch { blocked, permissions, do_not_disturb, remark } = patch;
     *blocked != Some(true)
@@ -213,7 +214,7 @@ fn put(change: &Arc<BlockChange>) -> Change<Block> {
     Change::Put { version: cache_version(block.version), value: block }
 }
 
-/// What the other user may do by this record, apart from a block.
+/// The permissions that the other user has by this record, apart from a block.
 pub(super) fn permitted(block: Option<&Block>, default: Permissions) -> Permissions {
     block.and_then(|block| block.permissions).unwrap_or(default)
 }

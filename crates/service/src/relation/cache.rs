@@ -1,4 +1,4 @@
-//! The namespaces of relations in the caches.
+//! The cache namespaces for relations.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// CQL corrects the count of a list up to two seconds after its last change, and publishes nothing. Counts are pages of their
-/// list: with this age they are right within 11 s of the change.
+/// CQL corrects a list's count up to two seconds after its last change, and publishes nothing. Counts are
+/// pages of their list: with this age they are right within 11 s of the change.
 const FOLLOW_PAGE_AGE_MAX: Duration = Duration::from_secs(9);
 
-/// How copies of follows and blocks, and of their lists, behave.
+/// The policies for copies of follows, blocks and their lists.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> RelationPolicies {
     let pages = defaults.policy(FOLLOW_PAGES, follow_page_weight);

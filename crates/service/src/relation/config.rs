@@ -28,8 +28,8 @@ pub struct RelationsConfig {
     /// nodes must differ by less. Not below 5min.
     #[serde(with = "humantime_serde")]
     pub place_kept: Duration,
-    /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like), 8
-    /// (comment), 16 (share) and 32 (ask to be a friend).
+    /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
+    /// 8 (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
     /// How long events of ended friendships and changed permissions are kept. From 1day to 366days.
     #[serde(with = "humantime_serde")]

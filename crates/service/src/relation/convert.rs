@@ -1,4 +1,4 @@
-//! Conversion of relations between wire and domain types. Raw numbers and strings end here.
+//! Converts relations between wire and domain types. Raw numbers and strings end here.
 
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId};
@@ -70,7 +70,7 @@ pub(super) fn position_of([at, user]: [i64; 2]) -> Option<ListPosition> {
     Some(ListPosition { at: Timestamp(at), user: UserId::new(user).ok()? })
 }
 
-/// The same for the cursor of two lists.
+/// Like `position_numbers`, but for a cursor over two lists.
 pub(super) fn cursor_numbers(CommonCursor { second, page, after }: CommonCursor) -> [i64; 5] {
     // No user is number 0.
     let [begins, user] = page.map_or([0; 2], position_numbers);

@@ -1,4 +1,4 @@
-//! The effect of changes of follows and blocks in the store on copies.
+//! How copies change when follows and blocks change in the store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kith_store::FeedRecord;
 use super::{BLOCKS, FOLLOWS, block_invalidations, follow_invalidations};
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of this domain.
+/// The feed mappings for relations.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![

@@ -38,22 +38,22 @@ pub struct RelationRules {
     pub list_readers: ListReaders,
     /// Maximum users that a user follows in friend mode.
     pub friends_max: u64,
-    /// For how long after its end a new follow of the same user gets the former position in lists.
+    /// For how long after its end a new follow to the same user gets the former position in lists.
     pub place_kept: Duration,
-    /// What others may do if a user has set nothing.
+    /// The permissions that others have if a user has set nothing.
     pub default_permissions: Permissions,
 }
 
-/// The domains that are notified of follows.
+/// The domains that are notified about follows.
 #[derive(Clone, Debug)]
 pub struct FollowListeners {
-    /// Of declined friend requests.
+    /// Is notified about declined friend requests.
     pub requests: Arc<dyn FriendshipListener>,
-    /// Of follows and unfollows.
+    /// Is notified about follows and unfollows.
     pub follows: Arc<dyn FollowListener>,
 }
 
-/// The follows of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's follows, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Follows {
     pub(super) cache: TieredCache<Edge, Follow>,
@@ -127,7 +127,7 @@ impl Follows {
         Ok(true)
     }
 
-    /// Ends a follow. Returns the version of its end.
+    /// Ends a follow. Returns the version at which it ended.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
@@ -140,12 +140,12 @@ impl Follows {
         self.end(edge, context).await
     }
 
-    /// Ends both follows of two friends, one after the other, each with its own request id: a repeated call completes
-    /// an earlier one. Returns a token that covers both.
+    /// Ends both follows between two friends, one after the other, each with its own request id: a repeated
+    /// call completes an earlier one. Returns a token that covers both.
     ///
     /// # Errors
-    /// NOT_FOUND if neither follows the other, INVALID_ARGUMENT, or what a failing store makes; one may have ended
-    /// then.
+    /// NOT_FOUND if neither follows the other, INVALID_ARGUMENT, or a failing store's errors; a follow may
+    /// have ended then.
     pub(super) async fn unfriend(
         &self,
         edge: Edge,
@@ -177,15 +177,16 @@ impl Follows {
         Ok(written)
     }
 
-    /// Closes the friend request of `edge.from` to `edge.to`, who has declined it. A request that cannot be closed
-    /// stays pending.
+    /// Closes the friend request from `edge.from` to `edge.to`, who has declined it. A request that cannot be
+    /// closed stays pending.
     pub(super) async fn close_request(&self, edge: Edge) {
         if let Err(error) = self.listeners.requests.declined(edge).await {
             tracing::warn!(%error, "a friend request that became void could not be closed");
         }
     }
 
-    /// Closes the friend requests between two users who have parted. Continues even if the caller no longer waits.
+    /// Closes the friend requests between two users who have parted. Continues even if the caller no longer
+    /// waits.
     async fn close_requests(&self, edge: Edge, deadline: Instant) {
         let this = self.clone();
         let work = async move {
@@ -196,7 +197,7 @@ impl Follows {
         drop(self.mutations.run(deadline, work).await);
     }
 
-    /// Begins a write of another record that may end this follow.
+    /// Begins a write to another record that may end this follow.
     pub(super) async fn begin_write(&self, edge: Edge) -> WriteParts {
         let lists = self.lists.begin_write(&[edge]).await;
         self.cache.begin_write(&[edge]).await.invalidating().and([lists])
@@ -227,8 +228,8 @@ impl Follows {
         Ok(())
     }
 
-    /// Checks that both users exist; in friend mode also that the caller is a service, which has obtained consent, and
-    /// that neither limit of friends is exceeded.
+    /// Checks that both users exist; in friend mode also that the caller is a service, which has obtained
+    /// consent, and that neither friend limit is exceeded.
     pub(crate) async fn check_may_follow(
         &self,
         edge: Edge,

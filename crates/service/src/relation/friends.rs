@@ -1,4 +1,4 @@
-//! Reads of relations for other domains.
+//! Reads relations for other domains.
 
 use kith_cache::Consistency;
 use kith_store::{Edge, FollowList, UserId};
@@ -29,10 +29,10 @@ pub(crate) async fn are_friends(
     Ok(friends)
 }
 
-/// The friends of a user among the `size` users whom it followed last, in that order.
+/// A user's friends among the `size` users whom it followed last, in that order.
 ///
 /// # Errors
-/// Errors of the store.
+/// Returns the store's errors.
 pub(crate) async fn newest_friends(
     follows: &Follows,
     blocks: &Blocks,

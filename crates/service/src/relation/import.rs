@@ -1,4 +1,4 @@
-//! Import of follows.
+//! Imports follows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Imports the valid records of one message together, and returns a result for each.
+/// Imports the valid records in one message together, and returns a result for each.
 pub(super) async fn import(
     follows: Follows,
     limits: Limits,

@@ -1,4 +1,4 @@
-//! Who may read the follow lists of a user.
+//! Decides who may read a user's follow lists.
 
 use kith_store::UserId;
 
@@ -6,8 +6,8 @@ use super::{ListReaders, RelationRpc, are_friends};
 use crate::{error::Error, rpc::call::Principal};
 
 impl RelationRpc {
-    /// Makes sure that who acts may read the lists of all these users. Reads relations where friends alone may, from memory where
-    /// they are there.
+    /// Checks that the acting user may read the lists of all these users. Reads relations where friends alone
+    /// may, from memory where they are there.
     ///
     /// # Errors
     /// PERMISSION_DENIED, also where the user does not exist; what a failing store makes.

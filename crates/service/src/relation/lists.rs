@@ -1,4 +1,4 @@
-//! Lists of follows and of blocks, by pages through the tiers.
+//! Lists of follows and blocks, by pages through the tiers.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -18,14 +18,14 @@ use crate::{
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
-/// The items of pages of a list of follows.
+/// The items on follow list pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RelationListItem {
-    /// An entry of the list.
+    /// An entry of a list.
     Follow(Follow),
-    /// The position of an entry, for comparisons of lists.
+    /// An entry's position, for comparisons of lists.
     Position(ListPosition),
-    /// The length of the list: the only item of a page for `RelationPageKey::Count`.
+    /// The list's length: the only item of a page for `RelationPageKey::Count`.
     Count(u64),
 }
 
@@ -36,9 +36,9 @@ pub(super) struct UserList<L> {
     pub(super) user: UserId,
 }
 
-/// Kinds of lists by their names in keys.
+/// List kinds by their names in keys.
 pub(super) trait ListKind: Copy + 'static {
-    /// All of them.
+    /// All kinds of lists.
     const ALL: [(Self, &'static str); 2];
 }
 
@@ -58,7 +58,7 @@ impl<L: ListKind + PartialEq> fmt::Display for UserList<L> {
     }
 }
 
-/// The text names no list, or no page of one.
+/// The text names no list, or no list page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not that of a list of relations")]
 pub(super) struct InvalidListKey;
@@ -74,18 +74,18 @@ impl<L: ListKind> FromStr for UserList<L> {
     }
 }
 
-/// A request for a part of a list.
+/// A request for part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RelationPageKey {
-    /// A number of entries after a position.
+    /// Some entries after a position.
     Entries { after: Option<ListPosition>, size: usize },
     /// Only their positions.
     Positions { after: Option<ListPosition>, size: usize },
-    /// Its length.
+    /// The list's length.
     Count,
 }
 
-/// The first character of the text of [`RelationPageKey::Positions`].
+/// The first character in the text for [`RelationPageKey::Positions`].
 const POSITIONS: char = 'p';
 
 impl fmt::Display for RelationPageKey {
@@ -133,16 +133,16 @@ fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), InvalidLi
     Ok((after, size))
 }
 
-/// A part of a list.
+/// One part of a list.
 #[derive(Clone, Debug)]
 pub(super) struct RelationListPart<T> {
-    /// In the order of the list.
+    /// In the list's order.
     pub(super) entries: Vec<T>,
     /// Whether others follow.
     pub(super) more: bool,
 }
 
-/// A part of a list to read.
+/// The list part to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListPage<P> {
     /// The position after which it begins; `None`: the beginning.
@@ -151,7 +151,7 @@ pub(super) struct ListPage<P> {
     pub(super) size: usize,
 }
 
-/// Lists of follows, through the tiers of this node.
+/// Lists of follows, through this node's tiers.
 #[derive(Clone, Debug)]
 pub struct FollowLists {
     pages: PagedList<UserList<FollowList>, RelationPageKey, RelationListItem>,
@@ -166,7 +166,7 @@ impl FollowLists {
         Self { pages: caches.list(policies, Arc::new(FollowPages(store)), RecordCodec::LISTED) }
     }
 
-    /// A part of a list, the newest first.
+    /// Part of a list, the newest first.
     pub(super) async fn part(
         &self,
         of: UserList<FollowList>,
@@ -181,7 +181,7 @@ impl FollowLists {
         self.read(of, asked, follow, consistency).await
     }
 
-    /// The same for the positions of its entries.
+    /// Like `part`, but returns the entries' positions.
     pub(super) async fn positions(
         &self,
         of: UserList<FollowList>,
@@ -196,7 +196,7 @@ impl FollowLists {
         self.read(of, asked, position, consistency).await
     }
 
-    /// The length of a list: exact for a list that has not changed for some seconds.
+    /// A list's length: exact for a list that has not changed for some seconds.
     pub(super) async fn count(
         &self,
         of: UserList<FollowList>,
@@ -222,7 +222,7 @@ impl FollowLists {
         Ok(RelationListPart { entries: found.items.iter().filter_map(item).collect(), more: found.more })
     }
 
-    /// Must be called before a write of the follows of these edges is sent to the store.
+    /// Must be called before a write to these edges' follows is sent to the store.
     pub(super) async fn begin_write(&self, edges: &[Edge]) -> WriteParts {
         let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of_edge(*edge)).collect();
         lists.sort_unstable();
@@ -230,13 +230,13 @@ impl FollowLists {
         self.pages.begin_write(&lists).await
     }
 
-    /// The same for both lists of each of these users.
+    /// Like `begin_write`, but for both lists of each user.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
 }
 
-/// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
+/// Lists of blocks, through this node's tiers: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
     pages: PagedList<UserList<BlockList>, RelationPageKey, ListPosition>,
@@ -269,48 +269,47 @@ impl BlockLists {
         Ok(RelationListPart { entries: found.items.clone(), more: found.more })
     }
 
-    /// Must be called before a write that may change these lists of a user is sent to the store.
+    /// Must be called before a write that may change these user lists is sent to the store.
     pub(super) async fn begin_write(&self, user: UserId, lists: &[BlockList]) -> WriteParts {
         let lists: Vec<_> = lists.iter().map(|list| UserList { list: *list, user }).collect();
         self.pages.begin_write(&lists).await
     }
 
-    /// The same for both lists of each of these users.
+    /// Like `begin_write`, but for both lists of each user.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
 }
 
-/// Bytes of a page of a list of follows, roughly.
+/// The approximate bytes of a follow list page.
 #[must_use]
 pub fn follow_page_weight(page: &Page<RelationListItem>) -> usize {
     size_of::<Page<RelationListItem>>() + page.items.len() * size_of::<RelationListItem>()
 }
 
-/// Bytes of a page of a list of blocks, roughly.
+/// The approximate bytes of a block list page.
 #[must_use]
 pub fn block_page_weight(page: &Page<ListPosition>) -> usize {
     size_of::<Page<ListPosition>>() + page.items.len() * size_of::<ListPosition>()
 }
 
-/// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
+/// The list invalidations after another program changed a follow; the record itself is invalidated first.
 pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
     lists_of_edge(edge).into_iter().map(|list| invalidation(FOLLOW_EPOCHS, list.to_string())).collect()
 }
 
-/// The same for a change of what a user has set about another one.
+/// The list invalidations after another program changed a user's settings for another.
 pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
     let list = |(list, _)| invalidation(BLOCK_EPOCHS, UserList { list, user: edge.from }.to_string());
     <BlockList as ListKind>::ALL.into_iter().map(list).collect()
 }
 
-/// Both lists of each of these users.
 fn lists_of_users<L: ListKind>(users: &[UserId]) -> Vec<UserList<L>> {
     let both = |user: &UserId| L::ALL.map(|(list, _)| UserList { list, user: *user });
     users.iter().flat_map(both).collect()
 }
 
-/// The lists of an edge.
+/// An edge's lists.
 fn lists_of_edge(edge: Edge) -> [UserList<FollowList>; 2] {
     [
         UserList { list: FollowList::Following, user: edge.from },

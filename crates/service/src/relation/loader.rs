@@ -1,4 +1,4 @@
-//! The loaders of follows and of blocks.
+//! Loads follows and blocks.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(super) struct BlockLoader(pub(super) Arc<dyn BlockStore>);
 
 #[async_trait]
 impl Loader<Edge, Follow> for FollowLoader {
-    /// Every read of the store sees what was acknowledged before it, so strong reads need no other statement.
+    /// Every read of the store sees all changes that were acknowledged before it, so strong reads need no
+    /// other statement.
     async fn load_many(
         &self,
         edges: &[Edge],
@@ -30,7 +31,7 @@ impl Loader<Edge, Follow> for FollowLoader {
 
 #[async_trait]
 impl Loader<Edge, Block> for BlockLoader {
-    /// As for follows.
+    /// Like the follow loader, needs no other statement for strong reads.
     async fn load_many(
         &self,
         edges: &[Edge],

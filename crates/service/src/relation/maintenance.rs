@@ -1,4 +1,5 @@
-//! Upkeep of follows and blocks, a bounded step at a time. The tiers invalidate what a step changed in the store.
+//! Maintains follows and blocks, a bounded step at a time. The tiers invalidate what a step changed in the
+//! store.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ const REMOVED_STEP: usize = 200;
 /// Maximum edges, or users, that are invalidated together.
 const INVALIDATED_AT_ONCE: usize = 500;
 
-/// Upkeep of the edges of a deployment, through one node. Cheap to clone.
+/// Upkeep of a deployment's edges, through one node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RelationUpkeep {
     store: Arc<dyn EdgeUpkeep>,
@@ -37,7 +38,7 @@ pub struct RelationUpkeep {
 }
 
 impl RelationUpkeep {
-    /// Over `stores` and the caches of this node.
+    /// Over `stores` and this node's caches.
     #[must_use]
     pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
@@ -50,10 +51,10 @@ impl RelationUpkeep {
         }
     }
 
-    /// One step of a comparison of follows with their list entries, see [`EdgeUpkeep::verify_edges`].
+    /// One step that compares follows with their list entries, see [`EdgeUpkeep::verify_edges`].
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
         let this = self.clone();
         let work = async move {
@@ -67,17 +68,17 @@ impl RelationUpkeep {
         if repair { self.run_to_end(work).await } else { work.await }
     }
 
-    /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
+    /// One step in a recount, see [`EdgeUpkeep::rebuild_counts`].
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
         let this = self.clone();
         let work = async move {
             let step = this.store.rebuild_counts(after.as_deref(), STEP).await;
             let step = step.map_err(|error| this.failed(&error))?;
             for users in step.corrected_of.chunks(INVALIDATED_AT_ONCE) {
-                // What could not be published to other nodes now is published later.
+                // Invalidations that could not be published to other nodes now are published later.
                 drop(this.follows.lists.begin_write_of(users).await.committed().await);
             }
             this.counters.corrected.increment(step.corrected);
@@ -86,7 +87,7 @@ impl RelationUpkeep {
         self.run_to_end(work).await
     }
 
-    /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
+    /// Ends some follows and blocks from and to a user. False: there was none.
     async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
@@ -116,7 +117,7 @@ impl RelationUpkeep {
         for edges in edges.chunks(INVALIDATED_AT_ONCE) {
             let lists = self.follows.lists.begin_write(edges).await;
             let records = self.follows.cache.begin_write(edges).await.invalidating();
-            // What could not be published to other nodes now is published later.
+            // Invalidations that could not be published to other nodes now are published later.
             drop(records.and([lists]).committed().await);
         }
     }
@@ -133,7 +134,7 @@ impl RelationUpkeep {
         }
     }
 
-    /// If it is unknown which edges were changed, memory drops all of them; other nodes have the change feed.
+    /// If it is unknown which edges were changed, memory drops them all; other nodes have the change feed.
     fn failed(&self, error: &StoreError) -> Error {
         if error.outcome() == Outcome::Unknown {
             for name in [FOLLOWS, FOLLOW_EPOCHS, FOLLOW_PAGES, BLOCKS, BLOCK_EPOCHS, BLOCK_PAGES] {
@@ -151,7 +152,7 @@ impl AccountCleanup for RelationUpkeep {
     }
 }
 
-/// The metrics of upkeep.
+/// The upkeep metrics.
 struct UpkeepCounters {
     checked: Counter,
     differences: [(EdgeDifferenceKind, Counter); 4],

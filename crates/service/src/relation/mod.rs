@@ -1,11 +1,11 @@
 //! Follows, friends and blocks.
 //!
-//! **Freshness** of follows and their lists is that of [`crate::user`]: a write invalidates its record, and the lists
-//! of both users. What users have set about others is a strict namespace: after a change is acknowledged, no node uses
-//! the previous value. Counts are among the pages of their list.
+//! **Freshness.** Follows and their lists are as fresh as in [`crate::user`]: a write invalidates its record,
+//! and both users' lists. Settings for others are a strict namespace: after a change is acknowledged, no node
+//! uses the previous value. Counts are among their list's pages.
 //!
-//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has blocked;
-//! `relations.lists` says which users read follow lists.
+//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has
+//! blocked; `relations.lists` says which users read follow lists.
 
 mod batch_encoder;
 mod blocks;
@@ -37,31 +37,31 @@ pub use lists::{block_invalidations, follow_invalidations};
 pub use maintenance::RelationUpkeep;
 pub use rpc::RelationRpc;
 
-/// Namespace of follows.
+/// The namespace for follows.
 pub const FOLLOWS: &str = "follow";
-/// Namespace of what users have set about others.
+/// The namespace for users' settings for others.
 pub const BLOCKS: &str = "block";
-/// Namespace of the epochs of lists of follows.
+/// The namespace for follow list epochs.
 pub const FOLLOW_EPOCHS: &str = "follow_list_epoch";
-/// Namespace of the pages of lists of follows.
+/// The namespace for follow list pages.
 pub const FOLLOW_PAGES: &str = "follow_list_page";
-/// Namespace of the epochs of lists of blocks.
+/// The namespace for block list epochs.
 pub const BLOCK_EPOCHS: &str = "block_list_epoch";
-/// Namespace of the pages of lists of blocks.
+/// The namespace for block list pages.
 pub const BLOCK_PAGES: &str = "block_list_page";
 
 use kith_cache::{ListPolicies, Policy};
 use kith_store::{Block, Follow, ListPosition};
 
-/// How the namespaces of relations behave.
+/// The policies for relation namespaces.
 #[derive(Clone, Debug)]
 pub struct RelationPolicies {
-    /// Of follows.
+    /// The policy for follows.
     pub follows: Policy<Follow>,
-    /// Of what users have set about others.
+    /// The policy for users' settings for others.
     pub blocks: Policy<Block>,
-    /// Of lists of follows.
+    /// The policies for follow lists.
     pub follow_lists: ListPolicies<RelationListItem>,
-    /// Of lists of blocks.
+    /// The policies for block lists.
     pub block_lists: ListPolicies<ListPosition>,
 }

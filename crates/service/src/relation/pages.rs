@@ -1,4 +1,4 @@
-//! The common part of lists of relations: pages and tokens.
+//! The common part of relation lists: pages and tokens.
 
 use kith_cache::Consistency;
 use kith_proto::{relation::v1 as wire, r#type::v1 as types};
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct ListQuery {
     pub(super) call: Call,
     method: &'static str,
-    /// The users of the list, as bytes; the second is empty for a list of one user.
+    /// The list's users, as bytes; the second is empty for one user's list.
     users: [Vec<u8>; 2],
     size: i32,
     token: String,
@@ -27,7 +27,7 @@ pub(super) struct ListQuery {
 }
 
 impl ListQuery {
-    /// A page of the list that this method returns for one user or for two.
+    /// A page from the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
         method: &'static str,
@@ -47,7 +47,7 @@ impl ListQuery {
     }
 }
 
-/// Entries of a list as wire types, and the token of the next page.
+/// List entries as wire types, and the next page's token.
 type ListEntries<T> = (Vec<T>, String);
 
 impl RelationRpc {
@@ -88,7 +88,7 @@ impl RelationRpc {
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
     }
 
-    /// The freshness, the beginning and the size of the page, and its quota.
+    /// The freshness, the beginning and the page's size, and its quota.
     fn begin<P, const N: usize>(
         &self,
         page: &ListQuery,
@@ -100,7 +100,7 @@ impl RelationRpc {
         Ok((consistency, ListPage { after, size: quota.size }, quota))
     }
 
-    /// The token of the page after this position; empty: there is none.
+    /// The page's token after this position; empty: there is none.
     fn next<const N: usize>(&self, page: &ListQuery, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.of(page.call).issue_numbers(&page.query(), after)).unwrap_or_default()
     }

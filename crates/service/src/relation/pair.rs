@@ -1,4 +1,4 @@
-//! The relation of two users: their follows, and what each has set about the other.
+//! The relation between two users: their follows, and each one's settings for the other.
 
 use kith_cache::{CacheError, Consistency, Entry};
 use kith_store::{Block, Edge, Follow};
@@ -6,12 +6,12 @@ use kith_store::{Block, Edge, Follow};
 use super::{Blocks, Follows, blocks, follows};
 use crate::{error::Error, rpc::call::Principal};
 
-/// Maximum pairs in one read of each cache: four records each.
+/// The most pairs in one cache read: four records each.
 pub(super) const AT_ONCE: usize = 250;
 
 type CacheReadResult<V> = Result<Option<Entry<V>>, CacheError>;
 
-/// All records between the users of some edges: those of each edge, and those of the opposite edge.
+/// All records between some edges' users: for each edge, and for the opposite edge.
 #[derive(Debug)]
 pub(super) struct PairRecords<'a> {
     edges: &'a [Edge],
@@ -26,7 +26,7 @@ pub(super) struct PairRelation<'a> {
     pub(super) follow: Option<&'a Entry<Follow>>,
     pub(super) followed_by: Option<&'a Entry<Follow>>,
     pub(super) set: Option<&'a Entry<Block>>,
-    /// What the other user has set.
+    /// The other user's settings.
     pub(super) set_by_other: Option<&'a Entry<Block>>,
 }
 
@@ -35,14 +35,14 @@ impl PairRelation<'_> {
         self.follow.is_some() && self.followed_by.is_some()
     }
 
-    /// Whether the other one has blocked the user: only services see this.
+    /// Whether the other user has blocked the user: only services see this.
     pub(super) fn is_blocked(&self, viewer: Principal) -> bool {
         viewer == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
     }
 }
 
 impl<'a> PairRecords<'a> {
-    /// Two batches of reads for all of them.
+    /// Makes two read batches for them all.
     pub(super) async fn read(
         follows: &Follows,
         blocks: &Blocks,
@@ -57,7 +57,7 @@ impl<'a> PairRecords<'a> {
         Self { edges, follows, blocks }
     }
 
-    /// The relation of the users of each edge, in their order.
+    /// The relation between each edge's users, in their order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<PairRelation<'_>, Error>)> {
         let records = self.follows.chunks_exact(2).zip(self.blocks.chunks_exact(2));
         self.edges

@@ -1,5 +1,5 @@
-//! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`], and its
-//! result is encoded. The common part of lists is in `pages.rs`.
+//! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`],
+//! and its result is encoded. The lists' common part is in `pages.rs`.
 
 use futures::stream::BoxStream;
 use kith_proto::{
@@ -41,7 +41,7 @@ pub struct RelationRpc {
 }
 
 impl RelationRpc {
-    /// Over the relations and the members of groups of this node.
+    /// Creates it over this node's relations and group members.
     #[must_use]
     pub const fn new(
         follows: Follows,
@@ -53,7 +53,7 @@ impl RelationRpc {
         Self { follows, blocks, members, pages, limits }
     }
 
-    /// Changes what a user has set about another one.
+    /// Changes a user's settings for another.
     async fn set(
         &self,
         edge: Edge,
@@ -69,14 +69,14 @@ impl RelationRpc {
     }
 }
 
-/// The page that a request asks for, of the list that this method returns for these users.
+/// The page that a request asks for, from the list that this method returns for these users.
 macro_rules! page {
     ($call:expr, $method:literal, $request:expr, $users:expr) => {
         ListQuery::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
     };
 }
 
-/// The answer to a change of settings.
+/// The answer when settings change.
 struct SettingsChange {
     settings: Option<wire::UserSettings>,
     follow_ended: bool,
@@ -217,7 +217,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(results))
     }
 
-    /// One read of memory: what the target has set about the user.
+    /// One memory read: the target's settings for the user.
     async fn check_permission(
         &self,
         request: Request<wire::CheckPermissionRequest>,
@@ -346,7 +346,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::ListFansIFollowResponse { user_ids, next_page_token, partial }))
     }
 
-    /// A page of friends, filtered by membership in the group.
+    /// A page with friends, filtered by membership in the group.
     async fn list_friends_in_group(
         &self,
         request: Request<wire::ListFriendsInGroupRequest>,

@@ -1,9 +1,10 @@
-//! Users in two lists of follows: friends, common followings, followed fans.
+//! Users in two follow lists: friends, common followings, followed fans.
 //!
-//! The shorter list is read, by pages, and each of its users is looked up in the other one. The other one, if it is
-//! short, too, is read whole, through the tiers; if it is long, the store is asked for the follows that would be in it,
-//! some hundred at a time. So memory is bounded whatever the lengths, Redis contains nothing but pages, and a page of
-//! the answer reads no more than [`SCANNED_MAX`] entries: an answer that is short because of that says so.
+//! The shorter list is read, by pages, and each of its users is looked up in the other list. The other list,
+//! if it is short, too, is read whole, through the tiers; if it is long, the store is asked for the follows
+//! that would be in it, some hundred at a time. So memory is bounded whatever the lengths, Redis contains
+//! nothing but pages, and an answer page reads no more than [`SCANNED_MAX`] entries: an answer that is short
+//! because of that says so.
 
 use std::sync::Arc;
 
@@ -16,11 +17,11 @@ use super::{
 };
 use crate::error::Error;
 
-/// Maximum entries of a page that is read: for most users, one page is the whole list.
+/// The most entries on a page that is read: for most users, one page is the whole list.
 const PAGE: usize = 2_000;
-/// Minimum entries of a page that is scanned.
+/// The fewest entries on a scanned page.
 const SCANNED_AT_ONCE: usize = 200;
-/// A list of at most this length is read whole.
+/// A list up to this length is read whole.
 const WHOLE_MAX: u64 = 10_000;
 /// Maximum entries that are scanned for one answer.
 const SCANNED_MAX: usize = 20_000;
@@ -30,20 +31,20 @@ const SCANNED_MAX: usize = 20_000;
 pub(super) struct CommonCursor {
     /// Whether the second list is scanned. Stored, because the shorter list may change meanwhile.
     pub(super) second: bool,
-    /// The entry after which the page of the list with this position begins, so that the same page is read again, from
-    /// memory. `None`: it is the first page.
+    /// The entry after which the list page with this position begins, so that the same page is read again,
+    /// from memory. `None`: it is the first page.
     pub(super) page: Option<ListPosition>,
     pub(super) after: ListPosition,
 }
 
-/// Some of the users in both lists.
+/// Some users in both lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommonUsers {
-    /// In the order of the scanned list.
+    /// The users in the scanned list's order.
     pub(super) users: Vec<UserId>,
     /// `None`: there are no more.
     pub(super) next: Option<CommonCursor>,
-    /// Fewer than requested because the maximum of entries was scanned.
+    /// Fewer than requested because the most entries were scanned.
     pub(super) partial: bool,
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn common(
     consistency: &Consistency,
 ) -> Result<CommonUsers, Error> {
     let ListPage { after, size } = asked;
-    // About half of the followed users follow back: mostly one page of the list is enough for a page of the answer.
+    // About half of the followed users follow back: mostly one list page is enough for an answer page.
     let page = size.saturating_mul(2).clamp(SCANNED_AT_ONCE, PAGE);
     let reader = PositionReader { follows, consistency, page };
     let [first, second] = reader.begin(lists, after).await?;
@@ -68,7 +69,7 @@ pub(super) async fn common(
     scan.run(scanned, after, size).await
 }
 
-/// A page of a list.
+/// One page of a list.
 struct PositionPage {
     of: UserList<FollowList>,
     /// The entry after which it begins.
@@ -81,14 +82,14 @@ impl PositionPage {
         self.begins.is_none() && !self.part.more
     }
 
-    /// The positions of its users, from the first one after this position on.
+    /// The positions of its users, beginning after this position.
     fn positions_after(&self, after: Option<ListPosition>) -> Vec<ListPosition> {
         // The newest are first.
         let positions = self.part.entries.iter().copied();
         positions.filter(|position| after.is_none_or(|after| *position < after)).collect()
     }
 
-    /// The position of the last one.
+    /// The last user's position.
     fn end(&self) -> Option<ListPosition> {
         self.part.entries.last().copied()
     }
@@ -98,12 +99,12 @@ impl PositionPage {
 struct PositionReader<'a> {
     follows: &'a Follows,
     consistency: &'a Consistency,
-    /// Entries of one read.
+    /// How many entries a read has.
     page: usize,
 }
 
 impl PositionReader<'_> {
-    /// The length of the list of this page, without a read if the page is the whole list.
+    /// The length of this page's list, without a read if the page is the whole list.
     async fn length(&self, page: &PositionPage) -> Result<u64, Error> {
         if page.is_whole() {
             return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));
@@ -111,7 +112,8 @@ impl PositionReader<'_> {
         self.follows.lists.count(page.of, self.consistency).await
     }
 
-    /// The first pages of both lists, for most users the whole lists; of the scanned list the page at the cursor.
+    /// The first pages of both lists, for most users the whole lists; for the scanned list the page at the
+    /// cursor.
     async fn begin(
         &self,
         lists: [UserList<FollowList>; 2],
@@ -164,7 +166,7 @@ enum OtherList {
 }
 
 impl OtherList {
-    /// Which of these users are in it, in their order.
+    /// Returns the users who are in it, in their order.
     async fn filter(&self, users: &[UserId]) -> Result<Vec<UserId>, Error> {
         match self {
             Self::InMemory(all) => {
@@ -194,7 +196,7 @@ async fn users_in_store(
     Ok(users.iter().filter(|user| live.binary_search(&edge(**user)).is_ok()).copied().collect())
 }
 
-/// The scan of one list, and the other list.
+/// Scans one list for the users in the other.
 struct ListScan<'a> {
     reader: PositionReader<'a>,
     other: OtherList,
@@ -202,7 +204,7 @@ struct ListScan<'a> {
 }
 
 impl ListScan<'_> {
-    /// Continues from this page of the list, after a position in it.
+    /// Continues from this list page, after a position in it.
     async fn run(
         &self,
         mut page: PositionPage,

@@ -1,18 +1,19 @@
-//! The size of answers. Clients of gRPC refuse messages above 4 MiB by default, so answers are bounded by bytes besides
+//! Answer sizes. gRPC clients refuse messages above 4 MiB by default, so answers are bounded by bytes and by
 //! the number of records.
 
 use prost::{Message, length_delimiter_len};
 
 use crate::error::{Error, Reason};
 
-/// Largest message that the node sends: the default limit of gRPC clients.
+/// The largest message that the node sends: the default limit in gRPC clients.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the records in a page or a batch. The rest of [`MESSAGE_BYTES_MAX`] is for the errors of those that do not fit.
+/// The record bytes in a page or a batch. [`MESSAGE_BYTES_MAX`] leaves room for the errors for records that
+/// do not fit.
 pub const ANSWER_BYTES: usize = 3 << 20;
-/// Bytes of the records in one message of a stream.
+/// The record bytes in one stream message.
 pub const STREAM_MESSAGE_BYTES: usize = 1 << 20;
 
-/// Counts the bytes of the records that one message takes, in their order.
+/// Counts the record bytes that one message takes, in their order.
 #[derive(Debug)]
 pub struct ByteBudget {
     left: usize,
@@ -38,8 +39,8 @@ impl ByteBudget {
         if self.admit(&record) { Ok(record) } else { Err(left_out()) }
     }
 
-    /// Counts the record if the message takes it, and returns whether it does. The first record is always taken; after one that does
-    /// not fit, no other one is, so that the end of the list is left out.
+    /// Counts the record if the message takes it, and returns whether it does. The first record is always
+    /// taken; after a record that does not fit, no other is, so that the list's end is left out.
     pub fn admit(&mut self, record: &impl Message) -> bool {
         let bytes = record.encoded_len();
         let bytes = 1 + length_delimiter_len(bytes) + bytes;
@@ -50,13 +51,13 @@ impl ByteBudget {
     }
 }
 
-/// The records of a page that fit into this many bytes: all, or the first ones, at least one.
+/// A page's records that fit into this many bytes: all, or the first ones, at least one.
 pub fn fit_into_answer<M: Message>(bytes: usize, records: impl IntoIterator<Item = M>) -> Vec<M> {
     let mut budget = ByteBudget::new(bytes);
     records.into_iter().take_while(|record| budget.admit(record)).collect()
 }
 
-/// Splits records into the messages of a stream, in their order. None is empty.
+/// Splits records into a stream's messages, in their order. None is empty.
 pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
     let (mut messages, mut message) = (Vec::new(), Vec::new());
     let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
@@ -73,7 +74,7 @@ pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
     messages
 }
 
-/// The error of a record for which a batch answer has no room.
+/// The error for a record for which a batch answer has no room.
 #[must_use]
 pub fn left_out() -> Error {
     let message = format!(
@@ -82,7 +83,7 @@ pub fn left_out() -> Error {
     Error::new(Reason::AnswerTooLarge, message)
 }
 
-/// The error of an answer that is too large as a whole.
+/// The error for an answer that is too large as a whole.
 #[must_use]
 pub fn too_large() -> Error {
     Error::new(Reason::AnswerTooLarge, format!("the answer would have more than {MESSAGE_BYTES_MAX} bytes"))
@@ -92,7 +93,7 @@ pub fn too_large() -> Error {
 mod tests {
     use super::*;
 
-    /// The length of a message of this many bytes, with its prefix.
+    /// How long a message with this many bytes is with its prefix.
     fn record(bytes: usize) -> Vec<u8> {
         let tags_and_lengths = 8;
         vec![0; bytes - tags_and_lengths]

@@ -1,4 +1,4 @@
-//! What the security event of a call names, and the edge cannot see: it does not read messages.
+//! The names that a call's security event has, and the edge cannot see, because it does not read messages.
 
 use std::sync::{
     Arc, OnceLock,
@@ -11,8 +11,8 @@ use tonic::Request;
 /// Longest namespace that is named.
 const NAMESPACE_MAX: usize = 32;
 
-/// Put by the edge into the extensions of the requests whose calls are security events, and filled by their handlers. Ids alone:
-/// no names, texts or keys. Clones share what is noted.
+/// The edge puts it into the extensions of requests whose calls are security events, and their handlers fill
+/// it. Ids alone: no names, texts or keys. Clones share what is noted.
 #[derive(Clone, Debug, Default)]
 pub struct AuditNotes(Arc<AuditFields>);
 
@@ -25,7 +25,7 @@ struct AuditFields {
 }
 
 impl AuditNotes {
-    /// Those of the request. What is noted of a call that is no security event is dropped.
+    /// The request's notes. Notes on a call that is no security event are dropped.
     #[must_use]
     pub fn of<T>(request: &Request<T>) -> Self {
         request.extensions().get().cloned().unwrap_or_default()
@@ -36,8 +36,8 @@ impl AuditNotes {
         self.0.object.get_or_init(|| format!("{kind}/{id}"));
     }
 
-    /// Names the record by the key of a copy, such as `user/7`. Of a key that contains more than numbers only the namespace is
-    /// noted: it may be the name of a user.
+    /// Names the record by a copy's key, such as `user/7`. If a key contains more than numbers, only its
+    /// namespace is noted: it may be a user's name.
     pub fn note_key(&self, key: &str) {
         let (namespace, rest) = key.split_once('/').unwrap_or((key, ""));
         if namespace.is_empty()
@@ -68,13 +68,13 @@ impl AuditNotes {
         self.0.records.fetch_add(records.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Of which record the call is.
+    /// The record that the call is about.
     #[must_use]
     pub fn object(&self) -> Option<&str> {
         self.0.object.get().map(String::as_str)
     }
 
-    /// Who gets another role.
+    /// The user who gets another role.
     #[must_use]
     pub fn user(&self) -> Option<i64> {
         self.0.user.get().copied()

@@ -1,4 +1,4 @@
-//! Batches, imports and exports: their limits, and how the records of one message run side by side.
+//! Batches, imports and exports: their limits, and how one message's records run side by side.
 
 use std::{borrow::Cow, future::Future, time::Duration};
 
@@ -26,38 +26,38 @@ use crate::{
 /// Records that an export reads from the store at a time.
 pub const EXPORT_PAGE: usize = 200;
 
-/// The limits of a request.
+/// A request's limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Ids of a batch.
+    /// The most ids in a batch.
     pub batch_ids: usize,
-    /// Records of one message of an import.
+    /// The most records in one import message.
     pub import_records: usize,
-    /// Records of one message that are written side by side.
+    /// How many of a message's records are written side by side.
     pub import_at_once: usize,
-    /// How long one record of an import may take.
+    /// How long one import record may take.
     pub import_patience: Duration,
-    /// Consistency tokens of a read.
+    /// The most consistency tokens in a read.
     pub tokens: usize,
     /// The node that issues and accepts them.
     pub node: Node,
-    /// Sizes of a page.
+    /// A page's sizes.
     pub pages: PageSizes,
     /// Records that a user who itself calls may read.
     pub records: RecordQuota,
 }
 
-/// Ids of a batch of a user who itself calls: enough for a page of a device.
+/// The most ids in a batch by a user who itself calls: enough for a device's page.
 pub const USER_BATCH_IDS: usize = 100;
 
 impl Limits {
-    /// How many ids a batch of this call may have.
+    /// How many ids a batch in this call may have.
     #[must_use]
     pub fn batch_ids_of(&self, call: Call) -> usize {
         if call.is_user() { self.batch_ids.min(USER_BATCH_IDS) } else { self.batch_ids }
     }
 
-    /// The page of a list that this call asks for.
+    /// The list page that this call asks for.
     ///
     /// # Errors
     /// If the size is below 0; QUOTA_EXCEEDED if the caller is a user who may not read as many now.
@@ -65,7 +65,7 @@ impl Limits {
         self.records.page(call, self.pages.of(asked)?)
     }
 
-    /// The deadline of a record of an import that begins now.
+    /// The deadline for an import record that begins now.
     #[must_use]
     pub fn import_deadline(&self) -> Instant {
         Instant::now() + self.import_patience
@@ -78,7 +78,7 @@ pub fn missing(field: &'static str) -> Error {
     Error::invalid(field, "must be given")
 }
 
-/// Checks the number of items of a field.
+/// Checks how many items a field has.
 ///
 /// # Errors
 /// If there are more than `max`.
@@ -89,7 +89,7 @@ pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize
     Ok(())
 }
 
-/// The answer for one record of an import: its id, or its error.
+/// The answer for one import record: its id, or its error.
 #[must_use]
 pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
     let result = match created {
@@ -99,7 +99,7 @@ pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
     ImportResult { record, result: Some(result) }
 }
 
-/// Runs `one` on every record of every message, some records of a message concurrently; otherwise as
+/// Runs `one` on every record of every message, some records in a message concurrently; otherwise like
 /// [`import_together`].
 pub fn import<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
@@ -120,9 +120,9 @@ where
     import_together(messages, limits, all, answer)
 }
 
-/// Runs `all` on the records of every message, one message after the other. Answers each message with the results in the
-/// order of its records. Ends with the first message that cannot be taken. The security event of the call counts the records that
-/// were answered.
+/// Runs `all` on every message's records, one message after the other. Answers each message with the results
+/// in its records' order. Ends with the first message that cannot be taken. The call's security event counts
+/// the records that were answered.
 pub fn import_together<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
     limits: &Limits,
@@ -153,8 +153,9 @@ where
     Box::pin(ended)
 }
 
-/// Streams all records above `after`, by rising id. Reads a page of [`EXPORT_PAGE`] when the one before was sent, and sends it
-/// in messages of at most [`STREAM_MESSAGE_BYTES`](crate::rpc::answer_size::STREAM_MESSAGE_BYTES). `notes`, of the request, count
+/// Streams all records above `after`, by rising id. Reads a page of [`EXPORT_PAGE`] when the page before was
+/// sent, and sends it in messages of at most
+/// [`STREAM_MESSAGE_BYTES`](crate::rpc::answer_size::STREAM_MESSAGE_BYTES). `notes`, from the request, count
 /// what was read.
 pub fn export<R, I, W, A, F>(
     notes: AuditNotes,

@@ -1,4 +1,4 @@
-//! The context of a call, and the metadata of an answer.
+//! A call's context, and the metadata of an answer.
 
 use std::time::Duration;
 
@@ -14,40 +14,41 @@ use crate::{
     },
 };
 
-/// The answer of a method, on the wire.
+/// A method's answer on the wire.
 pub(crate) type RpcResult<T> = Result<Response<T>, Status>;
 
-/// Put into the extensions of every request by the edge, before any handler sees it.
+/// The edge puts it into every request's extensions, before any handler sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// When the caller stops waiting; never later than the largest deadline that the node allows.
     pub deadline: Instant,
     /// The acting user or service.
     pub principal: Principal,
-    /// The scopes of the caller. The edge has checked the scope of the method.
+    /// The caller's scopes. The edge has checked the method's scope.
     pub rights: Rights,
-    /// The id of the caller: request ids of different callers are distinct.
+    /// The caller's id: different callers' request ids are distinct.
     pub caller: CallerId,
-    /// Whether another node of the cluster calls, and means only this node.
+    /// Whether another node in the cluster calls, and means only this node.
     pub by_node: bool,
-    /// Whether the acting user itself calls, by a token of its own, and not a service for it. See [`Self::is_user`].
+    /// Whether the acting user itself calls, by its own token, and not a service for it. See
+    /// [`Self::is_user`].
     pub by_user: bool,
-    /// Bytes of the records that an answer may have. Fewer on sockets, whose clients take smaller messages.
+    /// The record bytes that an answer may have. Fewer on sockets, whose clients take smaller messages.
     pub answer_bytes: usize,
-    /// Whether the node reads this to deliver it to the user, such as the list of conversations that a hello asks for. A socket may be
-    /// opened again at any moment, so that what is delivered is not counted as records.
+    /// Whether the node reads this to deliver it to the user, such as the conversation list that a hello asks
+    /// for. A socket may be opened again at any moment, so that what is delivered is not counted as records.
     pub delivers: bool,
     /// Whether the acting user is let in.
     pub access: CallAccess,
 }
 
-/// What decides whether the acting user of a call is let in, and for how long.
+/// Decides whether a call's acting user is let in, and for how long.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallAccess {
-    /// When the token of the user was issued; `None`: the user is believed without one.
+    /// When the user's token was issued; `None`: the user is believed without one.
     pub issued: Option<Timestamp>,
-    /// How many accounts with the id of the acting user were deleted before: what began for another one is not continued. 0 if no
-    /// user acts.
+    /// How many accounts with the acting user's id were deleted before: what began for another account is not
+    /// continued. 0 if no user acts.
     pub account: u32,
     /// Whether the call changes something: it fails if it is unknown whether the user is let in.
     pub writes: bool,
@@ -56,8 +57,8 @@ pub struct CallAccess {
 }
 
 impl Call {
-    /// A call that Kith makes itself, such as for a record that it is started with. There is no `Default`: a caller's
-    /// call that got these rights by mistake would have all rights.
+    /// A call that Kith makes itself, such as for a record that it is started with. There is no `Default`: a
+    /// caller's call that got these rights by mistake would have all rights.
     #[must_use]
     pub const fn internal(deadline: Instant) -> Self {
         Self {
@@ -79,21 +80,21 @@ impl Call {
         self.by_user
     }
 
-    /// The user who itself calls; `None`: a service, also one that acts for a user.
+    /// The user who itself calls; `None`: a service, also if it acts for a user.
     #[must_use]
     pub const fn user_itself(self) -> Option<UserId> {
         if self.by_user { self.principal.user() } else { None }
     }
 
-    /// The call of a request that came through the edge, and its message.
+    /// The call for a request that came through the edge, and its message.
     ///
     /// # Panics
-    /// As [`Self::of`].
+    /// Panics like [`Self::of`].
     pub(crate) fn open<T>(request: Request<T>) -> (Self, T) {
         (Self::of(&request), request.into_inner())
     }
 
-    /// The call of a request that came through the edge.
+    /// The call for a request that came through the edge.
     ///
     /// # Panics
     /// If it did not: the edge is in front of every service.
@@ -106,7 +107,7 @@ impl Call {
 /// The acting user or service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// The calling service itself, with all rights of its caller.
+    /// The calling service itself, with all its caller's rights.
     Service,
     /// This user: through a service (metadata `kith-acting-user`), or itself ([`Call::is_user`]).
     User(UserId),
@@ -136,7 +137,7 @@ pub(crate) fn own(user: UserId, principal: Principal) -> Result<(), Error> {
     }
 }
 
-/// Checks that a service acts, for requests that a field of the message reserves to services. Methods that are for
+/// Checks that a service acts, for requests that a message field reserves to services. Methods that are for
 /// services only are declared in the contract (`kith.type.v1.access`), and the edge enforces it.
 ///
 /// # Errors
@@ -148,26 +149,26 @@ pub(crate) fn only_services(principal: Principal) -> Result<(), Error> {
     }
 }
 
-/// Put into the extensions of an answer by a handler; the edge makes trailing metadata of it.
+/// A handler puts it into an answer's extensions; the edge turns it into trailing metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerMetadata {
     /// `memory`, `redis` or `store`.
     pub tier: &'static str,
-    /// Version of the record.
+    /// The record's version.
     pub version: i64,
     /// How long ago it was read from the store.
     pub age: Duration,
 }
 
 impl AnswerMetadata {
-    /// The metadata of an entry.
+    /// An entry's metadata.
     #[must_use]
     pub fn of<V>(entry: &kith_cache::Entry<V>) -> Self {
         let version = i64::try_from(entry.version.get()).unwrap_or(i64::MAX);
         Self { tier: entry.tier.as_str(), version, age: entry.age }
     }
 
-    /// The metadata of a record that was read from the store for this answer.
+    /// The metadata for a record that was read from the store for this answer.
     #[must_use]
     pub const fn from_store(version: i64) -> Self {
         Self { tier: "store", version, age: Duration::ZERO }

@@ -1,4 +1,4 @@
-//! The consistency of a read: which tokens count, and who may read the store.
+//! Read consistency: which tokens count, and who may read the store.
 
 use kith_cache::{Consistency, Token, TokenError};
 use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
@@ -9,13 +9,13 @@ use crate::{
 };
 
 impl Limits {
-    /// The consistency of an answer. A strong read bypasses all copies and reads the store, so it is for services: users could load
-    /// the store without a limit. Tokens that this node has not reached send the read to the store, which counts as one more
-    /// record of a user.
+    /// An answer's consistency. A strong read bypasses all copies and reads the store, so it is for services:
+    /// users could load the store without a limit. Tokens that this node has not reached send the read to the
+    /// store, which counts as one more record for a user.
     ///
     /// # Errors
-    /// If a user itself asks for a strong read; if there are more tokens than a read may have, or one is invalid; QUOTA_EXCEEDED if
-    /// the caller is a user who may read no record now.
+    /// If a user itself asks for a strong read; if there are more tokens than a read may have, or a token is
+    /// invalid; QUOTA_EXCEEDED if the caller is a user who may read no record now.
     pub fn consistency(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
         let consistency = self.demanded(call, asked)?;
         if let Consistency::AtLeast(tokens) = &consistency
@@ -26,10 +26,11 @@ impl Limits {
         Ok(consistency)
     }
 
-    /// Whether a read of data that no token covers asks the store: it does for any token, which counts as one more record of a user.
+    /// Whether a read asks the store for data that no token covers: it does for any token, which counts as
+    /// one more record for a user.
     ///
     /// # Errors
-    /// As [`Self::consistency`].
+    /// The errors of [`Self::consistency`].
     pub fn is_fresh(&self, call: Call, asked: Option<&Asked>) -> Result<bool, Error> {
         let is_fresh = match self.demanded(call, asked)? {
             Consistency::Cached => false,
@@ -63,8 +64,8 @@ impl Limits {
         }
     }
 
-    /// The token of a text, if it demands anything. Versions before this one issued tokens without a code, which anyone can make: they
-    /// count for services alone, who may read the store anyway.
+    /// A text's token, if it demands anything. Versions before this one issued tokens without a code, which
+    /// anyone can make: they count for services alone, who may read the store anyway.
     fn token(&self, call: Call, text: &str) -> Result<Option<Token>, TokenError> {
         let issuer = self.node.tokens();
         let token = issuer.accept(text)?;
@@ -95,7 +96,7 @@ mod tests {
     /// More records than any test counts.
     const QUOTA: u32 = 100;
 
-    /// Limits of a node whose tokens have this time.
+    /// Limits for a node whose tokens have this time.
     fn limits_of(seconds: fn() -> u64) -> Limits {
         let tokens = TokenIssuer::new(&[7; 32], seconds);
         Limits {
@@ -128,7 +129,7 @@ mod tests {
         Asked { level: Some(Level::AtLeast(AtLeast { consistency_tokens })) }
     }
 
-    /// What a read of this call with this token demands.
+    /// Returns how many tokens a read by this call demands with this token.
     fn demand(limits: &Limits, call: Call, token: &Token) -> Result<usize, Error> {
         match limits.consistency(call, Some(&at_least(&[token])))? {
             Consistency::AtLeast(tokens) => Ok(tokens.len()),

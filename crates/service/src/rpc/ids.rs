@@ -1,4 +1,4 @@
-//! Ids of users and groups, as requests give them.
+//! User and group ids, as requests give them.
 
 use kith_store::{GroupId, UserId};
 

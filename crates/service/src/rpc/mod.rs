@@ -1,4 +1,4 @@
-//! Shared by all calls: callers, deadlines, pages, batches, sizes of answers, secrets.
+//! Shared by all calls: callers, deadlines, pages, batches, answer sizes, secrets.
 
 pub mod answer_size;
 pub mod audit_notes;

@@ -6,17 +6,17 @@ use sha2::Sha256;
 
 use crate::{error::Error, rpc::call::Call};
 
-/// First byte of a token whose position is a fixed count of numbers.
+/// The first byte in a token whose position is a fixed number count.
 const NUMBERS: u8 = 1;
-/// First byte of a token whose position is bytes.
+/// The first byte in a token whose position is bytes.
 const BYTES: u8 = 2;
 const MAC_BYTES: usize = 16;
-/// Longest position of a token of [`PageTokens::issue_bytes`], in bytes.
+/// The longest position in a token from [`PageTokens::issue_bytes`], in bytes.
 pub const POSITION_BYTES_MAX: usize = 2048;
-/// Longest text of a token; a longer one is refused before it is decoded.
+/// The longest token text; a longer text is refused before it is decoded.
 const TOKEN_CHARS_MAX: usize = (1 + POSITION_BYTES_MAX + MAC_BYTES).div_ceil(3) * 4;
 
-/// Sizes of a page.
+/// A page's sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSizes {
     /// The size for 0.
@@ -39,11 +39,12 @@ impl PageSizes {
     }
 }
 
-/// Issues and verifies page tokens. Each is bound to the query that it belongs to: with another one it is refused.
+/// Issues and verifies page tokens. Each is bound to the query that it belongs to: with another query it is
+/// refused.
 #[derive(Clone)]
 pub struct PageTokens {
     key: [u8; 32],
-    /// Of the acting user: see [`Self::of`].
+    /// The acting user's account: see [`Self::of`].
     account: u32,
 }
 
@@ -60,19 +61,19 @@ impl PageTokens {
         Self { key, account: 0 }
     }
 
-    /// The same for the acting user of a call: a later account with its id cannot use the tokens of the accounts before.
+    /// Binds tokens to a call's acting user: a later account with its id cannot use earlier accounts' tokens.
     #[must_use]
     pub const fn of(&self, call: Call) -> Self {
         self.of_account(call.access.account)
     }
 
-    /// The same for this account.
+    /// Binds tokens to this account.
     #[must_use]
     pub const fn of_account(&self, account: u32) -> Self {
         Self { key: self.key, account }
     }
 
-    /// The token for the rest of the answer to `query` above the id `after`.
+    /// The token for the rest of an answer to `query` above the id `after`.
     #[must_use]
     pub fn issue(&self, query: &[&[u8]], after: i64) -> String {
         self.issue_numbers(query, [after])
@@ -86,7 +87,7 @@ impl PageTokens {
         Ok(self.verify_numbers(query, token)?.map(|[after]| after))
     }
 
-    /// As [`Self::issue`], for a position of several numbers. At most 128 numbers.
+    /// Like [`Self::issue`], for a position with several numbers. At most 128 numbers.
     #[must_use]
     pub fn issue_numbers<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
         const { assert!(8 * N <= POSITION_BYTES_MAX, "a token of so many numbers cannot be verified") };
@@ -94,10 +95,10 @@ impl PageTokens {
         self.encode(NUMBERS, query, &position)
     }
 
-    /// As [`Self::verify`], for a position of several numbers.
+    /// Like [`Self::verify`], for a position with several numbers.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Self::verify`].
     pub fn verify_numbers<const N: usize>(
         &self,
         query: &[&[u8]],
@@ -111,22 +112,23 @@ impl PageTokens {
         Ok(Some(std::array::from_fn(|at| i64::from_be_bytes(numbers[at]))))
     }
 
-    /// As [`Self::issue`], for a position of variable length. Anyone can read the position in the token; no other
-    /// program can change it. `None` if the position is longer than [`POSITION_BYTES_MAX`].
+    /// Like [`Self::issue`], for a position with variable length. Anyone can read the position in the token;
+    /// no other program can change it. `None` if the position is longer than [`POSITION_BYTES_MAX`].
     #[must_use]
     pub fn issue_bytes(&self, query: &[&[u8]], position: &[u8]) -> Option<String> {
         (position.len() <= POSITION_BYTES_MAX).then(|| self.encode(BYTES, query, position))
     }
 
-    /// As [`Self::verify`], for a token of [`Self::issue_bytes`]. The position has at most [`POSITION_BYTES_MAX`] bytes.
+    /// Like [`Self::verify`], for a token from [`Self::issue_bytes`]. The position has at most
+    /// [`POSITION_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// If the token was not issued by [`Self::issue_bytes`] for this query, or is too long to be one.
+    /// If the token was not issued by [`Self::issue_bytes`] for this query, or is too long to be a token.
     pub fn verify_bytes(&self, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         self.decode(BYTES, query, token)
     }
 
-    /// The token of a position, with the kind before it and the MAC after it.
+    /// A position's token, with the kind before it and the MAC after it.
     fn encode(&self, kind: u8, query: &[&[u8]], position: &[u8]) -> String {
         let mut token = Vec::with_capacity(1 + position.len() + MAC_BYTES);
         token.push(kind);
@@ -136,7 +138,7 @@ impl PageTokens {
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// The position in a token of this kind; `None` for the first page.
+    /// The position in a token with this kind; `None` for the first page.
     fn decode(&self, kind: u8, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         if token.is_empty() {
             return Ok(None);

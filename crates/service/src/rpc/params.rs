@@ -21,8 +21,8 @@ pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
     valid("params", Params::new(map))
 }
 
-/// Whether answers show the parameter of this name: none shows a secret, which records may contain from before its name became
-/// that of one, and a user who itself calls sees those that are for users.
+/// Whether answers show the parameter with this name: none shows a secret, which records may contain from
+/// before its name became a secret's, and a user who itself calls sees the parameters for users.
 #[must_use]
 pub fn sees_param(
     name: &str,
@@ -33,18 +33,19 @@ pub fn sees_param(
     !secrets.contains(name) && (!by_user || for_users.contains(name))
 }
 
-/// The parameters of an answer, those whose names the caller sees.
+/// An answer's parameters: those whose names the caller sees.
 #[must_use]
 pub fn shown_params(params: &Params, sees: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     let shown = params.iter().filter(|(key, _)| sees(key));
     shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Checks that a user who itself calls changes only parameters that are for users: in others services keep what users must not
-/// set, as a role.
+/// Checks that a user who itself calls changes only parameters that are for users: in others services keep
+/// what users must not set, as a role.
 ///
 /// # Errors
-/// PERMISSION_DENIED. A path of all parameters is refused too: it would remove those that the user does not see.
+/// PERMISSION_DENIED. A path to all parameters is refused too: it would remove those that the user does not
+/// see.
 pub fn check_user_paths(call: Call, paths: &[String], for_users: &BTreeSet<String>) -> Result<(), Error> {
     let refused = |path: &String| match field_path(path).as_str() {
         "*" | "params" => true,
@@ -57,7 +58,7 @@ pub fn check_user_paths(call: Call, paths: &[String], for_users: &BTreeSet<Strin
     Ok(())
 }
 
-/// The same of the parameters of a record that the call creates.
+/// Like [`check_user_paths`], but for the parameters of a record that the call creates.
 ///
 /// # Errors
 /// PERMISSION_DENIED.
@@ -72,11 +73,11 @@ pub fn check_user_params(
     Ok(())
 }
 
-/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is
-/// removed (empty). `*` and `params` set the given secrets, and leave the others unchanged.
+/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map`
+/// lacks is removed (empty). `*` and `params` set the given secrets, and leave the others unchanged.
 ///
 /// # Errors
-/// If one is too long.
+/// If a secret is too long.
 pub fn take_updated_secrets(
     map: &mut BTreeMap<String, String>,
     paths: &[String],
@@ -97,7 +98,7 @@ pub fn take_updated_secrets(
 /// Takes the parameters with these names out of `map`.
 ///
 /// # Errors
-/// If one is too long.
+/// If a parameter is too long.
 pub fn take_secrets(
     map: &mut BTreeMap<String, String>,
     names: &BTreeSet<String>,
@@ -134,8 +135,8 @@ pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key
     Ok(())
 }
 
-/// The path of a mask as the contract writes it: its first part may be written as in JSON (`nickName`). The part after
-/// a dot is a key of a map, and is unchanged.
+/// A mask's path as the contract writes it: its first part may be written as in JSON (`nickName`). The part
+/// after a dot is a map's key, and is unchanged.
 #[must_use]
 pub fn field_path(path: &str) -> String {
     let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));
@@ -153,7 +154,7 @@ pub fn field_path(path: &str) -> String {
     snake
 }
 
-/// The error for a path that names none of the `fields` that a caller may change.
+/// The error for a path that names no field in `fields`, which a caller may change.
 #[must_use]
 pub fn unknown_path(fields: &[&str]) -> Error {
     let fields = fields.join(", ");

@@ -1,4 +1,5 @@
-//! How many records a user who itself calls may read: ids are consecutive, so it could read all of them otherwise.
+//! How many records a user who itself calls may read: ids are consecutive, so it could read them all
+//! otherwise.
 
 use kith_store::UserId;
 
@@ -10,24 +11,25 @@ use crate::{
     },
 };
 
-/// Counts the records that users read. Cheap to clone. Costs a comparison for services, which are not counted, also if they act for
-/// a user.
+/// Counts the records that users read. Cheap to clone. Costs a comparison for services, which are not
+/// counted, also if they act for a user.
 #[derive(Clone, Debug)]
 pub struct RecordQuota(UserQuota);
 
-/// A page that a call may read. While it is read, all of it is counted, so that many pages at the same time are not more than the
-/// quota; after that what was [answered](Self::answered), and one record at least. A page that fails counts as one.
+/// A page that a call may read. While it is read, all is counted, so that many pages at the same time are not
+/// more than the quota; after that what was [answered](Self::answered), and one record at least. A failed
+/// page counts as one record.
 #[derive(Debug)]
 #[must_use = "a page that is dropped counts as one record"]
 pub struct PageQuota {
-    /// Records of the page at most.
+    /// The most records on the page.
     pub size: usize,
     reserved: Option<(UserQuota, TakenQuota)>,
     answered: usize,
 }
 
 impl RecordQuota {
-    /// As many in a minute; 0: any number.
+    /// Creates it with this limit per minute; 0: any number.
     #[must_use]
     pub fn per_minute(most: u32) -> Self {
         Self(UserQuota::new(QuotaKind::Records, most))
@@ -36,13 +38,13 @@ impl RecordQuota {
     /// Counts records that a call names, found or not.
     ///
     /// # Errors
-    /// QUOTA_EXCEEDED; then none of them is counted.
+    /// QUOTA_EXCEEDED; then none is counted.
     pub fn count(&self, call: Call, many: usize) -> Result<(), Error> {
         let Some(user) = counted_user(call) else { return Ok(()) };
         self.0.take(QuotaSubject::User(user), many).map(drop).map_err(Error::from)
     }
 
-    /// A page of at most `size` records. The page of a user is no larger than its whole quota.
+    /// The page size: at most `size` records. A user's page is no larger than its whole quota.
     ///
     /// # Errors
     /// QUOTA_EXCEEDED if the user may not read as many now.
@@ -56,7 +58,7 @@ impl RecordQuota {
     }
 }
 
-/// Whose records these are; `None`: they are not counted.
+/// The user whose records these are; `None`: they are not counted.
 const fn counted_user(call: Call) -> Option<UserId> {
     if call.delivers { None } else { call.user_itself() }
 }

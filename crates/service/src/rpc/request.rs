@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// A request id with the digest of its body, before the secrets of the body are included.
+/// A request id with its body's digest, before the body's secrets are included.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     id: RequestId,
@@ -23,9 +23,9 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave no request
-    /// id, at no cost. The same id of another caller, of another user who itself calls, or of another account of the acting user, is
-    /// different.
+    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave
+    /// no request id, at no cost. The same id from another caller, from another user who itself calls, or
+    /// from the acting user's other account, is different.
     ///
     /// # Errors
     /// If the request id is invalid.
@@ -60,14 +60,14 @@ impl IdempotencyKey {
         Self { id, digest }
     }
 
-    /// The stored id: the caller's id, prefixed with the caller unless it is the default one.
+    /// The stored id: the caller's id, prefixed with the caller unless it is the default caller.
     #[must_use]
     pub fn id(&self) -> &str {
         self.id.as_str()
     }
 
-    /// For one of several writes of the request, identified by this short name. Its id is derived from the caller's, so
-    /// that a repeated request has the same ids.
+    /// For one of the request's several writes, identified by this short name. Its id is derived from the
+    /// caller's, so that a repeated request has the same ids.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();
@@ -89,10 +89,10 @@ impl IdempotencyKey {
     }
 }
 
-/// The conditions of a write of a record.
+/// The conditions under which a record is written.
 #[derive(Clone, Debug)]
 pub struct WriteContext {
-    /// Who acts.
+    /// The principal who acts.
     pub principal: Principal,
     /// The version that the record must have.
     pub expected: Option<Version>,
@@ -112,7 +112,7 @@ impl WriteContext {
         Ok(Self { principal, expected: expected_version(expected)?, seed, deadline })
     }
 
-    /// The same for a message whose `request_id` was taken out, and is `id`.
+    /// Like `of`, for a message whose `request_id` was taken out, and is `id`.
     ///
     /// # Errors
     /// If the version is below 0, or the request id is invalid.
@@ -120,10 +120,10 @@ impl WriteContext {
         Self::of(call, body.expected_version(), IdempotencyKey::of(id, call, body)?)
     }
 
-    /// The message of a request, without its `request_id`, and the conditions that it names.
+    /// A request's message, without its `request_id`, and the conditions that it names.
     ///
     /// # Errors
-    /// As [`Self::of_request`].
+    /// The errors of [`Self::of_request`].
     pub(crate) fn open<R: IdentifiedRequest>(request: tonic::Request<R>) -> Result<(R, Self), Error> {
         let call = Call::of(&request);
         let mut message = request.into_inner();
@@ -132,7 +132,7 @@ impl WriteContext {
         Ok((message, context))
     }
 
-    /// The parameters of a write that begins now.
+    /// The parameters for a write that begins now.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.
@@ -140,7 +140,7 @@ impl WriteContext {
         self.write_with(&PlainSecrets::new(), hasher).await
     }
 
-    /// The same for a record with these secrets, which were taken out of the message.
+    /// Like `write`, for a record with these secrets, which were taken out of the message.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.

@@ -1,4 +1,4 @@
-//! The rights of callers: scopes, sets of scopes, and the ids of callers.
+//! Caller rights: scopes, scope sets, and caller ids.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 macro_rules! scopes {
     ($($scope:ident $text:literal $what:literal,)*) => {
-        /// One right of a caller. Configurations, errors and documents use its text, such as `user:read`.
+        /// One caller right. Configurations, errors and documents use its text, such as `user:read`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Scope {
@@ -14,10 +14,10 @@ macro_rules! scopes {
         }
 
         impl Scope {
-            /// Every scope, in the order of the documents.
+            /// Every scope, in the documents' order.
             pub const ALL: [Self; [$($text),*].len()] = [$(Self::$scope),*];
 
-            /// `user:read`.
+            /// The text, such as `user:read`.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$scope => $text),* }
@@ -78,7 +78,7 @@ scopes! {
 }
 
 impl Scope {
-    /// The scope of this text; `None` if there is none.
+    /// The scope with this text; `None` if there is none.
     #[must_use]
     pub fn named(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.text() == text)
@@ -95,17 +95,18 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A set of scopes. A check of one scope is a single AND.
+/// A scope set. Checking one scope is a single AND.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rights(u64);
 
 impl Rights {
-    /// No scope.
+    /// The empty scope set.
     pub const NONE: Self = Self(0);
-    /// All scopes: for the caller `default`, anonymous callers in open mode, and calls that Kith makes itself.
+    /// All scopes: for the caller `default`, anonymous callers in open mode, and calls that Kith makes
+    /// itself.
     pub const ALL: Self = Self::of(&Scope::ALL);
 
-    /// These scopes.
+    /// The set of these scopes.
     #[must_use]
     pub const fn of(scopes: &[Scope]) -> Self {
         let (mut bits, mut at) = (0, 0);
@@ -122,7 +123,7 @@ impl Rights {
         self.0 & scope.bit() != 0
     }
 
-    /// The union of both.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
@@ -146,19 +147,19 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// The id of a caller. Derived from the name of the caller, so that it is the same on every node and after a restart;
-/// no two callers of a node have the same id.
+/// A caller's id. Derived from the caller's name, so that it is the same on every node and after a restart;
+/// no two callers on a node have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId(u32);
 
 impl CallerId {
-    /// For anonymous callers in open mode, the caller [`Self::DEFAULT_NAME`], and calls that Kith makes itself. So a
-    /// node that gets its first key keeps the data of its callers.
+    /// For anonymous callers in open mode, the caller [`Self::DEFAULT_NAME`], and calls that Kith makes
+    /// itself. So a node that gets its first key keeps its callers' data.
     pub const DEFAULT: Self = Self(0);
-    /// Name of the caller of `api_key_file`.
+    /// The caller name for `api_key_file`.
     pub const DEFAULT_NAME: &str = "default";
 
-    /// The id of the caller with this name.
+    /// The id for the caller with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         if name == Self::DEFAULT_NAME {
@@ -168,7 +169,7 @@ impl CallerId {
         Self(u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]).max(1))
     }
 
-    /// As a number.
+    /// The id as a number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0

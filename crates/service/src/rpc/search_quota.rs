@@ -1,4 +1,4 @@
-//! The quota of searches of a user: enough for a person, too few to try a list of addresses.
+//! A user's search quota: enough for a person, too little to try a list of addresses.
 
 use crate::{
     error::{Error, Reason},
@@ -9,8 +9,8 @@ use crate::{
     },
 };
 
-/// Counts searches by acting users, also of those for whom a service calls, on this node: one quota for each user, whatever is
-/// searched. Cheap to clone. Memory and a full table: as [`UserQuota`].
+/// Counts searches by acting users, also users for whom a service calls, on this node: one quota for each
+/// user, whatever is searched. Cheap to clone. Memory and a full table are as in [`UserQuota`].
 ///
 /// A search is counted before the store is asked, so that a refusal reveals nothing about results.
 #[derive(Clone, Debug)]
@@ -23,8 +23,9 @@ impl SearchQuota {
         Self(UserQuota::new(QuotaKind::Searches, searches))
     }
 
-    /// Counts one search of users, which finds them by their addresses too: as [`Self::count`], and each caller that is not shown
-    /// addresses (`user:contact`) as one user, because it could find out by searches whose they are.
+    /// Counts one user search, which finds users by their addresses too: like [`Self::count`], but counts
+    /// each caller that is not shown addresses (`user:contact`) as one user, because it could find out by
+    /// searches whose they are.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when the user, or the caller, made too many.

@@ -22,13 +22,13 @@ use crate::error::{Error, Reason};
 pub type PlainSecrets = BTreeMap<String, Zeroizing<String>>;
 
 const SECRET_BYTES_MAX: usize = 1024;
-/// The hash that a secret is compared with if none is stored: of the same cost, and not the hash of any secret.
+/// The hash that a secret is compared with if none is stored: it costs the same, and is no secret's hash.
 const NO_SECRET: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// Attempts between sweeps of unused counters.
+/// The attempts between sweeps that remove unused counters.
 const ATTEMPTS_PER_SWEEP: usize = 10_000;
 
-/// Checks a secret of a request.
+/// Checks a request's secret.
 ///
 /// # Errors
 /// If it is longer than 1024 bytes.
@@ -39,7 +39,8 @@ pub fn check_secret(secret: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Hashes and checks secrets (argon2id with its recommended cost), at most as many at the same time as there are cores.
+/// Hashes and checks secrets (argon2id with its recommended cost), at most as many at the same time as there
+/// are cores.
 #[derive(Clone, Debug)]
 pub struct SecretHasher {
     permits: Arc<Semaphore>,
@@ -52,7 +53,7 @@ impl SecretHasher {
         Self { permits: Arc::new(Semaphore::new(at_once.max(1))) }
     }
 
-    /// A salted hash. Takes tens of milliseconds of a core, off the runtime.
+    /// A salted hash. Takes tens of core milliseconds, off the runtime.
     ///
     /// # Errors
     /// INTERNAL when hashing fails.
@@ -65,7 +66,7 @@ impl SecretHasher {
         .await
     }
 
-    /// The stored form of the secrets: their hashes. An empty secret is to be removed.
+    /// Returns the secrets as they are stored: their hashes. An empty secret is to be removed.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.
@@ -78,7 +79,7 @@ impl SecretHasher {
         Ok(hashed)
     }
 
-    /// Whether `secret` is the one that was hashed; compared in constant time. Takes the same time if none is stored,
+    /// Whether `secret` was hashed to this; compared in constant time. Takes the same time if none is stored,
     /// so that the time does not reveal whether there is one.
     ///
     /// # Errors
@@ -96,8 +97,8 @@ impl SecretHasher {
         .await
     }
 
-    /// A digest that is the same for the same secret and request, and as slow to guess as a hash. It represents a
-    /// secret in the fingerprint of a request.
+    /// A digest that is the same for the same secret and request, and as slow to guess as a hash. It
+    /// represents a secret in a request's fingerprint.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.
@@ -121,7 +122,7 @@ impl SecretHasher {
     }
 }
 
-/// Counts the attempts to guess a secret, by the key of the secret, on this node.
+/// Counts the attempts to guess a secret, by the secret's key, on this node.
 #[derive(Debug)]
 pub struct AttemptLimiter<K: Clone + Eq + Hash> {
     limiter: DefaultKeyedRateLimiter<K>,
@@ -170,8 +171,8 @@ impl InviteCodes {
         Self { cipher: ChaCha20Poly1305::new(&key.into()), key }
     }
 
-    /// A new code of 12 characters (60 bits) without look-alikes. With a request id it is derived from the request, so
-    /// that a repeated call has the same answer.
+    /// A new code with 12 characters (60 bits) without look-alikes. With a request id it is derived from the
+    /// request, so that a repeated call has the same answer.
     #[must_use]
     pub fn generate(&self, group: GroupId, request: Option<&str>) -> Zeroizing<String> {
         use hmac::{Hmac, Mac as _};

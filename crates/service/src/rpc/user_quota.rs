@@ -1,4 +1,5 @@
-//! How much a user may do in a period, on this node: enough for a person, too little to read everything or to keep a node busy.
+//! How much a user may do in a period, on this node: enough for a person, too little to read everything or to
+//! keep a node busy.
 
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -13,17 +14,17 @@ use crate::{
     rpc::rights::CallerId,
 };
 
-/// Users that are counted separately. More of them share counts.
+/// How many users are counted separately. Further users share counts.
 const USERS_MAX: usize = 100_000;
-/// Parts of the table, each with a lock of its own.
+/// The table's parts, each with its own lock.
 const SHARDS: usize = 16;
-/// Counts of each part that users share if it is full: few enough to stay within memory, and enough that a user who does
-/// too much affects few.
+/// The counts in each part that users share if it is full: few enough to stay within memory, and enough that
+/// a user who does too much affects few.
 const SHARED: usize = 256;
-/// Minimum time between two sweeps of a part: each walks over its users.
+/// The shortest time between two sweeps over a part: each walks over its users.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// What a quota counts.
+/// The kind that a quota counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaKind {
     /// Searches by keyword and by name, in a minute.
@@ -37,7 +38,7 @@ pub enum QuotaKind {
 }
 
 impl QuotaKind {
-    /// The label of the metric, and the `quota` of the error.
+    /// The metric's label, and the `quota` in the error.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,12 +66,13 @@ impl QuotaKind {
     }
 }
 
-/// One quota of each user, as a token bucket: `most` at once, and as many again within the period, evenly. Cheap to clone; clones
-/// share the counts.
+/// One quota for each user, as a token bucket: `most` at once, and as many again within the period, evenly.
+/// Cheap to clone; clones share the counts.
 ///
-/// A count takes the lock of a sixteenth of the table for one lookup. The table has at most 100,000 users and 4,096 shared counts, about
-/// 5 MB. A user whose bucket is full again needs no entry after the next sweep. If the table is full, further users share counts
-/// by their ids: each of them is still counted, and may be refused for what another one did.
+/// A count locks a sixteenth of the table for one lookup. The table has at most 100,000 users and 4,096
+/// shared counts, about 5 MB. A user whose bucket is full again needs no entry after the next sweep. If the
+/// table is full, further users share counts by their ids: each is still counted, and may be refused for what
+/// another did.
 #[derive(Clone, Debug)]
 pub struct UserQuota {
     kind: QuotaKind,
@@ -79,7 +81,7 @@ pub struct UserQuota {
     refused: Counter,
 }
 
-/// Who is counted.
+/// Identifies who is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum QuotaSubject {
     User(UserId),
@@ -89,7 +91,7 @@ pub(crate) enum QuotaSubject {
 }
 
 impl QuotaSubject {
-    /// Consecutive for users, so that they spread evenly over the parts of the table.
+    /// Consecutive for users, so that they spread evenly over the table's parts.
     fn number(self) -> usize {
         let id = match self {
             Self::User(user) => user.get().unsigned_abs(),
@@ -100,7 +102,7 @@ impl QuotaSubject {
     }
 }
 
-/// What was counted, so that a part of it can be given back.
+/// The counted amount, so that a part can be given back.
 #[derive(Debug)]
 pub(crate) struct TakenQuota {
     shard: usize,
@@ -124,7 +126,7 @@ impl From<QuotaExceeded> for Error {
 }
 
 impl UserQuota {
-    /// `most` at once and in each period of the kind; 0: nothing is counted.
+    /// Allows `most` at once and in each period of the kind; 0: nothing is counted.
     #[must_use]
     pub fn new(kind: QuotaKind, most: u32) -> Self {
         Self::with_room_for(USERS_MAX, kind, most)
@@ -136,10 +138,10 @@ impl UserQuota {
         Self { kind, table: NonZeroU32::new(most).map(table), refused }
     }
 
-    /// Counts one. `None` is not counted: services answer for themselves.
+    /// Counts one event. `None` is not counted: services answer for themselves.
     ///
     /// # Errors
-    /// QUOTA_EXCEEDED, with the time until one is available again.
+    /// QUOTA_EXCEEDED, with the time until a further event is available.
     pub fn count(&self, user: Option<UserId>) -> Result<(), Error> {
         match user {
             Some(user) => self.take(QuotaSubject::User(user), 1).map(drop).map_err(Error::from),
@@ -147,7 +149,7 @@ impl UserQuota {
         }
     }
 
-    /// Counts many of a user together, or none of them. More than the whole quota count as the whole.
+    /// Counts many events for a user together, or none. More than the whole quota count as the whole.
     ///
     /// # Errors
     /// QUOTA_EXCEEDED, with the time until they are available.
@@ -163,7 +165,8 @@ impl UserQuota {
         self.table.as_ref().map(|table| usize::try_from(table.rate.most).unwrap_or(usize::MAX))
     }
 
-    /// Counts `many` together, or none of them. More than the whole quota count as the whole. `None`: nothing is counted.
+    /// Counts `many` together, or none. More than the whole quota count as the whole. `None`: nothing is
+    /// counted.
     pub(crate) fn take(
         &self,
         subject: QuotaSubject,
@@ -216,10 +219,10 @@ struct QuotaTable {
     shards: [Mutex<QuotaShard>; SHARDS],
 }
 
-/// The buckets of a part of the users. One that is not in here is full.
+/// The buckets for some users. A bucket that is not in here is full.
 #[derive(Debug)]
 struct QuotaShard {
-    /// When the bucket is full again, in nanoseconds since the start of the table.
+    /// When the bucket is full again, in nanoseconds since the table started.
     full_at: HashMap<QuotaSubject, u64>,
     users_max: usize,
     swept: u64,
@@ -266,7 +269,8 @@ impl QuotaShard {
         }
     }
 
-    /// The subject itself while there is room, else users who share a count. Callers are configured, so that there are few.
+    /// The subject itself while there is room, else users who share a count. Callers are configured, so that
+    /// there are few.
     fn counted_as(&mut self, subject: QuotaSubject, now: u64) -> QuotaSubject {
         if self.full_at.len() < self.users_max
             || !matches!(subject, QuotaSubject::User(_))
@@ -303,7 +307,7 @@ mod tests {
         QuotaSubject::User(user(number))
     }
 
-    /// How many are counted until one is refused, and how long to wait then.
+    /// How many are counted until the first is refused, and how long to wait then.
     fn counted(quota: &UserQuota, number: i64) -> (usize, Duration) {
         let mut counted = 0;
         loop {
@@ -362,7 +366,7 @@ mod tests {
         assert_eq!(counted(&quota, 1), (0, Duration::from_secs(1)));
         let refused = quota.take(subject(1), 30).unwrap_err();
         assert_eq!(refused.wait, Duration::from_secs(30));
-        // What is larger than the whole is not refused for ever.
+        // A count larger than the whole quota is not refused for ever.
         quota.take(subject(2), usize::MAX).unwrap();
         assert_eq!(counted(&quota, 2).0, 0);
     }

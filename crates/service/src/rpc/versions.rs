@@ -1,4 +1,4 @@
-//! Conversion of versions and times between the store, the tiers and the wire.
+//! Converts versions and times between the store, the tiers and the wire.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,17 +11,17 @@ use kith_store::{
 
 use crate::error::Error;
 
-/// 0001-01-01T00:00:00Z, the first time that the JSON form of a timestamp can express.
+/// 0001-01-01T00:00:00Z, the first time that a timestamp's JSON form can express.
 const MOMENT_MIN: i64 = -62_135_596_800_000;
-/// 9999-12-31T23:59:59.999Z, the last one.
+/// 9999-12-31T23:59:59.999Z, the last such time.
 const MOMENT_MAX: i64 = 253_402_300_799_999;
 /// The longest duration that the JSON form can express.
 const DURATION_MAX: Duration = Duration::from_secs(315_576_000_000);
 
-/// How far the time of something that happened elsewhere may be ahead of this node's clock.
+/// How far the time at which something happened elsewhere may be ahead of this node's clock.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// A version in the form of the tiers.
+/// Converts a version to the tiers' form.
 #[must_use]
 pub fn cache_version(version: Version) -> kith_cache::Version {
     kith_cache::Version::new(version.get().unsigned_abs())
@@ -59,7 +59,7 @@ versioned!(
     UserAccess
 );
 
-/// The state of a record in the store, in the form of a load.
+/// A record's state in the store, as a load.
 pub fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
     match stored {
         Stored::Live(value) => Loaded::Found { version: cache_version(value.version()), value },
@@ -68,17 +68,17 @@ pub fn loaded<T: Versioned>(stored: Stored<T>) -> Loaded<T> {
     }
 }
 
-/// Records that the store returned with their keys, in the form of a load.
+/// Records that the store returned with their keys, as a load.
 ///
 /// # Errors
-/// The error of the store.
+/// The store's error.
 pub fn loaded_all<K, T: Versioned>(
     found: Result<Vec<(K, Stored<T>)>, StoreError>,
 ) -> Result<Vec<(K, Loaded<T>)>, LoadError> {
     Ok(found.map_err(LoadError::new)?.into_iter().map(|(key, stored)| (key, loaded(stored))).collect())
 }
 
-/// Records that exist, in the form of a load.
+/// Records that exist, as a load.
 pub(crate) fn loaded_live<K, T: Versioned>(
     found: Result<Vec<T>, StoreError>,
     key: impl Fn(&T) -> K,
@@ -87,22 +87,22 @@ pub(crate) fn loaded_live<K, T: Versioned>(
     Ok(found.map_err(LoadError::new)?.into_iter().map(live).collect())
 }
 
-/// The change of the tiers after a write that left this record.
+/// The change in the tiers after a write that left this record.
 pub(crate) fn put<T: Versioned>(record: &Arc<T>) -> Change<T> {
     Change::Put { value: Arc::clone(record), version: cache_version(record.version()) }
 }
 
-/// The change of the tiers after a write that ended a record with this version.
+/// The change in the tiers after a write that ended a record with this version.
 pub(crate) fn deleted<T>(version: &Arc<Version>) -> Change<T> {
     Change::Deleted { version: cache_version(**version) }
 }
 
-/// The invalidation of what is cached for a key, of whatever version.
+/// The invalidation for a key's cached copy, whatever its version.
 pub(crate) const fn invalidation(namespace: &'static str, key: String) -> Invalidation {
     Invalidation { namespace, key, version: None, copy: None }
 }
 
-/// A time in the form of answers. One that JSON could not express is shown as the first or last one that it can.
+/// A time as answers show it. A time that JSON could not express is shown as the first or last that it can.
 #[must_use]
 pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
     let millis = moment.0.clamp(MOMENT_MIN, MOMENT_MAX);
@@ -110,14 +110,14 @@ pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
 }
 
-/// Writes the fields of a time in the form of answers.
+/// Writes a time's fields as answers show them.
 pub(crate) fn write_time(fields: &mut Fields<'_>, moment: Timestamp) {
     let time = wire_time(moment);
     fields.number(1, time.seconds);
     fields.number(2, time.nanos.into());
 }
 
-/// A time span in the form of answers. A longer one than JSON can express is shown as the longest that it can.
+/// A time span as answers show it. A span longer than JSON can express is shown as the longest that it can.
 #[must_use]
 pub fn wire_duration(time: Duration) -> prost_types::Duration {
     let time = time.min(DURATION_MAX);
@@ -125,11 +125,11 @@ pub fn wire_duration(time: Duration) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
 }
 
-/// The time in a field of this name, from 1970 to the last one that JSON can express. Every timestamp of every request
-/// is read by this function, so that accepted times can be shown to all callers.
+/// The time in a field of this name, from 1970 to the last that JSON can express. Every timestamp in every
+/// request is read by this function, so that accepted times can be shown to all callers.
 ///
 /// # Errors
-/// If it is outside of this range, or not a valid timestamp.
+/// If it is outside this range, or not a valid timestamp.
 pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let millis = time
         .seconds
@@ -141,10 +141,11 @@ pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Time
     millis.map(Timestamp).ok_or_else(|| Error::invalid(field, why))
 }
 
-/// The time in a field of this name at which something happened: at most a minute ahead of this node, whose clock may be behind.
+/// The time in a field with this name at which something happened: at most a minute ahead of this node, whose
+/// clock may be behind.
 ///
 /// # Errors
-/// As [`moment`], or if it is further ahead.
+/// The errors of [`moment`], or if it is further ahead.
 pub(crate) fn past_moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let happened = moment(field, time)?;
     if happened > Timestamp::now().after(AHEAD_MAX) {
@@ -153,8 +154,9 @@ pub(crate) fn past_moment(field: &'static str, time: &prost_types::Timestamp) ->
     Ok(happened)
 }
 
-/// The time span of a field; `None`: it is negative, longer than JSON can express, or not a valid duration. Every duration of
-/// every request is read by this function: the conversion that comes with the type panics at some of these.
+/// A field's time span; `None`: it is negative, longer than JSON can express, or not a valid duration. Every
+/// duration in every request is read by this function: the conversion that comes with the type panics at some
+/// values.
 #[must_use]
 pub fn duration(time: &prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(time.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;

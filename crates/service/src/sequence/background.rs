@@ -1,11 +1,11 @@
-//! The background of sequences: tasks of the runtime.
+//! Background tasks for sequences.
 
 use std::time::Duration;
 
 use futures::{FutureExt as _, future::BoxFuture};
 use kith_delivery::Background;
 
-/// Runs work in tasks of the runtime. A stop of the node does not wait for them: unfinished work leaves a gap.
+/// Runs work in runtime tasks. A stopping node does not wait for them: unfinished work leaves a gap.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioBackground;
 

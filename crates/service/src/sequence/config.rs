@@ -1,4 +1,4 @@
-//! What is configured about sequences, with its defaults.
+//! The configuration of sequences, with its defaults.
 
 use kith_delivery::SequenceLimits;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ const BLOCK_MAX: u32 = 1_000_000;
 pub struct SequencesConfig {
     /// How many numbers of a sequence are allocated from the store at a time. Above 0.
     pub block: u32,
-    /// Maximum block: blocks grow while one lasts less than 100 ms. Above 0, not below `sequences.block`, at most
-    /// 1000000.
+    /// Maximum block: blocks grow while one lasts less than 100 ms. Above 0, not below `sequences.block`, at
+    /// most 1000000.
     pub block_max: u32,
 }
 

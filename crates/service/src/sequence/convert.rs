@@ -5,7 +5,7 @@ use kith_store::{ABOVE_MAX, Outcome, Seq, SeqRange, SequenceName, StoreError};
 
 use crate::error::{Error, valid};
 
-/// Numbers of one call.
+/// The most numbers in one call.
 const COUNT_MAX: u32 = 1_000;
 
 pub(super) fn name(field: &'static str, text: &str) -> Result<SequenceName, Error> {

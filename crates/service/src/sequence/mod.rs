@@ -1,6 +1,6 @@
 //! Numbers for logs that are kept elsewhere (ADR 0038).
 //!
-//! The store allocates blocks; Redis, or the memory of a node without one, issues their numbers. See
+//! The store allocates blocks; Redis, or a node's memory without one, issues their numbers. See
 //! [`kith_delivery::Sequences`].
 
 mod background;

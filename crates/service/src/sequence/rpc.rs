@@ -18,7 +18,7 @@ pub struct SequenceRpc {
 }
 
 impl SequenceRpc {
-    /// The service over the sequences of a deployment.
+    /// The service over a deployment's sequences.
     #[must_use]
     pub const fn new(sequences: Sequences) -> Self {
         Self { sequences }

@@ -1,5 +1,5 @@
-//! A user in an answer, encoded directly: a message would first allocate each of its texts. Equal to the result of
-//! [`super::convert::to_wire`].
+//! A user in an answer, encoded directly: a message would first allocate each of its texts. Equal to what
+//! [`super::convert::to_wire`] returns.
 
 use kith_proto::{Fields, user::v1::GetUserResponse};
 use kith_store::User;
@@ -7,7 +7,7 @@ use kith_store::User;
 use super::{UserRules, convert::Viewer};
 use crate::rpc::versions::write_time;
 
-/// Bytes of all fields except the texts, and of the tag and length before each of them.
+/// The bytes for all fields except the texts, and for the tag and length before each text.
 const ROOM: usize = 160;
 
 /// The answer with this user, as `viewer` may see it.

@@ -1,10 +1,10 @@
-//! Removes the data of a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]), and then
+//! Removes a user's data soon after its deletion, also if a node crashes (see [`AccountCleanup`]), and then
 //! releases its id.
 //!
-//! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node (of several,
-//! the holder of the lease) reads the notes periodically and completes the work. A note is kept for a while after
-//! everything has ended, since a follow that began before the deletion may arrive later. Until then the id of the user
-//! is held, so that no other account inherits anything.
+//! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node
+//! (of several, the lease's holder) reads the notes periodically and completes the work. A note is kept for a
+//! while after everything has ended, since a follow that began before the deletion may arrive later. Until
+//! then the user's id is held, so that no other account inherits anything.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -21,20 +21,20 @@ use crate::{
     write::{lease::Lease, tasks::BackgroundJob},
 };
 
-/// Approximate period of reading notes.
+/// The approximate time between reads of notes.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Most notes that are read at once.
 const NOTES_MAX: usize = 1000;
-/// A deletion that was noted longer ago was applied or never will be; the same holds for writes that saw the user as
-/// existing.
+/// A deletion that was noted longer ago was applied or never will be; the same holds for writes that saw the
+/// user as existing.
 const SETTLED: Duration = Duration::from_secs(60);
-/// Name of the lease for reading notes.
+/// The lease name for reading notes.
 const LEASE: &str = "edge_removals";
 /// A few times as long as a round takes.
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
-/// The job that removes the data of deleted users in these domains. `begun`: users who were just deleted on this node;
-/// `node_id`: the id of this node, if there are others.
+/// The job that removes deleted users' data in these domains. `begun`: users who were just deleted on this
+/// node; `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn cleanup_job(
     stores: &Stores,
@@ -56,14 +56,14 @@ pub fn cleanup_job(
 
 #[derive(Debug)]
 struct CleanupRounds {
-    /// The domains with data of users, in the order of their clean-up.
+    /// The domains with user data, in the order of their clean-up.
     domains: Vec<Arc<dyn AccountCleanup>>,
     store: Arc<dyn EdgeUpkeep>,
     ids: Arc<dyn UserStore>,
     users: Arc<dyn StrongReads>,
     /// The lease for reading notes.
     lease: Lease,
-    /// Notes that are kept for a while although nothing is left of their users.
+    /// Notes that are kept for a while although their users have no data left.
     emptied: HashSet<(UserId, Timestamp)>,
     /// Notes that are kept for a last step alone.
     settled: HashSet<(UserId, Timestamp)>,
@@ -87,8 +87,7 @@ impl CleanupRounds {
         }
     }
 
-    /// Removes the data of a user that was just deleted. The note in the store, if there is one, holds the id for
-    /// longer.
+    /// Removes a just deleted user's data. The note in the store, if there is one, holds the id for longer.
     async fn begin(&self, user: UserId) -> Result<(), Error> {
         if self.clear(user).await? == ClearOutcome::Empty && !self.store.keeps_removals() {
             self.ids.release_id(user, Timestamp::now()).await.map_err(store_error)?;
@@ -142,7 +141,7 @@ impl CleanupRounds {
         Ok(())
     }
 
-    /// Releases the id of a user of whom nothing is left, after the last step of each domain.
+    /// Releases a user's id when nothing is left, after each domain's last step.
     async fn finish(&self, user: UserId, noted: Timestamp) -> Result<(), Error> {
         for domain in &self.domains {
             if domain.finish(user, noted.after(SETTLED)).await? != Cleaned::All {
@@ -153,9 +152,10 @@ impl CleanupRounds {
         self.store.end_removal(user, noted).await.map_err(store_error)
     }
 
-    /// Removes the data of a deleted user.
+    /// Removes a deleted user's data.
     async fn clear(&self, user: UserId) -> Result<ClearOutcome, Error> {
-        // Read before each step: the deletion may not have been applied, and the id may belong to another user.
+        // Read before each step: the deletion may not have been applied, and the id may belong to another
+        // user.
         while self.is_deleted(user).await? {
             match step(&self.domains, user).await? {
                 Cleaned::Some => {}
@@ -172,8 +172,8 @@ impl CleanupRounds {
     }
 }
 
-/// Removes some data of a user, in the first domain that has any. A domain that fails does not keep the next ones from
-/// their clean-up, unless the store is away.
+/// Removes some user data, in the first domain that has any. A domain that fails does not keep the next ones
+/// from their clean-up, unless the store is away.
 ///
 /// # Errors
 /// The last error, after every other domain has nothing left.
@@ -191,7 +191,7 @@ async fn step(domains: &[Arc<dyn AccountCleanup>], user: UserId) -> Result<Clean
     cleaned
 }
 
-/// The result of a clean-up.
+/// A clean-up's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClearOutcome {
     Empty,

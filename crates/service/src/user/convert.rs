@@ -95,7 +95,7 @@ pub(super) fn to_wire(user: &User, viewer: Viewer, rules: &UserRules) -> wire::U
     }
 }
 
-/// The viewer of users in an answer. The only place that decides about email and phone.
+/// Views the users in an answer. The only place that decides about email and phone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer {
     principal: Principal,
@@ -105,18 +105,19 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// The caller.
+    /// The viewer for a call.
     pub(super) const fn of(call: Call) -> Self {
         let contacts = call.rights.has(Scope::UserContact);
         Self { principal: call.principal, contacts, by_user: call.is_user() }
     }
 
-    /// Whether it sees the parameter of this name.
+    /// Whether it sees the parameter with this name.
     pub(super) fn sees_param(self, name: &str, rules: &UserRules) -> bool {
         sees_param(name, self.by_user, &rules.secret_params, &rules.user_params)
     }
 
-    /// Whether it sees email and phone of this user: each user its own, a service all if it has `user:contact`.
+    /// Whether it sees this user's email and phone: each user sees its own, a service sees all if it has
+    /// `user:contact`.
     pub(super) fn sees_contact(self, of: UserId) -> bool {
         match self.principal {
             Principal::Service => self.contacts,
@@ -125,7 +126,7 @@ impl Viewer {
     }
 }
 
-/// A checked change: the fields of `user` that `paths` name. Secrets are separate: an empty one is removed.
+/// A checked change: the `user` fields that `paths` name. Secrets are separate: an empty one is removed.
 pub(super) fn patch(
     mut user: wire::User,
     paths: &[String],

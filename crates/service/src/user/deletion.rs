@@ -1,4 +1,4 @@
-//! The deletion of a user: its note, and the clean-up by other domains.
+//! A user's deletion: its note, and the clean-up by other domains.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -10,37 +10,38 @@ use crate::error::Error;
 
 /// Most deletions that wait for their clean-up; others are found by their notes.
 const BEGUN_MAX: usize = 1000;
-/// Deadline for the begin of a step, which begins at once and runs to its end. Its size bounds its time, so nothing is
-/// configured.
+/// Deadline by which a step must begin. It begins at once and runs to its end. Its size bounds its time, so
+/// nothing is configured.
 pub const CLEANED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The result of a step.
+/// A step's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaned {
     /// It ended something, and there may be more.
     Some,
     /// Nothing is left.
     All,
-    /// Data is left in a service other than the stores, which does not answer now. Other users need not wait for it.
+    /// Data is left in a service other than the stores, which does not answer now. Other users need not wait
+    /// for it.
     Later,
 }
 
-/// A domain with data that ends with the accounts of its users.
+/// A domain whose data ends with its users' accounts.
 #[async_trait]
 pub trait AccountCleanup: Debug + Send + Sync {
-    /// Removes some data of a deleted user, in a bounded step. Called again until nothing is left, and for a while
-    /// after that, for late writes.
+    /// Removes some of a deleted user's data, in a bounded step. Called again until nothing is left, and for
+    /// a while after that, for late writes.
     ///
     /// # Errors
-    /// Errors of the store; it is called again later.
+    /// The store's errors; it is called again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
-    /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No write that
-    /// saw the user was applied after `settled`. Called again until it returns [`Cleaned::All`]; until then the id is
-    /// held.
+    /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No
+    /// write that saw the user was applied after `settled`. Called again until it returns [`Cleaned::All`];
+    /// until then the id is held.
     ///
     /// # Errors
-    /// As [`Self::clean_up`].
+    /// The errors of [`Self::clean_up`].
     async fn finish(&self, _user: UserId, _settled: Timestamp) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }
@@ -54,8 +55,8 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who were deleted on
-    /// this node.
+    /// Creates it over `stores`, with the channel to the [`cleanup_job`](super::cleanup_job()) for users who
+    /// were deleted on this node.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
         let (begun, receiver) = mpsc::channel(BEGUN_MAX);
         (Self { store: Arc::clone(&stores.edges), begun }, receiver)

@@ -1,4 +1,4 @@
-//! The loader of users.
+//! The user loader.
 
 use std::sync::Arc;
 

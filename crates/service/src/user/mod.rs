@@ -1,11 +1,12 @@
 //! Users.
 //!
-//! **Freshness.** A cached read comes from the memory of the node. A write on the same node is seen by every read that
-//! begins after its acknowledgement, and a read with the token of a write sees it on every node. `FindUserByName` and
-//! `SearchUsers` read the store. Absence is cached for a short time and invalidated by the creation of the user.
+//! **Freshness.** A cached read comes from the node's memory. A write on the same node is seen by every read
+//! that begins after its acknowledgement, and a read with a write's token sees it on every node.
+//! `FindUserByName` and `SearchUsers` read the store. Absence is cached for a short time and invalidated by
+//! the user's creation.
 //!
-//! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store commits, and
-//! the result of the write decides the content of the tiers: see [`crate::write::mutations`].
+//! **Invalidation.** `begin_write` drops this node's copy and keeps loads from filling it, the store commits,
+//! and the write's result decides the tiers' content: see [`crate::write::mutations`].
 
 pub mod access;
 mod batch_encoder;
@@ -28,5 +29,5 @@ pub use rpc::UserRpc;
 pub(crate) use users::account_begins;
 pub use users::{UserPolicies, UserRules, Users};
 
-/// Name of the namespace in the tiers.
+/// The name of the namespace in the tiers.
 pub const USERS: &str = "user";

@@ -1,4 +1,4 @@
-//! Notification of other domains of changed profiles.
+//! Notifies other domains about changed profiles.
 
 use std::{
     fmt::Debug,
@@ -7,13 +7,14 @@ use std::{
 
 use kith_store::UserId;
 
-/// Is notified when a user was changed by UpdateUser: within the call, after it is stored. A repeated request notifies again.
+/// Is notified when a user was changed by UpdateUser: within the call, after it is stored. A repeated request
+/// notifies again.
 pub trait ProfileListener: Debug + Send + Sync {
-    /// The profile of this user has changed. Does not block.
+    /// This user's profile has changed. Does not block.
     fn profile_changed(&self, user: UserId);
 }
 
-/// The listener of a domain above users, which is made after them. Cheap to clone.
+/// A listener in a domain above users, which is made after them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateListener(Arc<OnceLock<Arc<dyn ProfileListener>>>);
 

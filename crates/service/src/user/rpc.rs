@@ -1,4 +1,5 @@
-//! The user service on the wire: each call is decoded, goes to its method of [`Users`], and its result is encoded.
+//! The user service on the wire: each call is decoded, goes to its method in [`Users`], and its result is
+//! encoded.
 
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
@@ -41,7 +42,7 @@ pub struct UserRpc {
 }
 
 impl UserRpc {
-    /// The service over the users of this node.
+    /// The service over this node's users.
     #[must_use]
     pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
         Self { users, pages, limits, searches }
@@ -87,7 +88,7 @@ impl UserRpc {
         })
     }
 
-    /// Changes the access of a user, which is a security event.
+    /// Changes a user's access, which is a security event.
     async fn change_access<R: IdentifiedRequest>(
         &self,
         request: Request<R>,

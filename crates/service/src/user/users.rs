@@ -1,4 +1,4 @@
-//! The rules of users: names, caching, and invalidation by writes.
+//! User rules: names, caching, and invalidation by writes.
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -33,18 +33,18 @@ use crate::{
 };
 
 const KIND: &str = "user";
-/// Blocks of ids that may be occupied by callers' own ids before a creation fails.
+/// How many id blocks may be occupied by callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
 
-/// Largest difference of the clocks of two nodes, for decisions by the creation time of an account.
+/// The largest difference between two nodes' clocks, for decisions by an account's creation time.
 const CLOCKS_APART_MS: i64 = 30_000;
 
-/// The configuration of users.
+/// The user configuration.
 #[derive(Clone, Debug)]
 pub struct UserRules {
     /// Names that no user may have, nor names that look like them.
     pub reserved_names: Vec<String>,
-    /// How long the name of a deleted user is reserved.
+    /// How long a deleted user's name is reserved.
     pub name_kept: Duration,
     /// Parameters that are secrets.
     pub secret_params: BTreeSet<String>,
@@ -56,16 +56,16 @@ pub struct UserRules {
     pub id_block: u32,
 }
 
-/// Policies of the namespaces of users.
+/// The policies for user namespaces.
 #[derive(Clone, Debug)]
 pub struct UserPolicies {
-    /// Of the records.
+    /// The policy for the records.
     pub users: Policy<User>,
-    /// Of what lets users in: it must be strict.
+    /// The policy for what lets users in: it must be strict.
     pub access: Policy<UserAccess>,
 }
 
-/// The users of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's users, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Users {
     cache: TieredCache<UserId, User>,
@@ -110,7 +110,7 @@ impl Users {
         }
     }
 
-    /// Notifies `listener` of changed profiles from now on. A second call changes nothing.
+    /// Notifies `listener` about changed profiles from now on. A second call changes nothing.
     pub fn notify_of_profiles(&self, listener: Arc<dyn ProfileListener>) {
         self.profiles.set(listener);
     }
@@ -131,7 +131,8 @@ impl Users {
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many users through the tiers: an answer for each id, in their order; `None` if the user does not exist.
+    /// Reads many users through the tiers: an answer for each id, in their order; `None` if the user does not
+    /// exist.
     pub async fn get_many(
         &self,
         ids: &[UserId],
@@ -163,10 +164,10 @@ impl Users {
         user.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads a page of the users that match a keyword from the store, by ascending id.
+    /// Reads a page of users that match a keyword from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn search_users(
         &self,
         keyword: &Keyword,
@@ -179,7 +180,7 @@ impl Users {
     /// Reads a page of all users from the store, by ascending id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }
@@ -225,8 +226,8 @@ impl Users {
         Ok(updated)
     }
 
-    /// Deletes a user. Returns the version of the deletion. Its data is removed soon after, also if this node crashes;
-    /// until then its id is held.
+    /// Deletes a user. Returns the deletion's version. Its data is removed soon after, also if this node
+    /// crashes; until then its id is held.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -254,7 +255,7 @@ impl Users {
         Ok(ended)
     }
 
-    /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
+    /// Whether this is the user's secret. A user without it, or no user at all, answers false.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED after too many attempts, or errors of the store.
@@ -291,7 +292,7 @@ impl Users {
                     self.ids.pass_over(id.get()).await;
                 }
                 Err(error @ StoreError::IdHeld) => {
-                    // If the store keeps no notes of deletions, a node that died left the id held.
+                    // If the store keeps no notes about deletions, a node that died left the id held.
                     self.deletions.begin(id);
                     return Err(Error::store(KIND, &error));
                 }
@@ -314,8 +315,8 @@ impl Users {
     }
 }
 
-/// The time from which on data of an id belongs to the account that was created at `created`: a little earlier, because
-/// clocks of nodes differ; the id of a deleted user is held for longer ([`UserStore::release_id`]).
+/// When an id's data begins to belong to the account that was created at `created`: a little earlier, because
+/// node clocks differ; a deleted user's id is held for longer ([`UserStore::release_id`]).
 pub(crate) const fn account_begins(created: Timestamp) -> Timestamp {
     Timestamp(created.0.saturating_sub(CLOCKS_APART_MS))
 }

@@ -11,7 +11,7 @@ pub struct CacheDefaults {
     pub ttl: Duration,
     /// How long an absence is served.
     pub negative_ttl: Duration,
-    /// By which part of it lifetimes differ, so that copies do not expire together.
+    /// The fraction by which lifetimes differ, so that copies do not expire together.
     pub jitter: f64,
     /// How old a copy may be that is served while the store is away.
     pub max_stale: Duration,
@@ -19,14 +19,14 @@ pub struct CacheDefaults {
     pub soft_timeout: Duration,
     /// How long a load may take.
     pub hard_timeout: Duration,
-    /// Loads of one namespace at the same time.
+    /// How many loads a namespace has at the same time.
     pub loads_in_flight: usize,
     /// How eagerly copies are refreshed before they expire.
     pub early_refresh: f64,
 }
 
 impl CacheDefaults {
-    /// The policy of a namespace whose copies weigh so much.
+    /// The policy for a namespace whose copies weigh so much.
     #[must_use]
     pub fn policy<V>(&self, name: &'static str, weigh: fn(&V) -> usize) -> Policy<V> {
         Policy {
@@ -43,7 +43,8 @@ impl CacheDefaults {
     }
 }
 
-/// Of records that most pairs of ids do not have: their absence is asked for as often, and kept as long as a record.
+/// Changes a policy for records that most id pairs lack: their absence is asked for as often, and kept as
+/// long, as a record.
 pub(crate) fn often_absent<V>(mut policy: Policy<V>) -> Policy<V> {
     policy.negative_ttl = policy.ttl;
     policy

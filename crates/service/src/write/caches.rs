@@ -7,7 +7,7 @@ use kith_cache::{
     remote::{Codec, Sharing},
 };
 
-/// Creates the namespaces of a node. Cheap to clone.
+/// Creates a node's namespaces. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CacheFactory {
     node: Node,
@@ -15,7 +15,7 @@ pub struct CacheFactory {
 }
 
 impl CacheFactory {
-    /// Memory alone.
+    /// Creates it with memory alone.
     #[must_use]
     pub const fn alone(node: Node) -> Self {
         Self { node, sharing: None }
@@ -42,7 +42,7 @@ impl CacheFactory {
     /// A new namespace.
     ///
     /// # Panics
-    /// When the node has one of this name.
+    /// When the node already has a namespace with this name.
     pub fn namespace<K: Key, V: Send + Sync + 'static>(
         &self,
         policy: Policy<V>,
@@ -58,7 +58,7 @@ impl CacheFactory {
     /// A new list that is read by pages; see [`PagedList`] for its two namespaces.
     ///
     /// # Panics
-    /// When the node has a namespace of one of their names.
+    /// When the node already has a namespace with one of these names.
     pub fn list<L: Key, P: Key, T: Send + Sync + 'static>(
         &self,
         policies: ListPolicies<T>,

@@ -1,4 +1,5 @@
-//! What a change of a record in the store means for copies: one mapping for each kind of record, given by its domain.
+//! How a record's change in the store affects copies: one mapping for each kind of record, given by its
+//! domain.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -6,22 +7,22 @@ use async_trait::async_trait;
 use kith_cache::{Invalidation, remote::FeedError};
 use kith_store::FeedRecord;
 
-/// What changes of one kind of record mean for copies.
+/// Maps changes in one kind of record to copies.
 #[async_trait]
 pub trait FeedMapping: Debug + Send + Sync {
-    /// The namespace that keeps copies of the record.
+    /// The namespace that keeps the record's copies.
     fn namespace(&self) -> &'static str;
 
-    /// The key of the copy; `None`: the record is of another kind.
+    /// The copy's key; `None`: the record has another kind.
     fn key(&self, record: &FeedRecord) -> Option<String>;
 
-    /// What else may show the record of this key, such as lists.
+    /// The invalidations for everything else that may show this key's record, such as lists.
     ///
     /// # Errors
     /// When a store that has to be asked does not answer.
     async fn dependents(&self, key: &str) -> Result<Vec<Invalidation>, FeedError>;
 
-    /// Drops what shows the record of this key apart from namespaces.
+    /// Drops what shows this key's record apart from namespaces.
     ///
     /// # Errors
     /// When what keeps it does not answer; the change is read again then.

@@ -1,11 +1,11 @@
-//! Ids for new records: handed out of blocks that the store reserved, never twice.
+//! Ids for new records: taken from blocks that the store reserved, never twice.
 
 use std::sync::Arc;
 
 use kith_store::{IdKind, NodeStore, StoreError};
 use tokio::sync::Mutex;
 
-/// Hands out ids of one kind. Ids of a block that are not used when the node stops are lost.
+/// Hands out ids for one kind. A block's ids that are not used when the node stops are lost.
 #[derive(Debug)]
 pub struct Ids {
     store: Arc<dyn NodeStore>,
@@ -14,7 +14,7 @@ pub struct Ids {
     range: Mutex<FreeRange>,
 }
 
-/// The rest of a block.
+/// The rest of the block in use.
 #[derive(Debug, Default)]
 struct FreeRange {
     next: i64,
@@ -43,8 +43,9 @@ impl Ids {
         Ok(id)
     }
 
-    /// Gives up the rest of the block of this id, which a record of a caller's choice already has: the ids next to it are
-    /// likely to be taken, too, and trying each of them would fail before the end of a range that callers occupied.
+    /// Gives up the rest of this id's block, because a record whose id a caller chose already has it. The ids
+    /// next to it are likely to be taken, too, and trying each would fail before a range that callers
+    /// occupied ends.
     pub async fn pass_over(&self, taken: i64) {
         let mut range = self.range.lock().await;
         let is_of_block = (range.end - i64::from(self.block)..range.end).contains(&taken);

@@ -1,19 +1,20 @@
-//! Work that one node of several does at a time.
+//! Work that only one node does at a time.
 
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{Coordination, StoreError};
 use tokio::time::Instant;
 
-/// Who holds a lease where there are no other nodes.
+/// The lease's holder if there are no other nodes.
 const ALONE: &str = "alone";
 
-/// This node's side of a lease. While it lasts, two nodes may both believe that they hold it: a lease only spares work.
+/// A lease as this node sees it. While it lasts, two nodes may both believe that they hold it: a lease only
+/// spares work.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     coordination: Arc<dyn Coordination>,
     name: &'static str,
-    /// The id of this node, where there are others.
+    /// This node's id, where there are others.
     node_id: Option<String>,
     lasts: Duration,
     /// When it was last asked for and given.
@@ -21,7 +22,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// One that is not held yet. `node_id`: the id of this node, where there are others.
+    /// Creates a lease that is not held yet. `node_id`: this node's id, where there are others.
     pub(crate) fn new(
         coordination: &Arc<dyn Coordination>,
         name: &'static str,
@@ -32,8 +33,8 @@ impl Lease {
         Self { coordination, name, node_id, lasts, held: None }
     }
 
-    /// Whether the work is this node's part, as it is where there are no others. The store is asked again when a fifth of
-    /// the time has passed.
+    /// Whether the work is this node's part, as it is where there are no others. The store is asked again
+    /// when a fifth of the lease's time has passed.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -1,4 +1,4 @@
-//! What writes have in common: they run to their end, invalidate what they make stale, and publish it to other nodes.
+//! Writes run to their end, invalidate what they make stale, and publish it to other nodes.
 
 pub mod cache_defaults;
 pub mod caches;

@@ -19,17 +19,17 @@ use crate::{
     write::{queue_permits::QueuePermits, shed_counter::ShedCounter},
 };
 
-/// The namespace in traces of writes of what no tier caches.
+/// The namespace in traces for writes that no tier caches.
 const UNCACHED: &str = "uncached";
 
-/// Is notified of the writes of a node.
+/// Is notified about a node's writes.
 pub trait WriteListener: std::fmt::Debug + Send + Sync {
-    /// A write was acknowledged that gave the record of this key this version. Called on the way of each write: it must not
-    /// wait, nor cost more than it has to.
+    /// A write was acknowledged that gave this key's record this version. Called on each write's way: it must
+    /// not wait, nor cost more than it has to.
     fn wrote(&self, namespace: &'static str, key: &dyn Display, version: Version);
 }
 
-/// Runs and counts the mutations of a node.
+/// Runs and counts a node's mutations.
 #[derive(Clone, Debug)]
 pub struct Mutations {
     tasks: TaskTracker,
@@ -42,16 +42,16 @@ pub struct Mutations {
     limit: Duration,
     /// See [`answer_wait`].
     answer: Duration,
-    /// Notified of each acknowledged write.
+    /// Is notified about each acknowledged write.
     listener: Option<Arc<dyn WriteListener>>,
 }
 
-/// Limits of writes at the store.
+/// The limits for writes at the store.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteLimits {
-    /// At one time.
+    /// How many writes are at the store at a time.
     pub at_once: usize,
-    /// How long one may wait for its permit.
+    /// How long a write may wait for its permit.
     pub wait: Duration,
     /// How long the store may take before the outcome counts as unknown.
     pub takes: Duration,
@@ -59,14 +59,14 @@ pub struct WriteLimits {
     pub answer: Duration,
 }
 
-/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline if that
-/// is longer. Less than half, so that its caller has time for another node.
+/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its
+/// deadline if that is longer. Less than half, so that its caller has time for another node.
 #[must_use]
 pub fn answer_wait(least: Duration, left: Duration) -> Duration {
     least.max(left.mul_f64(0.4))
 }
 
-/// An acknowledged write, in the store and in the tiers of this node.
+/// An acknowledged write, in the store and in this node's tiers.
 #[derive(Clone, Debug)]
 pub struct Committed<T> {
     /// The record as the write left it.
@@ -75,9 +75,9 @@ pub struct Committed<T> {
     pub token: Token,
 }
 
-/// One write of one record, to be run by [`Mutations::write`].
+/// One record's write, to be run by [`Mutations::write`].
 pub struct RecordWrite<K, V, T> {
-    /// Which record.
+    /// The record's key.
     pub key: K,
     /// The write in the store.
     pub write: BoxFuture<'static, Result<Applied<T>, StoreError>>,
@@ -85,9 +85,9 @@ pub struct RecordWrite<K, V, T> {
     pub change: fn(&Arc<T>) -> Change<V>,
 }
 
-/// One write of members of a group, to be run by [`Mutations::write_members`].
+/// One write to a group's members, to be run by [`Mutations::write_members`].
 pub(crate) struct MembersWrite<T> {
-    /// The group.
+    /// The group that they are in.
     pub(crate) group: GroupId,
     /// The members whom it is expected to change; none: those are not known.
     pub(crate) keys: Vec<MemberKey>,
@@ -104,7 +104,7 @@ impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
 }
 
 impl Mutations {
-    /// For the caches of `node`.
+    /// Creates it for the caches of `node`.
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let admission = Arc::new(AdmissionQueue::new(limits.at_once, limits.wait));
@@ -122,7 +122,7 @@ impl Mutations {
         }
     }
 
-    /// The same mutations with a listener, which samples some of them.
+    /// Adds a listener, which samples some writes.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn WriteListener>) -> Self {
         Self { listener: Some(listener), ..self }
@@ -149,7 +149,7 @@ impl Mutations {
     /// Runs `work` to its end in a separate task, even if the caller goes away, or `deadline` passes.
     ///
     /// # Errors
-    /// What `work` returns; DEADLINE_EXCEEDED when the deadline had passed before it began.
+    /// Returns what `work` returns; DEADLINE_EXCEEDED if the deadline had passed before it began.
     pub async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -164,11 +164,11 @@ impl Mutations {
         }
     }
 
-    /// As [`Self::run`], for the call of a client: answers it after [`answer_wait`] even if the work continues. Every step
-    /// counts, including ids, reads and confirmations of other nodes.
+    /// Like [`Self::run`], for a client's call: answers it after [`answer_wait`] even if the work continues.
+    /// Every step counts, including ids, reads and other nodes' confirmations.
     ///
     /// # Errors
-    /// As [`Self::run`]; UNAVAILABLE of unknown outcome when it takes longer.
+    /// The errors of [`Self::run`]; UNAVAILABLE with unknown outcome when it takes longer.
     pub async fn call<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -181,10 +181,10 @@ impl Mutations {
         }
     }
 
-    /// Writes one record for the call of a client: as [`Self::write`] within [`Self::call`].
+    /// Writes one record for a client's call: like [`Self::write`] within [`Self::call`].
     ///
     /// # Errors
-    /// As both; errors of the store name the kind of record after which the cache is named.
+    /// The errors of both; store errors name the kind of record after which the cache is named.
     pub async fn write_record<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -198,15 +198,15 @@ impl Mutations {
         self.call(deadline, work).await
     }
 
-    /// Invalidates the cached record, writes it to the store, then updates the cache: the new value on success, nothing
-    /// if the outcome is unknown, the previous value on failure. Must be called within [`Self::run`]: a dropped future
-    /// leaves an unknown outcome.
+    /// Invalidates the cached record, writes it to the store, then updates the cache: the new value on
+    /// success, nothing if the outcome is unknown, the previous value on failure. Must be called within
+    /// [`Self::run`]: a dropped future leaves an unknown outcome.
     ///
     /// # Errors
-    /// Those of the store. [`StoreError::Unavailable`] with unknown outcome if the namespace is strict and the change
-    /// could not be published to other nodes in time: it is committed, and is published later.
-    /// [`StoreError::Overloaded`] at once if the store cannot be expected to begin in time; then nothing is marked or
-    /// written.
+    /// The store's errors. [`StoreError::Unavailable`] with unknown outcome if the namespace is strict and
+    /// the change could not be published to other nodes in time: it is committed, and is published later.
+    /// [`StoreError::Overloaded`] at once if the store cannot be expected to begin in time; then nothing is
+    /// marked or written.
     pub async fn write<K: Key, V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -215,12 +215,12 @@ impl Mutations {
         self.write_with(cache, job, None).await
     }
 
-    /// The same for a write that also changes others: lists that may show the record, records that may end with it. Their guards
-    /// have begun. All of it is one publication, which the token covers; a repeated request publishes it again, because its first
-    /// attempt may not have.
+    /// Like [`Self::write`], but also changes others: lists that may show the record, records that may end
+    /// with it. Their guards have begun. Everything is one publication, which the token covers; a repeated
+    /// request publishes it again, because its first attempt may not have.
     ///
     /// # Errors
-    /// As [`Self::write`]; strict if the record or one of the others is.
+    /// The errors of [`Self::write`]; strict if the record or another changed item is.
     pub async fn write_with<K: Key, V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -250,11 +250,11 @@ impl Mutations {
         Ok(Committed { record, token })
     }
 
-    /// The same for many records that one call of the store writes in an unknown way: memory drops them. Returns a
-    /// token for all of them.
+    /// Like [`Self::write`], for many records that one store call writes in an unknown way: memory drops
+    /// them. Returns a token for them all.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// The errors of [`Self::write`].
     pub async fn write_all<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -264,10 +264,10 @@ impl Mutations {
         self.write_all_with(cache, keys, None, write).await
     }
 
-    /// The same for a write that also changes others.
+    /// Like [`Self::write_all`], but also changes others.
     ///
     /// # Errors
-    /// As [`Self::write_with`].
+    /// The errors of [`Self::write_with`].
     pub async fn write_all_with<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -282,11 +282,11 @@ impl Mutations {
         self.settle(guard.invalidating().and(others), written).await
     }
 
-    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
-    /// permit.
+    /// Like [`Self::write_with`], for group members: the store decides one group's writes together, and all
+    /// that wait for it share a permit.
     ///
     /// # Errors
-    /// As [`Self::write_with`].
+    /// The errors of [`Self::write_with`].
     pub(crate) async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<MemberKey, V>,
@@ -327,11 +327,11 @@ impl Mutations {
         }
     }
 
-    /// A write of data that no tier caches, in its permit and within the same time. Must be called within [`Self::run`],
-    /// and never within another write, which has a permit already.
+    /// Writes data that no tier caches, in its permit and within the same time. Must be called within
+    /// [`Self::run`], and never within another write, which has a permit already.
     ///
     /// # Errors
-    /// Those of the store; [`StoreError::Overloaded`] at once if it cannot be expected to begin in time.
+    /// The store's errors; [`StoreError::Overloaded`] at once if it cannot be expected to begin in time.
     pub(crate) async fn run_uncached<T: Send + 'static>(
         &self,
         write: BoxFuture<'static, Result<T, StoreError>>,
@@ -363,14 +363,14 @@ impl Mutations {
         StoreError::Overloaded
     }
 
-    /// The token of a change that is published later: no memory certainly has it.
+    /// The token for a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
         self.node.token_of(UNPUBLISHED)
     }
 
-    /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome of the
-    /// write counts as unknown. Copies that were loaded meanwhile may have no expiry, so if the write ends after the
-    /// last of its repeated invalidations, the memory of the node is emptied.
+    /// A driver's future must not be dropped early: after the limit it continues by itself, and the write's
+    /// outcome counts as unknown. Copies that were loaded meanwhile may have no expiry, so if the write ends
+    /// after its last repeated invalidation, the node's memory is emptied.
     async fn bounded<T: Send + 'static>(
         &self,
         span: Span,
@@ -403,7 +403,7 @@ fn refused(parts: Vec<WriteParts>, error: StoreError) -> StoreError {
 /// Ends a write that was not applied, or whose outcome is not known.
 async fn failed(parts: WriteParts, error: StoreError) -> StoreError {
     if error.outcome() == Outcome::Unknown {
-        // What could not be published to others now is queued by the cache; nothing is left to do here.
+        // The cache queues what could not be published to other nodes now; nothing is left to do here.
         drop(parts.unknown().await);
     } else {
         parts.aborted();
@@ -422,7 +422,8 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
-/// A token that covers the write of `later` and the one before it. Numbers rise, but a write that is not published yet has none.
+/// A token that covers the write in `later` and the write before it. Numbers rise, but a write that is not
+/// published yet has none.
 pub(crate) fn covering(earlier: Option<Token>, later: Token) -> Token {
     earlier.filter(|token| !is_published(token)).unwrap_or(later)
 }

@@ -1,6 +1,6 @@
-//! Shared permits at the store for writes that wait for each other: those of one group, which a store decides one step at
-//! a time, with many callers in a step. However many callers wait in such a queue, only one write is at the store, so
-//! one permit is enough.
+//! Shared permits at the store for writes that wait for each other: writes to one group, which a store
+//! decides one step at a time, with many callers in a step. However many callers wait in such a queue, only
+//! one write is at the store, so one permit is enough.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// `None` in it: no permit can be expected, for no writer of the queue.
+/// `None` in it: no permit can be expected, for no writer in the queue.
 type PermitCell = OnceCell<Option<OwnedPermit>>;
 
-/// Permits that the writes of a queue share.
+/// Permits that a queue's writes share.
 #[derive(Debug)]
 pub(super) struct QueuePermits {
     admission: Arc<AdmissionQueue>,
@@ -28,7 +28,7 @@ impl QueuePermits {
         Self { admission, queues: Mutex::default() }
     }
 
-    /// A part of the permit of this group, which the first writer takes, and the last one releases; `None`: there is
+    /// A share in this group's permit, which the first writer takes, and the last releases; `None`: there is
     /// none, or none can be expected.
     pub(super) async fn acquire(&self, group: GroupId) -> Option<SharedPermit<'_>> {
         let cell = {
@@ -47,7 +47,7 @@ impl QueuePermits {
     }
 }
 
-/// A part of the permit of a queue, until dropped.
+/// A share in a queue's permit, until dropped.
 #[derive(Debug)]
 pub(super) struct SharedPermit<'a> {
     of: &'a QueuePermits,

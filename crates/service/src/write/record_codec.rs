@@ -1,12 +1,13 @@
-//! The encoding of records in the shared tier.
+//! Encodes records for the shared tier.
 
 use kith_cache::remote::Codec;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Encodes a record as its fields, one after the other, with postcard (<https://postcard.jamesmunns.com/wire-format>).
+/// Encodes a record as its fields, one after the other, with postcard
+/// (<https://postcard.jamesmunns.com/wire-format>).
 ///
-/// A change of a record's fields, of their order or of their meaning must raise its schema: nodes with another schema treat
-/// such bytes as a miss. The tests hold the bytes of each record, and fail when they change.
+/// A change in a record's fields, their order or their meaning must raise its schema: nodes with another
+/// schema treat such bytes as a miss. The tests hold each record's bytes, and fail when they change.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordCodec {
     schema: u16,
@@ -15,35 +16,35 @@ pub struct RecordCodec {
 impl RecordCodec {
     /// Users: the whole record, which has no secrets.
     pub const USER: Self = Self { schema: 2 };
-    /// The access of users.
+    /// Encodes users' access records.
     pub const ACCESS: Self = Self { schema: 1 };
     /// Groups, without the invite code.
     pub const GROUP: Self = Self { schema: 3 };
-    /// Members. Since 2 with the lowest number of a message that the member may read.
+    /// Members. Since 2 with the lowest message number that the member may read.
     pub const MEMBER: Self = Self { schema: 3 };
-    /// Rosters.
+    /// Encodes group rosters.
     pub const ROSTER: Self = Self { schema: 2 };
     /// Ids in lists and searches.
     pub const ID: Self = Self { schema: 2 };
-    /// Follows.
+    /// Encodes follow records.
     pub const FOLLOW: Self = Self { schema: 2 };
-    /// Items of lists of follows.
+    /// Items in follow lists.
     pub const LISTED: Self = Self { schema: 2 };
-    /// Blocks.
+    /// Encodes block records.
     pub const BLOCK: Self = Self { schema: 2 };
-    /// Positions in lists of blocks.
+    /// Positions in block lists.
     pub const POSITION: Self = Self { schema: 2 };
-    /// Conversations.
+    /// Encodes conversation records.
     pub const CONVERSATION: Self = Self { schema: 2 };
-    /// Dialogs.
+    /// Encodes dialog records.
     pub const DIALOG: Self = Self { schema: 2 };
-    /// Distributions of online members.
+    /// Encodes distributions of online members.
     pub const DISTRIBUTION: Self = Self { schema: 2 };
-    /// Audiences.
+    /// Encodes audience records.
     pub const AUDIENCE: Self = Self { schema: 2 };
-    /// Notices.
+    /// Encodes notice records.
     pub const NOTICE: Self = Self { schema: 2 };
-    /// Readers of notices.
+    /// Encodes notice readers.
     pub const READER: Self = Self { schema: 2 };
 }
 
@@ -52,7 +53,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for RecordCodec {
         self.schema
     }
 
-    /// Nothing, which is a miss, for a value that cannot be encoded: a list of unknown length.
+    /// Returns nothing, which is a miss, for a value that cannot be encoded: a list with unknown length.
     fn encode(&self, value: &T) -> Vec<u8> {
         postcard::to_allocvec(value).unwrap_or_default()
     }

@@ -1,9 +1,10 @@
 //! The time by which stored data are removed for good because of their age.
 //!
-//! It is a time in the store that rises with the time that ran, so a clock that is wrong, or that jumps, removes nothing
-//! early. A node raises it to the present time, but at most [`FASTER`] times as fast as its monotonic clock runs. Example: a
-//! machine starts with a clock that is 60 days ahead. The removal time then reaches that clock after 60 hours instead of at
-//! once, `/readyz` has a remark from the first minute on, and it falls back as soon as the clock is set right.
+//! It is a time in the store that rises with the time that ran, so a clock that is wrong, or that jumps,
+//! removes nothing early. A node raises it to the present time, but at most [`FASTER`] times as fast as its
+//! monotonic clock runs. Example: a machine starts with a clock that is 60 days ahead. The removal time then
+//! reaches that clock after 60 hours instead of at once, `/readyz` has a remark from the first minute on, and
+//! it falls back as soon as the clock is set right.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,11 +14,11 @@ use tokio::{sync::Mutex, time::Instant};
 use super::lease::Lease;
 use crate::metric::REMOVALS_BEHIND;
 
-/// Name of the lease and of the mark.
+/// The name of the lease and of the mark.
 const NAME: &str = "removal_time";
 /// How long a node may take to write the mark.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
-/// Period of reading the mark and raising it.
+/// How often the mark is read and raised.
 const READ_EVERY: Duration = Duration::from_secs(30);
 /// How many times as fast as time runs it rises, until it has reached the present time: a day in an hour.
 const FASTER: u32 = 24;
@@ -36,7 +37,7 @@ struct RemovalClock {
 }
 
 impl RemovalTime {
-    /// The removal time of the data of these nodes. `node_id`: the id of this node, if there are others.
+    /// The removal time for these nodes' data. `node_id`: this node's id, if there are others.
     #[must_use]
     pub fn new(coordination: &Arc<dyn Coordination>, node_id: Option<&str>) -> Self {
         metrics::gauge!(REMOVALS_BEHIND.name).set(0.0);
@@ -63,7 +64,7 @@ impl RemovalTime {
 }
 
 impl RemovalClock {
-    /// The removal time at a present time, of a clock that agrees with that of the store.
+    /// The removal time at a present time, by a clock that agrees with the store's.
     async fn time(&mut self, present: Timestamp, agrees: bool) -> Result<Timestamp, StoreError> {
         if let Some((time, _)) = self.known.filter(|(_, at)| at.elapsed() < READ_EVERY) {
             return Ok(time.min(present));
@@ -80,7 +81,7 @@ impl RemovalClock {
     }
 }
 
-/// The removal time after `stored`. `known`: the time of an earlier read, and how long ago that was.
+/// The removal time after `stored`. `known`: an earlier read's time, and how long ago that was.
 fn risen(
     stored: Option<Timestamp>,
     known: Option<(Timestamp, Duration)>,

@@ -22,7 +22,7 @@ impl ShedCounter {
         Self { counter: metrics::counter!(metric.name), number: Arc::default() }
     }
 
-    /// Counts one.
+    /// Counts one event.
     pub fn increment(&self) {
         self.counter.increment(1);
         self.number.fetch_add(1, Ordering::Relaxed);

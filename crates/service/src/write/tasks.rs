@@ -1,4 +1,4 @@
-//! The background tasks of a node, until it stops.
+//! A node's background tasks, until it stops.
 
 use std::{fmt, future::Future, mem};
 
@@ -16,7 +16,7 @@ impl Tasks {
         self.0.lock().spawn(task);
     }
 
-    /// Ends all of them, each at its next await. When this returns none of them runs: what they use, such as the store,
+    /// Ends them all, each at its next await. When this returns none runs: what they use, such as the store,
     /// may be closed.
     pub async fn end(&self) {
         let mut begun = mem::take(&mut *self.0.lock());
@@ -32,7 +32,7 @@ pub struct BackgroundJob {
 }
 
 impl BackgroundJob {
-    /// A job that runs each of these in a task of its own.
+    /// A job that runs each of these in its own task.
     pub(crate) fn new(work: impl IntoIterator<Item = BoxFuture<'static, ()>>) -> Self {
         Self { work: Mutex::new(work.into_iter().collect()), tasks: Tasks::default() }
     }
@@ -64,7 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Regression: a background job that asked a store which was already closed reported that the store is unavailable.
+    /// Regression: a background job that asked a store which was already closed reported that the store is
+    /// unavailable.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn running_task_has_ended_when_all_have() {
         let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));

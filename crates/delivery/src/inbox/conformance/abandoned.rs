@@ -11,7 +11,7 @@ fn from(id: i64, after: u64) -> ReadFrom {
     ReadFrom { user: user(id), generation: Generation { epoch: 5, number: 77 }, after }
 }
 
-/// What the silent nodes have confirmed, in the order of nodes and users.
+/// Returns what the silent nodes have confirmed, by node and user.
 async fn found(subject: &Subject, most: usize) -> Vec<(String, Vec<ReadFrom>)> {
     let found = subject.keeper.abandoned(NOW, most).await.unwrap().into_iter();
     let mut found: Vec<_> = found

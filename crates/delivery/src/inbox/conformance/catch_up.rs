@@ -25,7 +25,7 @@ pub async fn missing_mark_is_a_new_conversation(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 56)]).await;
     subject.fan("g10", 3, &[8]).await;
     subject.fan("g10", 5, &[8]).await;
-    // Others are new to the inbox by the marks of another receiver; one without messages is not.
+    // Others are new to the inbox by another receiver's marks; one without messages is not.
     let marks = subject.marks(8, generation, &[("d7-8", 2), ("g11", 0)], true).await;
     assert_eq!((&marks.marks[..], marks.position), (&[2, 0][..], 3));
     subject.fan("g11", 1, &[8]).await;
@@ -35,12 +35,12 @@ pub async fn missing_mark_is_a_new_conversation(subject: Subject) {
 
 pub async fn receivers_that_begin_together_miss_nothing(subject: Subject) {
     let (one, other) = (subject.open("a", 8).await, subject.open("b", 8).await);
-    // The second one has read the conversations when there was one more.
+    // The second receiver has read the conversations when there was one more conversation.
     let of_other = subject.marks(8, other.generation, &[("g9", 56), ("d7-8", 1)], true).await;
     assert_eq!((of_other.position, of_other.conversations), (0, 2));
     let of_one = subject.marks(8, one.generation, &[("g9", 56)], true).await;
     assert_eq!(of_one.conversations, 2, "it knows of one, and reads them again");
-    // One that comes up now is in the stream of both.
+    // A conversation that comes up now is in both streams.
     subject.fan("g10", 1, &[8]).await;
     assert_eq!(subject.entries(8, one.generation, one.position).await, [all("g10", 1)]);
     assert_eq!(subject.marks(8, one.generation, &[("d7-8", 1)], true).await.marks, [1]);
@@ -48,7 +48,7 @@ pub async fn receivers_that_begin_together_miss_nothing(subject: Subject) {
 
 pub async fn catch_up_before_fan_out_repeats_nothing(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 56)]).await;
-    // A second receiver has read the end, which the fan-out of 57 has not entered yet.
+    // A second receiver has read the end, which the fan-out for 57 has not entered yet.
     let marks = subject.marks(8, generation, &[("g9", 57)], true).await;
     assert_eq!((&marks.marks[..], marks.position), (&[57][..], 1));
     let fanned = subject.fan("g9", 57, &[8]).await;

@@ -1,4 +1,4 @@
-//! What is left after a keeper lost parts of an inbox.
+//! Tests which entries are left after a keeper lost parts of an inbox.
 
 use kith_store::Seq;
 
@@ -24,10 +24,10 @@ pub async fn stream_evicted(subject: Subject) {
     assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset, "entry 2 is gone");
     subject.fan("g9", 59, &[8]).await;
     assert_eq!(subject.read(8, generation, 1, 10).await, ReadOutcome::Reset);
-    // A receiver that had all of it misses nothing, or begins again.
+    // A receiver that had all misses nothing, or begins again.
     let next = next_range(&subject, generation, 2).await;
     assert!(next.is_none_or(|next| next == (Some(59), 59)), "{next:?}");
-    // One that begins again goes on.
+    // A receiver that begins again goes on.
     let opened = subject.open("a", 8).await;
     let marks = subject.marks(8, opened.generation, &[("g9", 59)], true).await;
     assert_eq!(marks.marks, [59]);

@@ -1,6 +1,6 @@
 //! The suite for everything that keeps inboxes.
 //!
-//! A keeper is given by a function that opens one in which no user has an inbox, with the default limits:
+//! A keeper is given by a function that opens an empty keeper with the default limits:
 //!
 //! ```ignore
 //! async fn open() -> Subject { … }
@@ -18,7 +18,7 @@ pub mod wakes;
 
 pub use sample::{Faults, Part, Subject};
 
-/// Makes a test of every case, over the keeper that `$open` returns. Further attributes are put on each.
+/// Makes a test for every case, over the keeper that `$open` returns. Further attributes are put on each.
 #[macro_export]
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -62,7 +62,7 @@ macro_rules! conformance {
     };
 }
 
-/// Makes the tests of one file; used by the list of cases.
+/// Makes one file's tests; used by the list of cases.
 #[macro_export]
 macro_rules! cases {
     ($open:ident, $attributes:tt, $file:ident: $($case:ident)+) => {

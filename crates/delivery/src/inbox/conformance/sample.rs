@@ -15,30 +15,30 @@ use crate::{
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A keeper of inboxes, and what it can be made to lose.
+/// An inbox keeper, and what it can be made to lose.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The keeper.
+    /// The keeper under test.
     pub keeper: Arc<dyn InboxKeeper>,
-    /// Its losses.
+    /// Makes the keeper lose data.
     pub faults: Arc<dyn Faults>,
 }
 
-/// A part of an inbox.
+/// Which part of an inbox is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The entries.
+    /// Loses the entries.
     Stream,
-    /// The marks.
+    /// Loses the marks.
     Hash,
-    /// All of it.
+    /// Loses the whole inbox.
     Both,
 }
 
 /// Makes a keeper lose inboxes.
 #[async_trait]
 pub trait Faults: Send + Sync + std::fmt::Debug {
-    /// Loses a part of the inbox of a user, or all of it where a keeper has no parts.
+    /// Loses part of a user's inbox, or all where a keeper has no parts.
     async fn lose(&self, user: UserId, part: Part);
 }
 
@@ -98,7 +98,7 @@ impl Subject {
         self.keeper.mark(user(id), generation, &marks, complete).await.unwrap()
     }
 
-    /// As [`Self::mark`], of a generation that goes on.
+    /// Like [`Self::mark`], in a generation that goes on.
     pub(super) async fn marks(
         &self,
         id: i64,
@@ -134,7 +134,7 @@ impl Subject {
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The wakes of a node, from now on.
+    /// A node's wakes, from now on.
     pub(super) async fn wakes(&self, name: &str) -> Box<dyn WakeSubscription> {
         let mut wakes = self.keeper.subscribe(&node(name));
         assert_eq!(next_event(&mut *wakes).await, WakeEvent::Interrupted, "what was before may be lost");

@@ -1,4 +1,4 @@
-//! What the receivers of each node have confirmed.
+//! Keeps what each node's receivers have confirmed.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,14 +13,14 @@ use crate::inbox::{AbandonedReceivers, ReadFrom};
 /// How long it is kept after a node said something.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-/// What the receivers of each node have confirmed, and when the node last said something.
+/// Each node's confirmations, and when the node last said something.
 #[derive(Default)]
 pub(super) struct Confirmations(HashMap<NodeName, NodeConfirmations>);
 
 struct NodeConfirmations {
     /// When the node last said something.
     said: Moment,
-    /// What each user's receivers have confirmed, and when it was said.
+    /// Each user's confirmed position, and when it was said.
     users: BTreeMap<UserId, (ReadFrom, Moment)>,
 }
 

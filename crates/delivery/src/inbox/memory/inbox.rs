@@ -1,5 +1,5 @@
 //! One inbox in memory: a bounded queue of entries, and a mark for each conversation. Only `Inbox::fan` adds
-//! ranges, so those of a conversation are contiguous.
+//! ranges, so a conversation's ranges are contiguous.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,15 +11,16 @@ use kith_store::{ConversationId, NodeName, Seq};
 
 use crate::inbox::{Entry, Position, ReadOutcome};
 
-/// The inbox of one user.
+/// One user's inbox.
 ///
-/// Invariant: an entry of a conversation begins behind its mark and sets it. So the entries of one conversation are contiguous.
+/// Invariant: a conversation's entry begins behind its mark and sets it. So one conversation's entries are
+/// contiguous.
 pub(super) struct Inbox {
     pub(super) nodes: Nodes,
     pub(super) generation: u64,
-    /// Every conversation of the user has a mark.
+    /// Every user conversation has a mark.
     pub(super) complete: bool,
-    /// The last ones; the first was at position `trimmed + 1`.
+    /// The last entries; the first was at position `trimmed + 1`.
     entries: VecDeque<Entry>,
     trimmed: Position,
     entries_max: usize,
@@ -36,7 +37,7 @@ impl Inbox {
         Self { nodes, generation, complete: false, entries, trimmed: 0, entries_max, marks }
     }
 
-    /// The position of the last entry.
+    /// The last entry's position.
     pub(super) fn position(&self) -> Position {
         self.trimmed + position(self.entries.len())
     }
@@ -46,7 +47,6 @@ impl Inbox {
         position(self.marks.len())
     }
 
-    /// Adds an entry.
     pub(super) fn add(&mut self, entry: Entry) {
         self.entries.push_back(entry);
         while self.entries.len() > self.entries_max.max(1) {
@@ -55,8 +55,8 @@ impl Inbox {
         }
     }
 
-    /// Enters the messages of a conversation up to this one. Returns the position and the first number, see [`Entry::Range`]; `None`:
-    /// nothing is new.
+    /// Enters a conversation's messages up to this number. Returns the position and the first number, see
+    /// [`Entry::Range`]; `None`: nothing is new.
     pub(super) fn fan(&mut self, conversation: ConversationId, last: Seq) -> Option<(Position, Option<Seq>)> {
         let mark = self.marks.get(&conversation).copied();
         if mark.is_some_and(|mark| mark >= last) {
@@ -68,8 +68,8 @@ impl Inbox {
         Some((self.position(), first))
     }
 
-    /// Raises the mark of a conversation to its end, and returns it. What raises it is entered, for the receivers that read on from
-    /// earlier. The first mark is not, until all conversations have one.
+    /// Raises a conversation's mark to its end, and returns it. A raised mark is entered, for receivers that
+    /// read on from earlier. The first mark is not, until all conversations have one.
     pub(super) fn mark(&mut self, conversation: ConversationId, end: Seq) -> Seq {
         let is_marked = self.marks.contains_key(&conversation);
         if is_marked || (self.complete && end > 0) {

@@ -1,4 +1,4 @@
-//! All inboxes of a node in memory, bounded in time and bytes. Opening an inbox prolongs it; writing an entry
+//! All a node's inboxes in memory, bounded in time and bytes. Opening an inbox prolongs it; writing an entry
 //! does not.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use crate::InboxLimits;
 /// All inboxes, by the time at which they were opened or renewed.
 pub(super) struct InboxTable {
     inboxes: HashMap<UserId, StoredInbox>,
-    /// Users by the number of the last opening of their inboxes. Invariant: each inbox is here.
+    /// Users by when their inboxes were last opened, as a counter. Invariant: each inbox is here.
     by_opening: BTreeMap<u64, UserId>,
     last_opening: u64,
     bytes: usize,
@@ -21,7 +21,7 @@ pub(super) struct InboxTable {
 
 struct StoredInbox {
     inbox: Inbox,
-    /// What it counts in the bytes of all.
+    /// The bytes that it adds to the sum over all inboxes.
     bytes: usize,
     opened: Moment,
     opening: u64,
@@ -164,7 +164,7 @@ mod tests {
         open(&mut inboxes, 5, 1);
         assert_eq!(inboxes.evict_to_limit(), 1);
         assert_eq!(has(&inboxes), [1, 3, 4, 5]);
-        // One that grows makes others go.
+        // A growing inbox makes others go.
         for _ in 0..100 {
             inboxes.change(user(3), |inbox| inbox.add(Entry::Unknown)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Inboxes of a single node, in its memory. The rules are those of Redis.
+//! A single node's inboxes, in its memory. The rules are the same as in Redis.
 
 mod confirmations;
 mod inbox;
@@ -29,16 +29,17 @@ use crate::{
     metrics::{GenerationReason, InboxCounts},
 };
 
-/// Inboxes in the memory of a node, for one that shares no Redis. They are gone when it ends. No call waits or fails.
+/// Inboxes in a node's memory, for a node that shares no Redis. They are gone when it ends. No call waits or
+/// fails.
 ///
-/// All inboxes together have at most [`InboxLimits::memory_bytes`], as estimated: the one that was opened or renewed least recently
-/// goes first.
+/// All inboxes together have at most [`InboxLimits::memory_bytes`], as estimated: the inbox that was opened
+/// or renewed least recently goes first.
 pub struct MemoryInboxes {
     state: Mutex<InboxesState>,
     channels: Arc<Channels>,
     clock: Arc<dyn Clock>,
     limits: InboxLimits,
-    /// Random, so that no position of an earlier process is one of this.
+    /// Random, so that an earlier process's positions do not count here.
     epoch: u64,
     counts: InboxCounts,
 }
@@ -66,7 +67,7 @@ impl MemoryInboxes {
         }
     }
 
-    /// Loses the inbox of a user.
+    /// Loses a user's inbox.
     #[cfg(feature = "conformance")]
     pub fn lose(&self, user: UserId) {
         self.state.lock().inboxes.remove(user);
@@ -105,7 +106,7 @@ impl MemoryInboxes {
         })
     }
 
-    /// The wakes for the nodes of a user to read up to the last entry.
+    /// The wakes for a user's nodes to read up to the last entry.
     fn entry_wakes(&self, state: &InboxesState, now: Moment, user: UserId) -> Vec<NodeWake> {
         let Some(inbox) = state.inboxes.get(user) else { return Vec::new() };
         let (generation, position) = (self.generation(inbox.generation), inbox.position());

@@ -1,32 +1,31 @@
 //! Rules that are taken away, to see that the histories need them.
 
-/// What a naive version does instead of following a rule.
+/// A naive version, which breaks a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mutant {
-    /// What it does.
     pub(crate) rule: &'static str,
-    /// Replaced in the texts of the scripts.
+    /// Replacements in the script texts.
     pub(super) edits: &'static [(&'static str, &'static str)],
-    /// What a receiver, or its node, does otherwise.
+    /// How a receiver, or its node, deviates.
     pub(super) deviation: Deviation,
 }
 
-/// What a receiver, or its node, does otherwise.
+/// How a receiver, or its node, deviates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Deviation {
     #[default]
     None,
     /// Reads the log up to the end that it has read itself.
     OwnEnd,
-    /// Leaves nothing out of the entries of the time in which it caught up.
+    /// Leaves nothing out of the entries from the time in which it caught up.
     NoCut,
-    /// Goes on after the position of its first marks.
+    /// Goes on after its first marks' position.
     AfterFirstMarks,
-    /// Does not compare the number of marks with that of its conversations.
+    /// Does not compare the number of marks with its number of conversations.
     ListsOnce,
-    /// Keeps a cursor of the time in which it caught up.
+    /// Keeps a cursor from the time in which it caught up.
     EarlyCursor,
-    /// Goes on with a position of another generation.
+    /// Goes on with another generation's position.
     AnyGeneration,
     /// The node opens inboxes before the earlier epoch has ended.
     Unsettled,
@@ -40,7 +39,7 @@ const fn deviation(rule: &'static str, deviation: Deviation) -> Mutant {
     Mutant { rule, edits: &[], deviation }
 }
 
-/// One of each rule.
+/// One mutant for each rule.
 pub(crate) const MUTANTS: [Mutant; 16] = [
     script(
         "a mark is raised without an entry",

@@ -11,16 +11,15 @@ use super::mutants::Deviation;
 
 pub(super) type Positions = BTreeMap<ConversationId, Seq>;
 
-/// What is done next.
+/// A receiver's next action.
 #[derive(Clone, Debug)]
 pub(super) enum ReceiverState {
     /// It is not connected.
     Disconnected,
-    /// It reads the conversations of the user.
+    /// It reads the user's conversations.
     Listing(CatchUp),
     /// It gives marks.
     Marking(CatchUp),
-    /// It reads on.
     Live(Live),
 }
 
@@ -34,7 +33,7 @@ pub(super) struct CatchUp {
     pub(super) ends: Positions,
     /// Marks as they were returned.
     pub(super) marks: Positions,
-    /// The position of its first marks.
+    /// Its first marks' position.
     pub(super) first: Option<Position>,
     pub(super) is_listed_again: bool,
 }
@@ -53,7 +52,7 @@ pub(super) struct Receiver {
     pub(super) node: usize,
     deviation: Deviation,
     pub(super) state: ReceiverState,
-    /// The last message of each conversation that the client has.
+    /// The last message in each conversation that the client has.
     pub(super) have: Positions,
     /// Where the client can go on.
     pub(super) cursor: Option<(Generation, Position)>,
@@ -80,7 +79,7 @@ impl Receiver {
         self.wakes.clear();
     }
 
-    /// The receiver cannot go on: the client opens another one, with its positions.
+    /// The receiver cannot go on: the client opens another receiver, with its positions.
     pub(super) fn reset(&mut self) {
         self.leave();
         self.cursor = None;
@@ -110,7 +109,7 @@ impl Receiver {
         }
     }
 
-    /// It has read the conversations of the user, with their ends.
+    /// It has read the user's conversations, with their ends.
     pub(super) fn listed(&mut self, ends: Vec<(ConversationId, Seq)>) {
         let ReceiverState::Listing(mut catch_up) =
             std::mem::replace(&mut self.state, ReceiverState::Disconnected)

@@ -1,4 +1,4 @@
-//! What is so once nothing moves any more.
+//! Checks what must hold once nothing moves any more.
 
 use rand::Rng as _;
 
@@ -7,21 +7,21 @@ use super::{
     world::{NODES, World},
 };
 
-/// Steps of all receivers until nothing changes, at most.
+/// The most steps by all receivers until nothing changes.
 const ROUNDS: usize = 200;
 
 impl World<'_> {
     /// Makes what is left to be made, and lets each receiver read on until there is no more.
     ///
     /// # Errors
-    /// When a client gets a wrong message, or does not have all of them.
+    /// When a client gets a wrong message, or does not have them all.
     pub(super) async fn rest(&mut self) -> Result<(), String> {
         self.trace.push("rest".to_owned());
         for late in std::mem::take(&mut self.late) {
             self.make(late).await;
         }
         (0..NODES).for_each(|node| self.epochs.move_node(node));
-        // What the notes of fan-outs that did not end lead to. Those that succeeded have left none.
+        // Notes that unfinished fan-outs left are resumed. Successful fan-outs have left none.
         for fan in std::mem::take(&mut self.fans) {
             self.logs[fan.log].is_owed = true;
         }

@@ -1,4 +1,4 @@
-//! A run: worlds of one user each, and random steps in them.
+//! A run: worlds with one user each, and random steps in them.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::model::{EditedScripts, TestRedis};
 
-/// Steps of one world, before it comes to rest.
+/// Steps in one world, before it comes to rest.
 const STEPS: usize = 120;
-/// Steps that are shown of a world in which something was wrong.
+/// How many steps are shown for a world in which something was wrong.
 const SHOWN: usize = 60;
 
-/// What happened in a run in which nothing was wrong.
+/// The events in a run in which nothing was wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) steps: usize,
-    /// What happened, and how often.
+    /// Each event, and how often it happened.
     pub(crate) counts: BTreeMap<&'static str, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The inbox of one user, and what happens to it.
+//! One user's inbox, and what happens to it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::model::stepped::{EpochOf, Epochs};
 pub(super) const NODES: usize = 2;
 const LOGS: i64 = 4;
 
-/// The messages of one conversation.
+/// One conversation's messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     pub(super) id: ConversationId,
     pub(super) end: Seq,
-    /// A fan-out of it was lost, and is known to be.
+    /// A fan-out for it was lost, and is known to be.
     pub(super) is_owed: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum DelayedCall {
     Mark(usize, Generation, Vec<Mark>, bool),
 }
 
-/// The outcome of a call to Redis.
+/// How a call to Redis ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallOutcome {
     Made,
@@ -66,7 +66,6 @@ pub(super) struct World<'a> {
     pub(super) fans: Vec<Fan>,
     pub(super) late: Vec<DelayedCall>,
     pub(super) receivers: Vec<Receiver>,
-    /// Calls fail.
     fails: bool,
     /// Redis loses nothing, and the epoch stays: no receiver is reset.
     pub(super) is_calm: bool,
@@ -84,7 +83,7 @@ impl<'a> World<'a> {
             let id = ConversationId::Group(GroupId::new(id).unwrap());
             Log { id, end: 0, is_owed: false }
         };
-        // With all of them on one node, none that moves later gives marks that repair the others.
+        // With all receivers on one node, no receiver that moves later gives marks that repair the others.
         let nodes = [0, 0, rng.random_range(0..NODES)];
         let mut world = Self {
             server,
@@ -128,7 +127,7 @@ impl<'a> World<'a> {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// One step of a receiver.
+    /// One step by a receiver.
     pub(super) async fn go_on(&mut self, at: usize) -> Result<(), String> {
         let before = format!("{at}: {:?}", self.receivers[at].state);
         self.trace.push(before);
@@ -216,7 +215,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether a call of a receiver is answered. If it is not, the receiver ends.
+    /// Whether a receiver's call is answered. If it is not, the receiver ends.
     async fn is_answered(&mut self, at: usize, late: Option<DelayedCall>) -> bool {
         let outcome = self.outcome();
         if outcome == CallOutcome::Made {
@@ -346,7 +345,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The node of a receiver opens the inbox again.
+    /// A receiver's node opens the inbox again.
     async fn renew(&mut self) {
         let at = self.rng.random_range(0..self.receivers.len());
         let (name, keeper) = &self.nodes[self.receivers[at].node];

@@ -1,4 +1,4 @@
-//! What runs on the nodes.
+//! The programs that run on the nodes.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use super::{stage::Stage, stepped::Epochs, truth::Truth};
 /// How long a hold lasts, in milliseconds.
 const HOLD_MS: u64 = 15_000;
 
-/// What the programs of one node work with.
+/// The parts that one node's programs work with.
 #[derive(Clone)]
 pub(super) struct NodeView {
     pub(super) number: usize,
@@ -73,7 +73,7 @@ pub(super) async fn read_head(node: NodeView, after: Seq, at_least: Seq) -> Resu
     }
 }
 
-/// Where the node of a writer dies, as far as the conversation is concerned.
+/// Where a writer's node dies, as far as the conversation is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeathPoint {
     Never,
@@ -91,7 +91,7 @@ pub(super) async fn write(node: NodeView, count: usize, death: DeathPoint) -> Re
     match death {
         DeathPoint::AtCommit => {}
         DeathPoint::AfterRelease => {
-            // If it fails, the window is compared at the end of its time.
+            // If it fails, the window is compared when its time ends.
             node.windows.require_check(node.log).await.ok();
         }
         DeathPoint::Never => append(&node, &messages, false, Some(began)).await,
@@ -129,7 +129,7 @@ pub(super) async fn change(
     Ok(())
 }
 
-/// Appends the event of a change to the window again, as a resent change does.
+/// Appends a change's event to the window again, as a resent change does.
 pub(super) async fn replay(node: NodeView, event: Seq) -> Result<(), String> {
     let event = node.truth.lock().message(event);
     append(&node, &[event], true, None).await;

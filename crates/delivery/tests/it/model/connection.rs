@@ -1,4 +1,4 @@
-//! A connection to the Redis of the tests.
+//! A connection to the tests' Redis.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The Redis of the tests, under a prefix that no other test has.
+/// The tests' Redis, under a prefix that no other test has.
 #[derive(Clone, Debug)]
 pub(crate) struct TestRedis {
     pub(crate) runner: Arc<ScriptRunner>,
@@ -25,7 +25,7 @@ impl TestRedis {
         Self::connect_to(url()).await
     }
 
-    /// The same over the server at this address.
+    /// Connects to the server at this address.
     pub(crate) async fn connect_to(url: String) -> Self {
         let prefix = format!("kith_windows_{:016x}", rand::random::<u64>());
         let options = RedisOptions { url, prefix, command_timeout: PATIENCE, ..RedisOptions::default() };
@@ -40,7 +40,7 @@ impl TestRedis {
         self.runner.run(&[call]).await.remove(0).unwrap()
     }
 
-    /// Runs a script of this text, which must succeed.
+    /// Runs a script with this text, which must succeed.
     pub(crate) async fn eval<const N: usize>(
         &self,
         text: &'static str,
@@ -51,14 +51,14 @@ impl TestRedis {
     }
 }
 
-/// The address of the Redis of the tests.
+/// The address of the tests' Redis.
 pub(crate) fn url() -> String {
     let (_, url) =
         std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS");
     url
 }
 
-/// Waits for the name of the server.
+/// Waits for the server's name.
 async fn name(runner: &ScriptRunner) -> String {
     let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
     let accept = |server: &str| {

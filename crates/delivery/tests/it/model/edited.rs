@@ -1,14 +1,14 @@
-//! Texts of scripts, as a run has them.
+//! Script texts, as a run has them.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// What is replaced in the texts of the product's scripts.
+/// The replacements in the product's script texts.
 #[derive(Debug)]
 pub(crate) struct EditedScripts {
     edits: Vec<(String, String)>,
-    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
+    /// Script texts after the edits: each is kept for ever, and so is made once.
     edited: Mutex<HashMap<&'static str, &'static str>>,
 }
 

@@ -1,8 +1,8 @@
-//! What happens in a world, and how often.
+//! How often each event happens in a world.
 
 use rand::{Rng as _, rngs::StdRng};
 
-/// What happens more often in a world.
+/// The events that are more frequent in a world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventRates {
     pub(super) time_flies: bool,
@@ -15,7 +15,6 @@ pub(super) struct EventRates {
     pub(super) redis_fails: bool,
 }
 
-/// A kind of step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StepKind {
     GoOn,
@@ -43,7 +42,6 @@ impl EventRates {
         }
     }
 
-    /// Each kind of step, and how often it is made.
     pub(super) fn choices(self) -> [(StepKind, u32); 10] {
         let often = |is_often, many, few| if is_often { many } else { few };
         [

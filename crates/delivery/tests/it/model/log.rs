@@ -1,4 +1,4 @@
-//! The log as a store: each read of it is a step.
+//! The log as a store: each read is a step.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl MessageStore for ModelLog {
     }
 }
 
-/// Reads the document before the last one first, as a cache of full documents would have it.
+/// Reads the document before the last first, as a cache of full documents would have it.
 #[derive(Debug)]
 pub(super) struct OldestFirst(pub(super) ModelLog);
 

@@ -1,6 +1,6 @@
-//! Random histories of windows: writers that die, paused nodes, late and lost commands, changes of messages, evictions, new
-//! epochs, and readers that are compared with the log. The product's own code runs over its own scripts on a real Redis; only
-//! the clock is set by the test.
+//! Random window histories: writers that die, paused nodes, late and lost commands, changed messages,
+//! evictions, new epochs, and readers that are compared with the log. The product's own code runs over its
+//! own scripts on a real Redis; only the clock is set by the test.
 
 mod actors;
 mod connection;

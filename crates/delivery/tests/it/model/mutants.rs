@@ -1,11 +1,11 @@
 //! Rules that are taken away, to see that the histories need them.
 
-/// What a naive version does instead of following a rule.
+/// A naive version, which breaks a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mutant {
-    /// The rule, as in the table of interleavings.
+    /// The rule, as the interleaving table names it.
     pub(crate) rule: &'static str,
-    /// Replaced in the texts of the scripts.
+    /// Replacements in the script texts.
     pub(super) edits: &'static [(&'static str, &'static str)],
     /// A fill reads the document before the last one first.
     pub(super) reads_oldest_first: bool,
@@ -17,7 +17,8 @@ const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str
     Mutant { rule, edits, reads_oldest_first: false, ignores_epochs: false }
 }
 
-/// At least one of each rule. Those that random histories hardly ever need have tests of their own, in `windows_keeper.rs`.
+/// At least one mutant for each rule. Rules that random histories hardly ever need have their own tests in
+/// `windows_keeper.rs`.
 pub(crate) const MUTANTS: [Mutant; 14] = [
     script(
         "W1: messages behind a gap are added",

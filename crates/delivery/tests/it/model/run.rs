@@ -1,4 +1,4 @@
-//! A run: worlds of one conversation each, and random steps in them.
+//! A run: worlds with one conversation each, and random steps in them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -25,24 +25,24 @@ use super::{
 };
 
 const NODES: usize = 3;
-/// Steps of one world.
+/// How many steps a world has.
 const STEPS: usize = 160;
 /// Programs at the same time.
 const ACTORS: usize = 6;
-/// Steps of a read that no other step interrupts, at most.
+/// The most steps in a read that no other step interrupts.
 const AUDIT: usize = 30;
 /// A hold has ended when this time has passed.
 const HOLD_PASSED_MS: u64 = 15_001;
-/// Steps that are shown of a world in which something was wrong.
+/// How many steps are shown for a world in which something was wrong.
 const SHOWN: usize = 60;
 
-/// What happened in a run in which nothing was wrong.
+/// The events in a run in which nothing was wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) steps: usize,
     /// Programs that ended.
     pub(crate) ended: usize,
-    /// What Redis answered.
+    /// How often Redis gave each answer.
     pub(crate) answers: BTreeMap<&'static str, usize>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
             ended: 0,
             trace: Vec::new(),
         };
-        // The first minute of a server is a time like any other: nothing was acknowledged at 0.
+        // A server's first minute is a time like any other: nothing was acknowledged at 0.
         world.advance(60_000).await;
         world.nodes = (0..NODES).map(|node| world.node(node)).collect();
         assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// One actor goes on up to its next gate: mostly one of those that are not slow.
+    /// One actor goes on up to its next gate: mostly an actor that is not slow.
     async fn go_on(&mut self) -> Result<(), String> {
         let slow = self.rng.random_bool(0.1);
         let indexes: Vec<usize> =
@@ -235,7 +235,7 @@ impl<'a> World<'a> {
         self.actors.push(Actor { id: self.last_id, node, is_slow, what, program });
     }
 
-    /// What begins on a node; `None`: there is nothing to replay.
+    /// The program that begins on a node; `None`: there is nothing to replay.
     fn program(&mut self, node: usize) -> Option<(String, Program)> {
         let (view, end) = (self.nodes[node].clone(), self.truth.lock().end());
         let at_least = if self.rng.random_bool(0.1) { end } else { 0 };
@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         self.put(self.epochs.present(), values).await;
     }
 
-    /// The actors of a node end, wherever they are, and it starts again.
+    /// A node's actors end, wherever they are, and it starts again.
     fn kill(&mut self) {
         let node = self.rng.random_range(0..NODES);
         self.actors.retain(|actor| actor.node != node);

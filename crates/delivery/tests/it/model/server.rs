@@ -1,10 +1,10 @@
-//! The Redis of a run, and the scripts as the run has them.
+//! A run's Redis, and the scripts as the run has them.
 
 use kith_cache::remote::redis::{RedisScript, ScriptCall, ScriptRunner};
 
 use super::{connection::TestRedis, edited::EditedScripts, mutants::Mutant};
 
-/// What the clock of the server says when the test begins.
+/// The server's clock when the test begins.
 const BEGIN_MS: u64 = 1_790_000_000_000;
 
 /// The real Redis, with scripts whose clock is set.
@@ -45,7 +45,7 @@ impl Server {
     }
 }
 
-/// In the keys' slot is not needed: the server of the tests is no cluster.
+/// It need not be in the keys' slot: the tests' server is no cluster.
 fn clock_key(runner: &ScriptRunner) -> String {
     format!("{{{}}}:clock", runner.tag())
 }

@@ -1,4 +1,4 @@
-//! Who goes on, and how far: each call to the store or to Redis waits at a gate until its actor is let through.
+//! Steps actors: each call to the store or to Redis waits at a gate until its actor is let through.
 
 use std::{
     cell::Cell,
@@ -12,7 +12,7 @@ use std::{
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-/// A program of the history, as long as it runs. It ends with what it found wrong.
+/// A program in the history, as long as it runs. It ends with what it found wrong.
 pub(crate) type Program = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
     static ACTOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The outcome of a call to Redis.
+/// How a call to Redis ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     /// It is made, and answers.
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
     late: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// An actor sleeps until its hold has ended.
     oversleeps: AtomicBool,
-    /// What Redis answered, and how often.
+    /// How often Redis gave each answer.
     answers: Mutex<BTreeMap<&'static str, usize>>,
 }
 
@@ -59,7 +59,7 @@ impl Stage {
         .await
     }
 
-    /// Waits for Redis: the step of the actor does not end before.
+    /// Waits for Redis: the actor's step does not end before.
     pub(crate) async fn command<T>(&self, command: impl Future<Output = T>) -> T {
         self.running.fetch_add(1, Ordering::AcqRel);
         let answer = command.await;
@@ -98,7 +98,7 @@ impl Stage {
         command.await;
     }
 
-    /// Lets the actor through one gate, up to the next one. `Some`: it has ended.
+    /// Lets the actor through one gate, up to the next gate. `Some`: it has ended.
     pub(crate) async fn step(
         &self,
         actor: usize,

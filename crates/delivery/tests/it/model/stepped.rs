@@ -22,13 +22,13 @@ use super::stage::{CallOutcome, Stage};
 /// How long a window may be unchecked.
 const CHECKED: Duration = Duration::from_secs(10);
 
-/// The epoch of the world, and where each node is.
+/// The world's epoch, and where each node is.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     pub(crate) server: String,
     pub(crate) present: AtomicU64,
     pub(crate) nodes: Vec<NodeEpoch>,
-    /// Keys do not carry the epoch, and every server is taken for the right one.
+    /// Keys do not carry the epoch, and every server is taken for the right server.
     pub(crate) ignored: bool,
     /// An epoch settles before all nodes follow it.
     pub(crate) is_always_settled: bool,
@@ -96,7 +96,7 @@ impl EpochSource for EpochOf {
     }
 }
 
-/// The keeper of one node.
+/// One node's keeper.
 #[derive(Debug)]
 pub(super) struct Stepped {
     pub(super) keeper: Arc<RedisWindows>,

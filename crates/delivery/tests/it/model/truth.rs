@@ -1,4 +1,4 @@
-//! What the log holds, what was acknowledged, and what a reader must therefore see.
+//! Records what the log holds and what was acknowledged, and derives what a reader must see.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kith_store::{Message, MessageKind, Seq, Timestamp, UserId};
 /// For so long a reader may miss what a writer that died has written, in milliseconds.
 const BOUND_MS: u64 = 10_000;
 
-/// The log of one conversation.
+/// One conversation's log.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     messages: Vec<Stored>,
@@ -24,7 +24,7 @@ struct Stored {
     committed: u64,
 }
 
-/// A change of a message.
+/// A changed message.
 #[derive(Clone, Copy, Debug)]
 struct Changed {
     seq: Seq,
@@ -35,7 +35,7 @@ struct Changed {
     is_final: bool,
 }
 
-/// What a reader that begins now must see.
+/// The state that a reader that begins now must see.
 #[derive(Debug)]
 pub(super) struct Floor {
     end: Seq,
@@ -50,7 +50,7 @@ impl Truth {
         Seq::try_from(self.messages.len()).unwrap()
     }
 
-    /// The number of messages of which an event is not final: a replay may append it again.
+    /// How many messages have an event that is not final: a replay may append it again.
     pub(super) fn open_events(&self) -> Vec<Seq> {
         self.changes.iter().filter(|change| !change.is_final).map(|change| change.event).collect()
     }
@@ -62,7 +62,7 @@ impl Truth {
         self.read(first, self.end())
     }
 
-    /// Changes a message and appends the event, as one. Returns the index of the change, and the event.
+    /// Changes a message and appends the event, as one. Returns the change's index, and the event.
     pub(super) fn change(&mut self, seq: Seq, now: u64, is_final: bool) -> (usize, Message) {
         let stored = &mut self.messages[index_of(seq)];
         stored.version += 1;
@@ -82,7 +82,7 @@ impl Truth {
         *known = last.max(*known);
     }
 
-    /// Windows of this epoch are filled after its begin, so what was acknowledged before it is in them.
+    /// This epoch's windows are filled after its begin, so what was acknowledged before it is in them.
     pub(super) fn raise(&mut self, epoch: u64) {
         let known = self.acknowledged.values().copied().max().unwrap_or_default();
         self.acknowledged.insert(epoch, known);
@@ -109,7 +109,7 @@ impl Truth {
         Floor { end: end.unwrap_or(0), versions, log_end: self.end(), acknowledged }
     }
 
-    /// What is wrong with what a reader got. `epoch`: that of its node now.
+    /// Checks what a reader got, and returns what is wrong. `epoch`: its node's epoch now.
     pub(super) fn check(
         &self,
         floor: &Floor,
@@ -130,7 +130,7 @@ impl Truth {
         recent.messages.iter().try_for_each(|message| self.check_message(floor, message))
     }
 
-    /// The same of the head of a window.
+    /// Checks a window's head likewise.
     pub(super) fn check_head(
         &self,
         floor: &Floor,

@@ -1,9 +1,9 @@
-//! What happens in a world, and how often.
+//! How often each event happens in a world.
 
 use rand::{Rng as _, rngs::StdRng};
 
-/// What happens in a world. Of these at most one kind of state goes back: nodes that do not know what was given out cannot notice
-/// an old state that was put back by hand.
+/// The events in a world. At most one kind of state goes back: nodes that do not know what was given out
+/// cannot notice an old state that was put back by hand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventRates {
     /// Every command is made and answered, no key is lost, and no epoch ends.
@@ -18,7 +18,6 @@ pub(super) struct EventRates {
     pub(super) puts_back: bool,
 }
 
-/// A kind of step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StepKind {
     GoOn,
@@ -59,12 +58,12 @@ impl EventRates {
         }
     }
 
-    /// No number may be lost: no fault, no step that is slower than a lease, and no caller that skips numbers.
+    /// No number may be lost: no fault, no step that is slower than a lease, and no caller that skips
+    /// numbers.
     pub(super) const fn is_contiguous(self) -> bool {
         self.is_calm && !self.skips
     }
 
-    /// Each kind of step, and how often it is made.
     pub(super) fn choices(self) -> [(StepKind, u32); 10] {
         let often = |is_often, many| if is_often { many } else { 0 };
         [

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::{mutants::Mutant, truth::Truth};
 use crate::model::stage::{CallOutcome, Stage};
 
-/// The keeper of one node.
+/// One node's keeper.
 #[derive(Debug)]
 pub(super) struct Stepped {
     pub(super) keeper: Arc<RedisSequences>,
@@ -21,7 +21,7 @@ pub(super) struct Stepped {
     pub(super) mutant: Mutant,
 }
 
-/// What nodes do in the background: becomes an actor of the world.
+/// Background work on nodes: becomes an actor in the world.
 #[derive(Default)]
 pub(super) struct Begun(pub(super) Mutex<Vec<BoxFuture<'static, ()>>>);
 
@@ -30,7 +30,7 @@ impl Background for Begun {
         self.0.lock().push(work);
     }
 
-    /// The next step of the actor may come at once: other actors have steps of their own meanwhile.
+    /// The actor's next step may come at once: other actors have their own steps meanwhile.
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
         ready(()).boxed()
     }

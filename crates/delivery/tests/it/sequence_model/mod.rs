@@ -1,5 +1,6 @@
-//! Random histories of a sequence: nodes that die, late and lost commands, emptied keys, old states, new epochs, and callers whose
-//! numbers are compared with all that were given out. The product's own code runs over its own scripts on a real Redis.
+//! Random histories for a sequence: nodes that die, late and lost commands, emptied keys, old states, new
+//! epochs, and callers whose numbers are compared with all that were given out. The product's own code runs
+//! over its own scripts on a real Redis.
 
 mod event_rates;
 mod keeper;

@@ -1,11 +1,11 @@
 //! Rules that are taken away, to see that the histories need them.
 
-/// What a naive version does instead of following a rule.
+/// A naive version, which breaks a rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mutant {
-    /// The rule, as in the table of the decision.
+    /// The rule, as the decision's table names it.
     pub(crate) rule: &'static str,
-    /// Replaced in the texts of the scripts.
+    /// Replacements in the script texts.
     pub(super) edits: &'static [(&'static str, &'static str)],
     /// The store is read, and written in another step.
     pub(super) reads_then_writes: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Mutant {
     pub(super) offers_again: bool,
     /// Takes do not name what the node was given and what its caller knows.
     pub(super) forgets: bool,
-    /// Keys do not carry the epoch, and every server is taken for the right one.
+    /// Keys do not carry the epoch, and every server is taken for the right server.
     pub(super) ignores_epochs: bool,
 }
 
@@ -30,7 +30,7 @@ const fn script(rule: &'static str, edits: &'static [(&'static str, &'static str
     Mutant { rule, edits, ..NONE }
 }
 
-/// At least one of each rule.
+/// At least one mutant for each rule.
 pub(crate) const MUTANTS: [Mutant; 11] = [
     Mutant { rule: "S1: a block is taken in one step of the store", reads_then_writes: true, ..NONE },
     script("S2: a take raises the last number", &[("redis.call('HSET', KEY, 'at', at + taken)", "")]),

@@ -1,4 +1,4 @@
-//! A run: worlds of one sequence each, and random steps in them.
+//! A run: worlds with one sequence each, and random steps in them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,25 +27,25 @@ use crate::model::{
 };
 
 const NODES: usize = 3;
-/// Steps of one world.
+/// How many steps a world has.
 const STEPS: usize = 160;
 /// Callers at the same time.
 const CALLERS: usize = 8;
-/// Steps after which all programs of a calm world have ended.
+/// Steps after which all programs in a calm world have ended.
 const ENDS_WITHIN: usize = 4_000;
-/// Steps that are shown of a world in which something was wrong.
+/// How many steps are shown for a world in which something was wrong.
 const SHOWN: usize = 60;
 /// Small, so that blocks end often.
 const LIMITS: SequenceLimits =
     SequenceLimits { block: 6, block_max: 24, names: 4, waiting: 100, waiting_of_one: 1_000 };
 
-/// What happened in a run in which nothing was wrong.
+/// The events in a run in which nothing was wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) steps: usize,
     /// Programs that ended.
     pub(crate) ended: usize,
-    /// What Redis answered, and what happened.
+    /// How often Redis gave each answer, and what happened.
     pub(crate) answers: BTreeMap<&'static str, usize>,
 }
 
@@ -112,7 +112,7 @@ struct ModelNode {
     begun: Arc<Begun>,
 }
 
-/// A state of the sequence: in which epoch it was, and the last number that was given out then.
+/// A sequence state: in which epoch it was, and the last number that was given out then.
 struct Saved {
     epoch: u64,
     at: Seq,
@@ -261,7 +261,7 @@ impl<'a> World<'a> {
         ended
     }
 
-    /// What nodes have begun in the background are actors of their own.
+    /// Makes background work that nodes have begun separate actors.
     fn adopt(&mut self) {
         for node in 0..NODES {
             let begun = std::mem::take(&mut *self.nodes[node].begun.0.lock());
@@ -320,7 +320,7 @@ impl<'a> World<'a> {
         self.stage.make_late(index).await;
     }
 
-    /// The actors of a node end, wherever they are, and it starts again.
+    /// A node's actors end, wherever they are, and it starts again.
     fn kill(&mut self) {
         let node = self.rng.random_range(0..NODES);
         self.actors.retain(|actor| actor.node != node);

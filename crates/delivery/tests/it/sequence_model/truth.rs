@@ -1,4 +1,4 @@
-//! All numbers that were given out, and what must hold of the next ones.
+//! All numbers that were given out, and what must hold for the next numbers.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ pub(super) struct Truth {
     given: BTreeSet<Seq>,
     /// The highest number that each node has given out since it started.
     of_nodes: Vec<Seq>,
-    /// Numbers that the store gave, and offers that were made of them.
+    /// Numbers that the store gave, and how they were offered.
     pub(super) taken: usize,
     pub(super) offered: usize,
 }
 
-/// What a call must get more than.
+/// The lower bounds for a call's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
     node: usize,
@@ -42,7 +42,7 @@ impl Truth {
         self.given.last().copied().unwrap_or(0)
     }
 
-    /// The lowest number that no call got, though a higher one was issued.
+    /// The lowest number that no call got, though a higher number was issued.
     pub(super) fn gap(&self) -> Option<Seq> {
         (1..self.highest()).find(|number| !self.given.contains(number))
     }
@@ -51,7 +51,7 @@ impl Truth {
         Floor { node, of_node: self.of_nodes[node], of_all: self.highest() }
     }
 
-    /// What is wrong with what a call got, which is given out now.
+    /// Gives out what a call got, and returns what is wrong with it.
     pub(super) fn give(
         &mut self,
         floor: Floor,

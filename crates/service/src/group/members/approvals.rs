@@ -1,5 +1,5 @@
-//! The interface of groups for applications: whether one may be made, who is notified, and the admission of accepted
-//! users.
+//! The group interface for applications: checks whether one may be made, names who is notified, and admits
+//! accepted users.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Members {
-    /// The preconditions of an application that concerns a group.
+    /// The preconditions for an application to a group.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -38,8 +38,8 @@ impl Members {
         }
     }
 
-    /// Whether a user is a member, or left after this version of the roster. `None`: only whether the user is a member.
-    /// Reads the store.
+    /// Whether a user is a member, or left after this roster version. `None`: only whether the user is a
+    /// member. Reads the store.
     pub(crate) async fn was_member_since(
         &self,
         key: MemberKey,
@@ -59,11 +59,12 @@ impl Members {
         Ok(!members.is_empty())
     }
 
-    /// Checks that a user may apply to a group: one that is joined by approval, or by code if the code is given.
+    /// Checks that a user may apply to a group: a group that is joined by approval, or by code if the code is
+    /// given.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or errors of the
-    /// store.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or
+    /// errors of the store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.check_not_member(&group, key.user).await?;
@@ -78,8 +79,8 @@ impl Members {
         }
     }
 
-    /// Checks that the principal may invite a user into a group: its owner and admins, and in a group that every user
-    /// may join, its members.
+    /// Checks that the principal may invite a user into a group: its owner and admins, and in a group that
+    /// every user may join, its members.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
@@ -103,7 +104,7 @@ impl Members {
         }
     }
 
-    /// Checks that the principal is the owner or an admin of a group, or a service.
+    /// Checks that the principal is a group's owner or an admin, or a service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -112,13 +113,14 @@ impl Members {
         self.roles.allow(&group, principal, Role::Admin).await
     }
 
-    /// The owner and the admins of a group, at most this many.
+    /// A group's owner and admins, at most this many.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())
     }
 
-    /// Checks that a group exists, and that the user is a member or may become one: not banned, and the group not full.
+    /// Checks that a group exists, and that the user is a member or may become one: not banned, and the group
+    /// not full.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
@@ -135,7 +137,7 @@ impl Members {
         Err(Error::new(Reason::StateForbids, "the group has as many members as it may"))
     }
 
-    /// Adds the user of an accepted application; a member is unchanged.
+    /// Adds an accepted application's user; a member is unchanged.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.

@@ -1,4 +1,4 @@
-//! Bans: the check before a user becomes a member, and the end of the bans of a deleted user.
+//! Bans: the check before a user becomes a member, and the end of a deleted user's bans.
 
 use kith_store::{MemberChange, MemberKey, Timestamp, UserId, Write};
 use tokio::time::Instant;
@@ -16,7 +16,8 @@ use crate::{
 const GROUPS_AT_ONCE: usize = 20;
 
 impl Members {
-    /// Checks in the store that a user is not banned from a group. The write that adds the member checks again.
+    /// Checks in the store that a user is not banned from a group. The write that adds the member checks
+    /// again.
     ///
     /// # Errors
     /// FAILED_PRECONDITION, or errors of the store.
@@ -27,10 +28,10 @@ impl Members {
         }
     }
 
-    /// Ends the bans of a user whose account has ended. Returns whether there was one.
+    /// Ends a user's bans when the account has ended. Returns whether there was one.
     ///
     /// # Errors
-    /// Errors of the store. Some bans may have ended before the error.
+    /// The store's errors. Some bans may have ended before the error.
     pub(super) async fn end_bans_of(&self, user: UserId) -> Result<bool, Error> {
         let (mut after, mut any) = (None, false);
         loop {

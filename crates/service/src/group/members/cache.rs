@@ -1,4 +1,4 @@
-//! The namespaces of members in the caches.
+//! The cache namespaces for members.
 
 use kith_cache::{ListEpoch, ListPolicies, Policy};
 use kith_store::{Member, Roster};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Policies of the copies of members and their lists.
+/// Policies for copies of members and their lists.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> MemberPolicies {
     let members = often_absent(defaults.policy(MEMBERS, Member::weight));

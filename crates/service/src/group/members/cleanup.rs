@@ -1,4 +1,4 @@
-//! Ends memberships when their group is dismissed, or when the account of their user is deleted.
+//! Ends memberships when their group is dismissed, or when their user's account is deleted.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -25,9 +25,9 @@ use crate::{
 
 /// Groups that a deleted user leaves in one step.
 const LEFT_AT_ONCE: usize = 20;
-/// Members of a dismissed group that end in one step.
+/// How many members of a dismissed group are ended in one step.
 const ENDED_AT_ONCE: usize = 100;
-/// Pauses before the attempts to end the members of a dismissed group.
+/// The pauses before attempts to end a dismissed group's members.
 const TRIED_AFTER: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
 
@@ -35,13 +35,14 @@ const TRIED_AFTER: [Duration; 4] =
 #[derive(Debug, Default)]
 pub(super) struct EndingGroups {
     groups: Mutex<HashSet<GroupId>>,
-    /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in progress.
+    /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in
+    /// progress.
     step: tokio::sync::Mutex<()>,
 }
 
 impl Members {
-    /// Dismisses a group, and begins to end its members, also if the caller no longer waits. Returns the version of the
-    /// dismissal.
+    /// Dismisses a group, and begins to end its members, also if the caller no longer waits. Returns the
+    /// dismissal's version.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -64,8 +65,8 @@ impl Members {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Must be called before a group is created under an id that the caller chose. If the id is that of a dismissed
-    /// group, its members are ended and its messages hidden when the call returns.
+    /// Must be called before a group is created under an id that the caller chose. If the id belonged to a
+    /// dismissed group, its members are ended and its messages hidden when the call returns.
     pub(super) async fn clear_dismissed(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
@@ -78,20 +79,20 @@ impl Members {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Hides the messages of a dismissed group from all users, if it has more than `most`, and allows their removal. A new
-    /// group with the same id starts above them.
+    /// Hides a dismissed group's messages from all users, if it has more than `most`, and allows their
+    /// removal. A new group with the same id starts above them.
     async fn hide_messages(&self, group: GroupId, most: Seq) -> Result<(), Error> {
         let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Read after the end of the log: messages of a newer group with this id have higher numbers.
+        // Read after the log's end: messages of a newer group with this id have higher numbers.
         if end <= most || self.group_created(group, &Consistency::Strong).await?.is_some() {
             return Ok(());
         }
         self.conversations.raise_min_seq(conversation, end + 1, true).await.map(drop)
     }
 
-    /// Returns those of these groups that exist, in their order. For the others, starts to end their members again: the
-    /// node that was doing so may have died.
+    /// Returns those of these groups that exist, in their order. For the others, starts to end their members
+    /// again: the node that was doing so may have died.
     pub(super) async fn existing_groups(
         &self,
         groups: &[GroupId],
@@ -109,9 +110,9 @@ impl Members {
         existing
     }
 
-    /// Removes a user whose account has ended from some of its groups, and then ends its bans. Returns false if there
-    /// was none of either. A group that it owned gets an admin as its owner, or a member, or no owner if there is
-    /// neither.
+    /// Removes a user whose account has ended from some of its groups, and then ends its bans. Returns false
+    /// if there was neither. A group that it owned gets an admin as its owner, or a member, or no owner if
+    /// there is neither.
     async fn remove_from_some_groups(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
@@ -134,8 +135,8 @@ impl Members {
         }
     }
 
-    /// Removes a user from a group; if the user is its owner, transfers the group first. Returns false if the user was not
-    /// a member.
+    /// Removes a user from a group; if the user is its owner, transfers the group first. Returns false if the
+    /// user was not a member.
     async fn remove_from_group(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
         let context = self.change_context(Principal::Service);
         let write = || Write::at(Timestamp::now());
@@ -152,7 +153,7 @@ impl Members {
         removed.map(|done| !done.record.rows.is_empty())
     }
 
-    /// The next owner of the group: the admin with the lowest id, or else the member with the lowest id.
+    /// The group's next owner: the admin with the lowest id, or else the member with the lowest id.
     async fn next_owner(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
         for least in [Role::Admin, Role::Member] {
             let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
@@ -164,8 +165,8 @@ impl Members {
         Ok(None)
     }
 
-    /// Starts to end the members of a dismissed group, unless this node is doing so already. Continues in the background;
-    /// failures are retried. The events of the steps contain no ended memberships.
+    /// Starts to end a dismissed group's members, unless this node is doing so already. Continues in the
+    /// background; failures are retried. The steps' events contain no ended memberships.
     fn end(&self, group: GroupId) {
         if !self.ending.groups.lock().insert(group) {
             return;
@@ -190,7 +191,7 @@ impl Members {
     async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
         let work = async move {
-            // First: once no member is left, this is not retried. There is nothing to remove of a shorter log.
+            // First: once no member is left, this is not retried. A shorter log has nothing to remove.
             let hidden = this.hide_messages(group, DOCUMENT).await;
             or_none(this.end_all(group).await)?;
             hidden
@@ -198,8 +199,8 @@ impl Members {
         self.mutations.run(Instant::now() + BACKGROUND_LIMIT, Box::pin(work)).await
     }
 
-    /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of the members of a
-    /// step before and after it.
+    /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of a
+    /// step's members before and after it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
         self.notify_dismissed(group).await?;
         loop {
@@ -214,7 +215,7 @@ impl Members {
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
             let others = self.changed_with_members(group, &change).await;
-            // Without rows, so without deciders: the invites of the admins were closed with the group.
+            // Without rows, so without deciders: the admins' invites were closed with the group.
             let event = EventKind::of(&change).event(group, change.users(), &[]);
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Above every user id, so that a position with it is after all changes of a version.
+/// Above every user id, so that a position with it is after all changes with a version.
 const AFTER_ALL: i64 = i64::MAX;
 
 /// Where a page of changes begins.
@@ -31,7 +31,7 @@ pub(super) fn key(group_id: i64, user_id: i64) -> Result<MemberKey, Error> {
     Ok(MemberKey { group: ids::group(group_id)?, user: ids::user("user_id", user_id)? })
 }
 
-/// The user whose groups are compared with those of `user`.
+/// The user with whose groups those of `user` are compared.
 pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
     let other = ids::user("other_id", other_id)?;
     if other == user {
@@ -40,7 +40,7 @@ pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
     Ok(other)
 }
 
-/// The users of a change.
+/// A change's users.
 pub(super) fn users(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() || ids.len() > MEMBERS_AT_ONCE {
         let why = format!("must be 1 to {MEMBERS_AT_ONCE} ids, not {}", ids.len());
@@ -99,7 +99,7 @@ pub(super) fn roster_to_wire(group: GroupId, roster: &Roster) -> wire::Roster {
     }
 }
 
-/// The role of the requested user; unspecified: not a member.
+/// The requested user's role; unspecified: not a member.
 pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error>) -> wire::MemberResult {
     let result = match found {
         Ok(Some(entry)) => Answer::Role(role_to_wire(entry.value.role).into()),
@@ -109,13 +109,13 @@ pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error
     wire::MemberResult { user_id: user.get(), result: Some(result) }
 }
 
-/// The version of the members that the caller knows.
+/// The members' version that the caller knows.
 pub(super) fn known_version(number: i64) -> Result<Version, Error> {
     let why = || Error::invalid("known_version", "must not be below 0");
     Version::new(number).ok_or_else(why)
 }
 
-/// Where a page of changes begins. `token`: the content of the page token; `None`: the first page.
+/// Where a page of changes begins. `token`: the page token's content; `None`: the first page.
 pub(super) fn sync_position(
     token: Option<[i64; 3]>,
     known: Version,
@@ -136,13 +136,13 @@ pub(super) fn full_list_needed(roster: &Roster) -> wire::SyncMembersResponse {
     }
 }
 
-/// The end of a mute.
+/// When a mute ends.
 pub(super) fn mute(time: Option<&prost_types::Timestamp>) -> Result<Option<Timestamp>, Error> {
     time.map(|time| moment("mute_time", time)).transpose()
 }
 
-/// The change that a removal requests. That a ban ends in the future is checked only when the ban is made: a request that
-/// is repeated after that end must get its first answer.
+/// The change that a removal requests. That a ban ends in the future is checked only when the ban is made: a
+/// request that is repeated after that end must get its first answer.
 pub(super) fn removal(request: &wire::RemoveMembersRequest) -> Result<MemberChange, Error> {
     let users = users(&request.user_ids)?;
     let until = request.ban_until.as_ref().map(|time| moment("ban_until", time)).transpose()?;

@@ -13,21 +13,22 @@ use crate::{
     write::mutations::Committed,
 };
 
-/// What the members of a group need of friends and invitations. The domain of applications implements it.
+/// The friends and invitations that group members need. The application domain implements it.
 #[async_trait]
 pub trait GroupInvitations: fmt::Debug + Send + Sync {
-    /// The friends of a user among others. One who has blocked the other is no friend.
+    /// Returns a user's friends among others. A user who has blocked the other is no friend.
     async fn friends_among(&self, user: UserId, others: &[UserId]) -> Result<HashSet<UserId>, Error>;
 
-    /// Invites a user into a group. Succeeds also if the user does not allow it, so that no caller learns why.
+    /// Invites a user into a group. Succeeds also if the user does not allow it, so that no caller learns
+    /// why.
     async fn invite(&self, key: MemberKey, by: UserId, context: WriteContext) -> Result<(), Error>;
 }
 
-/// The result of an addition by a user.
+/// The result when a user adds others.
 #[derive(Debug)]
 pub(super) struct AddedOrInvited {
     pub(super) added: Committed<MembersUpdated>,
-    /// Those who are neither members nor friends, in the order of the request.
+    /// Those who are neither members nor friends, in the request's order.
     pub(super) invited: Vec<UserId>,
 }
 
@@ -37,11 +38,11 @@ impl Members {
         principal.user().filter(|_| self.rules.added_by_users == AddedByUsers::Friends)
     }
 
-    /// Adds the friends of a user to a group, and invites the others: strangers, and those who have blocked the user, with
-    /// one answer. Changes nothing if one of them is banned.
+    /// Adds a user's friends to a group, and invites the others: strangers, and those who have blocked the
+    /// user, with one answer. Changes nothing if one of them is banned.
     ///
     /// # Errors
-    /// As [`Self::apply_change`].
+    /// The errors of [`Self::apply_change`].
     pub(super) async fn add_or_invite(
         &self,
         id: GroupId,
@@ -60,7 +61,7 @@ impl Members {
         invited.retain(|user| seen.insert(*user));
         self.check_none_banned(id, &invited, by).await?;
         if adding.is_empty() {
-            // The store checks the role of the user, who is a member already.
+            // The store checks the role: the user is a member already.
             adding.push(by);
         }
         let added = self.apply_change(id, MemberChange::Add(adding), context.clone()).await?;
@@ -72,7 +73,8 @@ impl Members {
         Ok(AddedOrInvited { added, invited })
     }
 
-    /// Checks the bans of users who will be invited. Only those who may see the bans of the group learn of them.
+    /// Checks the bans of users who will be invited. Only users who may see the group's bans learn about
+    /// them.
     async fn check_none_banned(&self, id: GroupId, users: &[UserId], by: UserId) -> Result<(), Error> {
         let group = self.group(id).await?;
         if self.roles.of(&group, by).await?.is_none_or(|role| role < Role::Admin) {

@@ -1,4 +1,4 @@
-//! Pages of ids, read through the tiers: the members of a group, and the groups of a user.
+//! Pages of ids, read through the tiers: a group's members, and a user's groups.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -14,13 +14,13 @@ use crate::{
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
-/// The text is not the key of a page.
+/// The text is not a page's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not the key of a page of members")]
 pub(super) struct InvalidMemberPageKey;
 
-/// The key of a page: at most `size` entries with the role `least` or a higher one, by rising id, above the id `after`.
-/// 0: from the first one.
+/// A page's key: at most `size` entries with the role `least` or a higher role, by rising id, above the id
+/// `after`. 0: from the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemberPageKey {
     pub(super) least: Role,
@@ -46,14 +46,14 @@ impl FromStr for MemberPageKey {
     }
 }
 
-/// Ids of a list, by rising id, and whether others follow.
+/// A list's ids, by rising id, and whether others follow.
 #[derive(Clone, Debug)]
 pub(super) struct IdPage<T> {
     pub(super) ids: Vec<T>,
     pub(super) more: bool,
 }
 
-/// Both kinds of lists, through the tiers of this node.
+/// Both kinds of lists, through this node's tiers.
 #[derive(Clone, Debug)]
 pub(super) struct MemberLists {
     pub(super) members: PagedList<GroupId, MemberPageKey, UserId>,
@@ -72,7 +72,7 @@ impl MemberLists {
         }
     }
 
-    /// Candidates for the members of a group.
+    /// Candidates for a group's members.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -85,7 +85,7 @@ impl MemberLists {
         Ok(IdPage { ids: page.items.clone(), more: page.more })
     }
 
-    /// Candidates for the groups of a user.
+    /// Candidates for a user's groups.
     pub(super) async fn groups_of(
         &self,
         user: UserId,
@@ -99,26 +99,26 @@ impl MemberLists {
     }
 }
 
-/// Approximate size of a page of a list of members, in bytes.
+/// Approximate size of a member list page, in bytes.
 #[must_use]
 pub fn member_page_weight(page: &Page<UserId>) -> usize {
     size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
 }
 
-/// Approximate size of a page of a list of groups, in bytes.
+/// Approximate size of a group list page, in bytes.
 #[must_use]
 pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// The invalidations that a change of a member by another program requires, besides that of the member.
+/// The invalidations that another program's change of a member requires, besides the member's own.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
     let mut invalidations = roster_invalidations(key.group);
     invalidations.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
     invalidations
 }
 
-/// The same for a roster.
+/// The invalidations that another program's change of a roster requires.
 pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
     vec![invalidation(super::ROSTERS, group.to_string()), invalidation(MEMBER_EPOCHS, group.to_string())]
 }

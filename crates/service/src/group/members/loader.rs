@@ -1,4 +1,4 @@
-//! The loaders of members and of rosters.
+//! Loads members and rosters.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::rpc::versions::{loaded, loaded_all};
 #[derive(Debug)]
 pub(super) struct MemberLoader(pub(super) Arc<dyn MemberStore>);
 
-/// Loads rosters.
 #[derive(Debug)]
 pub(super) struct RosterLoader(pub(super) Arc<dyn MemberStore>);
 
 #[async_trait]
 impl Loader<MemberKey, Member> for MemberLoader {
-    /// Every read of the store sees all changes that were acknowledged before it, so strong reads need nothing more.
+    /// Every read of the store sees all changes that were acknowledged before it, so strong reads need
+    /// nothing more.
     async fn load_many(
         &self,
         keys: &[MemberKey],
@@ -30,7 +30,7 @@ impl Loader<MemberKey, Member> for MemberLoader {
 
 #[async_trait]
 impl Loader<GroupId, Roster> for RosterLoader {
-    /// As for members.
+    /// Like [`MemberLoader`], which needs no other statement for strong reads.
     async fn load_many(
         &self,
         groups: &[GroupId],

@@ -1,4 +1,4 @@
-//! Membership events: notification of other domains of joins, leaves, demotions, new owners and dismissals.
+//! Notifies other domains about joins, leaves, demotions, new owners and dismissals.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,13 +7,13 @@ use kith_store::{GroupId, Member, MemberChange, MemberKey, MemberRow, Role, User
 
 use crate::error::Error;
 
-/// A change of memberships that is stored.
+/// A stored membership change.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
-    /// Users joined a group. `members` has the rows that the change wrote: none for a user who was a member already. The
-    /// founder of a group joins as its owner.
+    /// Users joined a group. `members` has the rows that the change wrote: none for a user who was a member
+    /// already. A group's founder joins as its owner.
     Joined {
-        /// The group.
+        /// The group that they joined.
         group: GroupId,
         /// All users whom the change named.
         users: Vec<UserId>,
@@ -22,31 +22,31 @@ pub enum MembershipEvent {
     },
     /// Users left a group, were removed or banned, or their group or account ended.
     Left {
-        /// The group.
+        /// The group that they left.
         group: GroupId,
         /// All users whom the change named.
         users: Vec<UserId>,
-        /// The ones who were its owner or admins.
+        /// Its former owner and admins.
         deciders: Vec<MemberKey>,
         /// The memberships that the change ended.
         ended: EndedMemberships,
     },
-    /// A member became the owner of a group.
+    /// A member became a group's owner.
     OwnerChanged {
-        /// The group.
+        /// The group whose owner changed.
         group: GroupId,
-        /// The new owner.
+        /// The group's new owner.
         owner: UserId,
         /// The former owner, who is an admin now; none if there was none.
         former: Vec<UserId>,
-        /// The version of the roster after the change.
+        /// The roster version after the change.
         version: Version,
     },
     /// Admins became ordinary members.
     Demoted(Vec<MemberKey>),
     /// Members became admins, or were muted or unmuted.
     Changed(Vec<MemberKey>),
-    /// All members of a group were muted or unmuted.
+    /// All group members were muted or unmuted.
     AllMuted(GroupId),
     /// A group was dismissed. Its memberships are ended afterwards, in steps.
     Dismissed(GroupId),
@@ -55,9 +55,10 @@ pub enum MembershipEvent {
 /// Memberships that one change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedMemberships {
-    /// The reason.
+    /// Why the memberships ended.
     pub reason: LeaveReason,
-    /// The version of the roster after the change. [`Version::NONE`] if no membership ended, and for a dismissed group.
+    /// The roster version after the change. [`Version::NONE`] if no membership ended, and for a dismissed
+    /// group.
     pub version: Version,
     /// The users, by rising id, without those who were not members. Empty for a dismissed group.
     pub users: Vec<UserId>,
@@ -72,14 +73,15 @@ pub enum LeaveReason {
     Removed,
 }
 
-/// Is notified of each change of memberships, within the write that made it: after the change is stored, and before it is
-/// acknowledged. A repeated request notifies again. If the node crashes in between, no listener is notified.
+/// Is notified about each membership change, within the write that made it: after the change is stored, and
+/// before it is acknowledged. A repeated request notifies again. If the node crashes in between, no listener
+/// is notified.
 #[async_trait]
 pub trait MembershipListener: Debug + Send + Sync {
-    /// Handles the event. The caller of the write waits for it.
+    /// Handles the event. The writer waits for it.
     ///
     /// # Errors
-    /// The error of the store. The write is kept; ending a dismissed group is retried.
+    /// The store's error. The write is kept; ending a dismissed group is retried.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error>;
 }
 
@@ -94,7 +96,7 @@ impl MembershipListeners {
         Self(listeners.into())
     }
 
-    /// Notifies all of them.
+    /// Notifies them all.
     ///
     /// # Errors
     /// The first error. All listeners were notified nevertheless.
@@ -107,7 +109,7 @@ impl MembershipListeners {
     }
 }
 
-/// The event of a change after it is stored.
+/// A change's event after it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     Joined,
@@ -138,8 +140,8 @@ impl EventKind {
         matches!(self, Self::Joined | Self::Left(_))
     }
 
-    /// The event of a change that named these users and wrote these rows; `None`: there is no event. The row of a user who
-    /// left still has the role of the ended membership.
+    /// Returns the event for a change that named these users and wrote these rows; `None`: there is no event.
+    /// A user who left has a row that still names the ended membership's role.
     pub(super) fn event(
         self,
         group: GroupId,

@@ -1,4 +1,4 @@
-//! The messages of groups that a user may read.
+//! The group messages that a user may read.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use kith_store::{BATCH_MAX, FormerMember, GroupId, Member, MemberKey, MemberRow,
 use super::{Members, service::store_error};
 use crate::{error::Error, user::account_begins};
 
-/// The messages of a group that a user may read by its membership.
+/// The group messages that a membership lets its user read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageRange {
     /// The lowest number; 0 counts as 1.
@@ -19,7 +19,7 @@ pub(crate) struct MessageRange {
     pub(crate) stay: Seq,
 }
 
-/// The stays of a user in a group, in numbers of messages.
+/// A user's stays in a group, as message numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownStays {
     /// The first number of the last stay, at least 1.
@@ -28,7 +28,7 @@ pub(crate) struct KnownStays {
     pub(crate) earlier: Vec<SeqRange>,
 }
 
-/// The known state of a user in a group before former members are read.
+/// A user's known state in a group before former members are read.
 enum KnownMembership {
     NoGroup,
     Member(Entry<Member>),
@@ -37,12 +37,12 @@ enum KnownMembership {
 }
 
 impl Members {
-    /// Returns which messages of these groups a user may read: an answer for each, in their order. `None` for a group that does
-    /// not exist, and for one whose messages the user may not read. Decided by the strict records of members. Former members are read
-    /// from the store, which costs a read for each group that the user is not in.
+    /// Returns which messages a user may read in each of these groups, in their order. `None` if the group
+    /// does not exist, or if the user may not read its messages. Decided by the strict member records. Former
+    /// members are read from the store, which costs a read for each group that the user is not in.
     ///
     /// # Errors
-    /// Errors of the store, if former members cannot be read.
+    /// The store's errors, if former members cannot be read.
     pub(crate) async fn message_ranges(
         &self,
         user: UserId,
@@ -65,7 +65,8 @@ impl Members {
         Ok(seen.into_iter().map(|seen| seen.map(range)).collect())
     }
 
-    /// Reads the stays of present and former members among these users from the store: one read for each group.
+    /// Reads the stays from the store for present and former members among these users: one read for each
+    /// group.
     pub(crate) async fn stays(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, KnownStays>, Error> {
         let mut stays = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {
@@ -75,7 +76,7 @@ impl Members {
         Ok(stays)
     }
 
-    /// Whether each of these groups exists, in their order. A group that `creator` created is founded if necessary.
+    /// Whether each group exists, in their order. A group that `creator` created is founded if necessary.
     pub(crate) async fn exist(
         &self,
         groups: &[GroupId],
@@ -112,8 +113,8 @@ impl Members {
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
 
-    /// The ranges that a user may read in groups that it has left, and where its last stays began. A stay that began before the account was created
-    /// belongs to an earlier user with the same id.
+    /// The ranges that a user may read in groups that it has left, and where its last stays began. A stay
+    /// that began before the account was created belongs to an earlier user with the same id.
     async fn former_members(
         &self,
         user: UserId,
@@ -142,7 +143,7 @@ impl KnownStays {
         Self { joined, earlier: earlier.collect() }
     }
 
-    /// The earlier stays that ended below `joined`. A stay that begins there may no longer be the last one.
+    /// The earlier stays that ended below `joined`. A stay that begins there may no longer be last.
     pub(crate) fn below(&self, joined: Seq) -> Vec<SeqRange> {
         self.earlier.iter().copied().filter(|stay| stay.last < joined).collect()
     }

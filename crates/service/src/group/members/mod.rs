@@ -1,12 +1,12 @@
-//! Members of groups, and their rights.
+//! Group members and their rights.
 //!
-//! **Freshness.** Members and rosters are strict namespaces: after a change is acknowledged, no node uses the previous
-//! value. Cached lists may be as old as lists of follows: they contain candidates. Each candidate is checked against its
-//! record before it is returned, so a removed user is never returned.
+//! **Freshness.** Members and rosters are strict namespaces: after a change is acknowledged, no node uses the
+//! previous value. Cached lists may be as old as follow lists: they contain candidates. Each candidate is
+//! checked against its record before it is returned, so a removed user is never returned.
 //!
-//! **Rights.** The store checks the role of the acting user when it applies a change
-//! ([`kith_store::MembershipTransition`]). A service has all rights. A group without members and owner belongs to its
-//! creator: the first access makes the creator its owner.
+//! **Rights.** The store checks the acting user's role when it applies a change
+//! ([`kith_store::MembershipTransition`]). A service has all rights. A group without members and owner
+//! belongs to its creator: the first access makes the creator its owner.
 
 mod approvals;
 mod bans;
@@ -43,35 +43,35 @@ pub use service::{MemberDependencies, MemberRules, Members};
 use kith_cache::{ListPolicies, Policy};
 use kith_store::{GroupId, Member, Roster, UserId};
 
-/// Namespace of members.
+/// The namespace for members.
 pub const MEMBERS: &str = "member";
-/// Namespace of rosters.
+/// The namespace for rosters.
 pub const ROSTERS: &str = "roster";
-/// Namespace of the epochs of lists of members.
+/// The namespace for member list epochs.
 pub const MEMBER_EPOCHS: &str = "member_list_epoch";
-/// Namespace of the pages of lists of members.
+/// The namespace for member list pages.
 pub const MEMBER_PAGES: &str = "member_list_page";
-/// Namespace of the epochs of lists of groups of users.
+/// The namespace for the epochs of users' group lists.
 pub const MEMBERSHIP_EPOCHS: &str = "membership_list_epoch";
-/// Namespace of the pages of lists of groups of users.
+/// The namespace for the pages of users' group lists.
 pub const MEMBERSHIP_PAGES: &str = "membership_list_page";
 
-/// Policies of the namespaces of members.
+/// Policies for member namespaces.
 #[derive(Clone, Debug)]
 pub struct MemberPolicies {
     /// For members; strict.
     pub members: Policy<Member>,
     /// For rosters; strict.
     pub rosters: Policy<Roster>,
-    /// For lists.
+    /// Policies for the lists.
     pub lists: MemberListPolicies,
 }
 
-/// Policies of the namespaces of lists of members.
+/// Policies for member list namespaces.
 #[derive(Clone, Debug)]
 pub struct MemberListPolicies {
-    /// For lists of members of groups.
+    /// The policies for lists of a group's members.
     pub members: ListPolicies<UserId>,
-    /// For lists of groups of users.
+    /// The policies for lists of a user's groups.
     pub groups: ListPolicies<GroupId>,
 }

@@ -21,7 +21,7 @@ pub(super) struct MemberListPage<T> {
     pub(super) next: Option<i64>,
 }
 
-/// A page of changes of the members of a group.
+/// A page of member changes.
 #[derive(Debug)]
 pub(super) struct MemberChanges {
     /// Changed users who are members.
@@ -33,7 +33,7 @@ pub(super) struct MemberChanges {
 }
 
 impl Members {
-    /// Returns a page of the members of a group.
+    /// Returns a page of a group's members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -65,8 +65,8 @@ impl Members {
         Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
-    /// Returns a page of the groups that both users are in. Walks the groups of one, and checks the membership of the
-    /// other one.
+    /// Returns a page of the groups that both users are in. Walks one user's groups, and checks whether the
+    /// other is a member.
     pub(super) async fn list_common_groups(
         &self,
         user: UserId,
@@ -84,7 +84,7 @@ impl Members {
         Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
-    /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
+    /// Returns a page of a group's bans, from the store, by rising user id. Requires owner, admin or service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -106,9 +106,9 @@ impl Members {
         Ok(MemberListPage { items, next })
     }
 
-    /// Returns a page of the users who changed after this change, in their present state; `None`: the store does not
-    /// return the changes, see [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check
-    /// rights.
+    /// Returns a page of the users who changed after this change, in their present state; `None`: the store
+    /// does not return the changes, see
+    /// [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check rights.
     pub(super) async fn sync_members(
         &self,
         group: GroupId,

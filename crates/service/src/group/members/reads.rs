@@ -1,4 +1,4 @@
-//! Reads of single members, and counts.
+//! Reads single members, and counts.
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -6,11 +6,12 @@ use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
 use super::{Members, lists::MemberPageKey, service::KIND};
 use crate::{error::Error, rpc::call::Principal};
 
-/// Page size for the count of all groups of a user.
+/// The page size for counting all groups of a user.
 const COUNTED: usize = 1000;
 
 impl Members {
-    /// Returns one member of a group. Users may read their own membership, and those of groups whose members they may see.
+    /// Returns one group member. Users may read their own membership, and memberships in groups whose members
+    /// they may see.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -41,7 +42,7 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads one member, if the user is one, and the roster of the group, to check the right to send messages.
+    /// Reads one member, if the user is one, and the group's roster, to check the right to send messages.
     /// Sees every acknowledged change. Does not check whether the group exists.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
@@ -53,8 +54,8 @@ impl Members {
         Ok((member, roster?))
     }
 
-    /// Returns the members of a group that these keys name: an answer for each, in their order. Services may read those of
-    /// every group, users those of groups whose members they may see.
+    /// Returns the group members that these keys name: an answer for each, in their order. Services may read
+    /// every group's members, users only where they may see the members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -69,7 +70,7 @@ impl Members {
         Ok(self.get_many(keys, consistency).await)
     }
 
-    /// Returns the roster of a group, which has the number of its members.
+    /// Returns a group's roster, which has the number of its members.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -83,7 +84,7 @@ impl Members {
         self.roster(group, consistency).await
     }
 
-    /// Counts the groups in the list of a user.
+    /// Counts the groups in a user's list.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

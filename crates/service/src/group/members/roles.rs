@@ -1,4 +1,4 @@
-//! The roles of users in groups, by which rights are checked.
+//! User roles in groups, by which rights are checked.
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -12,7 +12,7 @@ use crate::{
     write::record_codec::RecordCodec,
 };
 
-/// Members and rosters through the tiers of this node; both namespaces are strict. Cheap to clone.
+/// Members and rosters through this node's tiers; both namespaces are strict. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Roles {
     pub(super) members: TieredCache<MemberKey, Member>,
@@ -46,7 +46,7 @@ impl Roles {
         }
     }
 
-    /// The roster of a group. Sees every acknowledged change.
+    /// A group's roster. Sees every acknowledged change.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
@@ -68,10 +68,10 @@ impl Roles {
         found.into_iter().zip(&keys).filter_map(member).collect()
     }
 
-    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
+    /// Returns a user's role in a group; `None`: not a member. Sees every acknowledged change.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         let key = MemberKey { group: group.id, user };
         let member = self.members.get_with(&key, &Consistency::Cached).await;
@@ -90,7 +90,7 @@ impl Roles {
         self.creator(group).await
     }
 
-    /// The creator of a group; `None`: it has none, or another account has the id of the creator now.
+    /// A group's creator; `None`: it has none, or another account has the creator's id now.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -114,8 +114,8 @@ impl Roles {
         }))
     }
 
-    /// Whether the group has a member or an owner. Former members do not count: they may have been in a dismissed group
-    /// with the same id.
+    /// Whether the group has a member or an owner. Former members do not count: they may have been in a
+    /// dismissed group with the same id.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

@@ -36,7 +36,7 @@ pub struct MemberRpc {
 }
 
 impl MemberRpc {
-    /// The service over the members of this node. `invitations`: of users whom others bring into their groups.
+    /// The service over this node's members. `invitations`: for users whom others bring into their groups.
     #[must_use]
     pub fn new(
         members: Members,
@@ -47,7 +47,7 @@ impl MemberRpc {
         Self { members, invitations, pages, limits }
     }
 
-    /// The key of the requested page, and its quota.
+    /// The requested page's key, and its quota.
     fn asked(
         &self,
         call: Call,
@@ -61,7 +61,7 @@ impl MemberRpc {
         Ok((MemberPageKey { least, after, size: page.size }, page))
     }
 
-    /// The token of the page after the id `next`. Empty if there is none.
+    /// The page's token after the id `next`. Empty if there is none.
     fn next_page_token(&self, call: Call, query: &[&[u8]], next: Option<i64>) -> String {
         next.map(|last| self.pages.of(call).issue(query, last)).unwrap_or_default()
     }
@@ -328,7 +328,8 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    /// All pages of one sync return the roster version of the first page. The next sync returns what changed meanwhile.
+    /// All pages in one sync return the first page's roster version. The next sync returns what changed
+    /// meanwhile.
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,

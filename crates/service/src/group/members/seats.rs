@@ -1,4 +1,4 @@
-//! All present and former members of a group, for receipts.
+//! All present and former group members, for receipts.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use kith_store::{BATCH_MAX, GroupId, MemberChangeEvent, MemberKey, MemberRow, Se
 use super::{Members, service::store_error};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
-/// Rows of one read.
+/// The rows in one read.
 const PAGE: usize = 1_000;
 /// Most changes that are read individually; with more, all rows are read again.
 const CHANGES_MAX: usize = 1_000;
-/// Above every user id, so that a position with it is after all changes of a version.
+/// Above every user id, so that a position with it is after all changes with a version.
 const LAST_USER: i64 = i64::MAX;
 
-/// All present and former members of a group, as of a version of its roster or later.
+/// All present and former group members, at a roster version or later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSeats {
     version: Version,
-    /// By ordinal.
+    /// The seats by ordinal.
     pub(crate) seats: Vec<Option<Seat>>,
 }
 
 impl Members {
-    /// Reads all present and former members of a group, with every change that was acknowledged before. `known`: an
-    /// earlier result, so that only changes are read. Cost: no read of the store if the roster is unchanged, otherwise one
-    /// for each 500 changed users, or one for each 1000 rows.
+    /// Reads all present and former group members, with every change that was acknowledged before. `known`:
+    /// an earlier result, so that only changes are read. Cost: no store read if the roster is unchanged,
+    /// otherwise one for each 500 changed users, or one for each 1000 rows.
     pub(crate) async fn seats(
         &self,
         group: GroupId,
@@ -91,7 +91,7 @@ impl GroupSeats {
         Self { version: Version::NONE, seats }
     }
 
-    /// The seat of a user, with its ordinal.
+    /// A user's seat, with its ordinal.
     pub(crate) fn of(&self, user: UserId) -> Option<(usize, &Seat)> {
         let mut seats = self.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
         seats.find(|(_, seat)| seat.user == user)

@@ -1,4 +1,4 @@
-//! The members of groups: caching, founding of groups, and visibility of members.
+//! Group members: caching, founding groups, and who may see members.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -30,32 +30,32 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "member";
-/// Time limit of work without the deadline of a request: founding a group, ending members or bans.
+/// Time limit of work without a request's deadline: founding a group, ending members or bans.
 pub(super) const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 /// How long CreateGroup waits until the group is founded.
 const FOUNDING_WAIT: Duration = Duration::from_millis(500);
 
-/// The configuration of members.
+/// The configuration for members.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberRules {
-    /// Maximum members of a group.
+    /// The largest number of group members.
     pub members_max: u32,
-    /// Most bans of a group.
+    /// The largest number of group bans.
     pub bans_max: u32,
-    /// Attempts with the code of a group in a minute, for each user.
+    /// How often each user may try a group's code in a minute.
     pub code_tries_per_minute: NonZeroU32,
     /// Whom a user may add without asking.
     pub added_by_users: AddedByUsers,
 }
 
-/// The members of a deployment, through the tiers of this node. Cheap to clone.
+/// A deployment's members, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Members {
     pub(super) roles: Roles,
     pub(super) lists: MemberLists,
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
-    /// For the end of the message log of a group.
+    /// Finds where a group's message log ends.
     pub(super) messages: Arc<dyn MessageStore>,
     pub(super) conversations: ConversationRecords,
     pub(super) users: Users,
@@ -65,7 +65,7 @@ pub struct Members {
     pub(super) rules: MemberRules,
     /// Dismissed groups whose members are being ended.
     pub(super) ending: Arc<EndingGroups>,
-    /// Notified of joins, leaves, demotions and dismissals.
+    /// Notified about joins, leaves, demotions and dismissals.
     pub(super) listeners: MembershipListeners,
 }
 
@@ -74,16 +74,16 @@ pub struct Members {
 pub struct MemberDependencies {
     /// Roles in groups.
     pub roles: Roles,
-    /// Groups.
+    /// The groups themselves.
     pub groups: Groups,
-    /// Users.
+    /// The user accounts.
     pub users: Users,
-    /// Settings of conversations for all their users.
+    /// Conversation settings that apply to all users.
     pub conversations: ConversationRecords,
 }
 
 impl Members {
-    /// Creates it with its own namespaces in the caches, besides those of the roles.
+    /// Creates it with its own namespaces in the caches, besides the namespaces for roles.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -110,7 +110,8 @@ impl Members {
         }
     }
 
-    /// Candidates for the groups of a user: at most `size` ids above `after`, by rising id, and whether others follow.
+    /// Candidates for a user's groups: at most `size` ids above `after`, by rising id, and whether others
+    /// follow.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -122,7 +123,7 @@ impl Members {
         Ok((part.ids, part.more))
     }
 
-    /// Reads many members of an existing group through the tiers: an answer for each, in their order.
+    /// Reads many members in an existing group through the tiers: an answer for each, in their order.
     pub async fn get_many(
         &self,
         keys: &[MemberKey],
@@ -142,7 +143,7 @@ impl Members {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Returns those of these users who are members of the group, in their order. Does not check whether the group exists.
+    /// Returns those users who are group members, in their order. Does not check whether the group exists.
     pub(crate) async fn users_among(
         &self,
         group: GroupId,
@@ -168,7 +169,7 @@ impl Members {
         Ok(group)
     }
 
-    /// Checks that the creator of a new group exists.
+    /// Checks that a new group's creator exists.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -178,8 +179,8 @@ impl Members {
         found.map(drop).map_err(|error| error.at("creator_id"))
     }
 
-    /// Creates a group, and makes its creator the owner. If the draft has the id of a dismissed group, its members are
-    /// ended and its messages hidden first. Returns the group.
+    /// Creates a group, and makes its creator the owner. If the draft has a dismissed group's id, its members
+    /// are ended and its messages hidden first. Returns the group.
     ///
     /// # Errors
     /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
@@ -197,13 +198,14 @@ impl Members {
         Ok(written)
     }
 
-    /// Makes the creator the owner of a group after its creation. No effect if the group was dismissed since: the request
-    /// may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`] founds the group
-    /// for the next caller.
+    /// Makes a group's creator its owner after the creation. No effect if the group was dismissed since: the
+    /// request may be a late repetition. Ignores errors, and waits at most [`FOUNDING_WAIT`]: [`Self::group`]
+    /// founds the group for the next caller.
     async fn make_creator_owner(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
-            // An import may name a creator who does not exist: a later account with the id must not own the group.
+            // An import may name a creator who does not exist: a later account with the id must not own the
+            // group.
             if let Some(creator) = self.roles.creator(&group).await?
                 && self.has_account(creator).await?
             {
@@ -214,16 +216,16 @@ impl Members {
         drop(timeout(FOUNDING_WAIT, founded).await);
     }
 
-    /// Whether the account of a user exists. A creator whose account was deleted must not become the owner again.
+    /// Whether a user's account exists. A creator whose account was deleted must not become the owner again.
     async fn has_account(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.get_many(&[user], &Consistency::Cached).await.into_iter().next();
         Ok(found.transpose()?.flatten().is_some())
     }
 
-    /// Makes the creator of a group its owner, if it has none.
+    /// Makes a group's creator its owner, if it has none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// Returns the store's errors.
     pub async fn ensure_owner(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, context, group) =
             (self.clone(), self.change_context_of(group, Principal::Service), group.id);
@@ -239,8 +241,8 @@ impl Members {
         self.mutations.run(deadline, work).await
     }
 
-    /// Checks that the principal may see the members of the group. Those of a private group are visible to its members
-    /// and to services only.
+    /// Checks that the principal may see the group's members. A private group's members are visible to its
+    /// members and to services only.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -261,23 +263,23 @@ impl Members {
         self.roles.allow(&group, principal, Role::Member).await
     }
 
-    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
+    /// Returns a user's role in a group; `None`: not a member. Sees every acknowledged change.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }
 
-    /// The roster of an existing group.
+    /// Returns an existing group's roster.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }
 
-    /// The context of a change of this group: the acting user, the limits, and whether new members may read earlier
-    /// messages.
+    /// The context for changing this group: the acting user, the limits, and whether new members may read
+    /// earlier messages.
     pub(super) fn change_context_of(&self, group: &Group, principal: Principal) -> ChangeContext {
         ChangeContext { history: group.history_for_new_members, ..self.change_context(principal) }
     }
 
-    /// The same for a change by which no user joins.
+    /// Like `change_context_of`, for a change by which no user joins.
     pub(super) const fn change_context(&self, principal: Principal) -> ChangeContext {
         ChangeContext {
             by: principal.user(),

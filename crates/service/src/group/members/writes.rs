@@ -1,4 +1,4 @@
-//! Changes of members: the ways to join, and invalidation.
+//! Member changes: the ways to join, and invalidation.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Members {
-    /// Makes a change of members of a group. Returns what changed.
+    /// Changes group members. Returns what changed.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -42,10 +42,10 @@ impl Members {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Makes a change of one member. Returns the member after the change.
+    /// Changes one member. Returns the member after the change.
     ///
     /// # Errors
-    /// As [`Self::apply_change`].
+    /// The errors of [`Self::apply_change`].
     pub(super) async fn change_member(
         &self,
         key: MemberKey,
@@ -63,7 +63,7 @@ impl Members {
     /// Makes a member the owner. Returns what changed.
     ///
     /// # Errors
-    /// As [`Self::apply_change`].
+    /// The errors of [`Self::apply_change`].
     pub(crate) async fn transfer_group(
         &self,
         id: GroupId,
@@ -73,11 +73,11 @@ impl Members {
         self.apply_change(id, MemberChange::Transfer(owner), context).await
     }
 
-    /// Adds a user on its own request, if the join policy of the group allows it. Users join for themselves. Returns
-    /// the member.
+    /// Adds a user on its own request, if the group's join policy allows it. Users join for themselves.
+    /// Returns the member.
     ///
     /// # Errors
-    /// As [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many attempts with a code.
+    /// The errors of [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many attempts with a code.
     pub(super) async fn join(
         &self,
         key: MemberKey,
@@ -94,10 +94,10 @@ impl Members {
         self.change_member(key, MemberChange::Join(key.user), context).await
     }
 
-    /// Ends the membership of a user on its own request. Users leave for themselves. Returns what changed.
+    /// Ends a user's membership on its own request. Users leave for themselves. Returns what changed.
     ///
     /// # Errors
-    /// As [`Self::apply_change`].
+    /// The errors of [`Self::apply_change`].
     pub(super) async fn leave(
         &self,
         key: MemberKey,
@@ -111,8 +111,8 @@ impl Members {
         self.apply_change(key.group, MemberChange::Leave(key.user), context).await
     }
 
-    /// Makes a change in the store, which checks whether it is allowed. Invalidates the copies of the members, lists and
-    /// roster that it changes, and notifies the listeners.
+    /// Makes a change in the store, which checks whether it is allowed. Invalidates copies of the members,
+    /// lists and roster that it changes, and notifies the listeners.
     pub(super) async fn change(
         &self,
         group: GroupId,
@@ -134,8 +134,8 @@ impl Members {
         Ok(done)
     }
 
-    /// Notifies the listeners of a stored change. Logs a failure and does not return it, since the change is stored. A
-    /// listener that failed has to catch up later.
+    /// Notifies the listeners about a stored change. Logs a failure and does not return it, since the change
+    /// is stored. A listener that failed has to catch up later.
     pub(super) async fn notify(&self, event: Option<MembershipEvent>) {
         let Some(event) = event else { return };
         if let Err(error) = self.listeners.notify(&event).await {
@@ -143,8 +143,8 @@ impl Members {
         }
     }
 
-    /// Runs a write of these members, and publishes it with what else it changes. It may change others, too: a transfer reads the
-    /// previous owner before its write, and the owner may change in between.
+    /// Runs a write to these members, and publishes it with what else it changes. It may change others, too:
+    /// a transfer reads the previous owner before its write, and the owner may change in between.
     pub(super) async fn write_members(
         &self,
         group: GroupId,
@@ -169,7 +169,8 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    /// What a change of members changes besides their records: the roster, the list of members, the lists of groups of each.
+    /// Returns the items besides the records that a member change touches: the roster, the member list, each
+    /// user's group list.
     pub(super) async fn changed_with_members(
         &self,
         group: GroupId,
@@ -222,9 +223,10 @@ impl Members {
         }
     }
 
-    /// Checks that a user knows the code of a group.
+    /// Checks that a user knows a group's code.
     pub(super) async fn check_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
-        // Counted before the comparison: after too many attempts, the error must not show whether the code is correct.
+        // Counted before the comparison: after too many attempts, the error must not show whether the code is
+        // correct.
         self.attempts.count(&key)?;
         if self.groups.is_code(key.group, code).await? {
             return Ok(());

@@ -26,7 +26,7 @@ pub(super) fn target(
     Ok(ChangeTarget { conversation, seq, by: convert::acting_user(user_id, principal)? })
 }
 
-/// The new content of an edit.
+/// An edit's new content.
 pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> Result<MessageEdit, Error> {
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
     check_content(&content_type, &request.body, body_bytes_max)?;

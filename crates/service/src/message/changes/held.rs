@@ -1,7 +1,7 @@
-//! The write of a change, and the copies of the message.
+//! A change's write, and the message's copies.
 //!
-//! Invariant: after a change is acknowledged, no read shows the previous message. The window is held from before the
-//! write until after it, and documents in the tiers are strict.
+//! Invariant: after a change is acknowledged, no read shows the previous message. The window is held from
+//! before the write until after it, and documents in the tiers are strict.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     write::mutations::{Mutations, unknown},
 };
 
-/// After a change of unknown outcome the window is held again after each of these times: the write may arrive late.
+/// After a change of unknown outcome the window is held again after each time: the write may arrive late.
 const HOLD_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.
@@ -90,8 +90,8 @@ impl ChangeWriter {
         Ok(MessageChangeOutcome::clone(&written.record))
     }
 
-    /// Adds the event to the window, which drops it, in the background: a window that exists by then was filled after
-    /// the write.
+    /// Adds the event to the window, which drops it, in the background: a window that exists by then was
+    /// filled after the write.
     fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &MessageChangeOutcome) {
         let MessageChangeOutcome::Done { event_seq, .. } = changed else { return };
         let (logs, seq) = (self.logs.clone(), *event_seq);
@@ -115,7 +115,7 @@ impl Logs {
     /// Ends a hold after the write.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] of unknown outcome: a window may show the previous message.
+    /// [`StoreError::Unavailable`] with unknown outcome: a window may show the previous message.
     pub(in crate::message) async fn release(&self, hold: WindowHold) -> Result<(), StoreError> {
         self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
     }

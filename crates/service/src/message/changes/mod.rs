@@ -1,6 +1,6 @@
-//! Recalls and edits: the content of a message is removed or replaced, with an event.
+//! Recalls and edits: a message's content is removed or replaced, with an event.
 //!
-//! The change and its event are one transaction of the store. A change is no step of the queue of its conversation: the
+//! The change and its event are one store transaction. A change is no step in its conversation's queue: the
 //! store retries while appends come in between, and changes are rare.
 
 mod convert;
@@ -30,14 +30,14 @@ struct ChangeTarget {
     by: Option<UserId>,
 }
 
-/// The new content of an edit.
+/// An edit's new content.
 #[derive(Clone, Debug)]
 struct MessageEdit {
     content_type: Text,
     body: Bytes,
     /// The mentioned users, and whether all readers are; `None`: unchanged.
     mentions: Option<(Vec<UserId>, bool)>,
-    /// The required number of earlier edits; `None`: any.
+    /// How many earlier edits are required; `None`: any.
     expected_edits: Option<u32>,
 }
 
@@ -45,17 +45,18 @@ struct MessageEdit {
 #[derive(Clone, Debug)]
 struct ChangedMessage {
     message: Message,
-    /// The number of the event; 0: there is none.
+    /// The event's number; 0: there is none.
     event_seq: Seq,
     /// Whether it was changed by an earlier call.
     replayed: bool,
 }
 
 impl Messages {
-    /// Removes the content of a message.
+    /// Removes a message's content.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the
+    /// store.
     async fn recall(&self, target: ChangeTarget, deadline: Instant) -> Result<ChangedMessage, Error> {
         let this = self.clone();
         let work = async move {
@@ -66,10 +67,10 @@ impl Messages {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Replaces the content of a message.
+    /// Replaces a message's content.
     ///
     /// # Errors
-    /// As [`Self::recall`]; ABORTED if it was edited meanwhile, and those of a send.
+    /// The errors of [`Self::recall`] and of a send; ABORTED if it was edited meanwhile.
     async fn edit(
         &self,
         target: ChangeTarget,
@@ -94,13 +95,13 @@ fn recall(target: ChangeTarget, now: Timestamp) -> MessageChange {
     MessageChange {
         seq: target.seq,
         content: ContentChange::Recall(Recalled { by, time: now }),
-        // All recalls of a message are the same.
+        // All recalls for a message are equal.
         event: event(what, MessageKey::of_recall(target.seq), ContentHash::of("", b""), now),
     }
 }
 
 impl MessageEdit {
-    /// The edit of a message, from its read state.
+    /// A message's edit, from its read state.
     fn of(self, message: &Message, now: Timestamp) -> MessageChange {
         let edits_before = self.edits_before(message);
         let current = || (message.mentions.clone(), message.mention_all);
@@ -118,7 +119,7 @@ impl MessageEdit {
         MessageChange { seq: message.seq, content: ContentChange::Edit(content), event }
     }
 
-    /// The required number of earlier edits. An edit to the content of the last edit is a repetition of it.
+    /// How many earlier edits are required. An edit to the last edit's content repeats it.
     fn edits_before(&self, message: &Message) -> u32 {
         let edits = message.edited.map_or(0, |edited| edited.count);
         let is_again = edits > 0 && self.is_content_of(message);
@@ -133,7 +134,7 @@ impl MessageEdit {
     }
 }
 
-/// The hash of an edit: of the content and its mentions. Two edits of the same state have different ones.
+/// An edit's hash: over the content and its mentions. Two edits from the same state have different hashes.
 fn hash_of(content: &NewContent) -> ContentHash {
     let mut bytes = Vec::with_capacity(content.body.len() + 16);
     bytes.push(u8::from(content.mention_all));
@@ -143,7 +144,7 @@ fn hash_of(content: &NewContent) -> ContentHash {
     ContentHash::of(&content.content_type, &bytes)
 }
 
-/// The event of a change. Its hash covers what the change does, so two changes with one key differ.
+/// A change's event. Its hash covers what the change does, so two changes with one key differ.
 fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewMessage {
     NewMessage { hash, ..event_message(key, what, now) }
 }
@@ -153,7 +154,7 @@ fn recalled(changed: MessageChangeOutcome) -> Result<ChangedMessage, Error> {
         MessageChangeOutcome::Done { message, event_seq, replayed, .. } => {
             Ok(ChangedMessage { message, event_seq, replayed })
         }
-        // All messages of its sender were erased in between, which has an event of its own.
+        // All its sender's messages were erased in between, which has its own event.
         MessageChangeOutcome::Refused(message) if message.recalled.is_some() => {
             Ok(ChangedMessage { message, event_seq: 0, replayed: true })
         }

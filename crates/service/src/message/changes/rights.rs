@@ -27,7 +27,7 @@ impl Messages {
     pub(super) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
-        // As if the log ended there: users who may not read its end must not learn it.
+        // Pretends that the log ended there: users who may not read its end must not learn it.
         if !bounds.with(target.seq).contains(target.seq) {
             return Err(no_message());
         }
@@ -86,8 +86,8 @@ impl Messages {
         read().await?.pop().ok_or_else(no_message)
     }
 
-    /// Whether a user has a higher role than the sender of a message. A user who is not a member counts as an ordinary
-    /// member.
+    /// Whether a user has a higher role than a message's sender. A user who is not a member counts as an
+    /// ordinary member.
     async fn may_moderate(
         &self,
         user: UserId,
@@ -99,7 +99,7 @@ impl Messages {
         Ok(of_user > Some(of_sender.unwrap_or(Role::Member)))
     }
 
-    /// The roles of users in a group; `None` for a user who is not a member.
+    /// The users' roles in a group; `None` for a user who is not a member.
     async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
         let members = &self.dependencies.members;
         let role = async |user| {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn no_time_is_never() {
-        // The clock of another node may be ahead of this one.
+        // Another node's clock may be ahead of this one.
         for now in [999, 1_000, 1_001] {
             assert!(!is_within(Timestamp(1_000), Duration::ZERO, Timestamp(now)));
         }

@@ -1,4 +1,4 @@
-//! The identity of edits.
+//! Whether two edits are identical.
 
 use kith_proto::message::v1::Event;
 use kith_store::{Edited, MessageKind};

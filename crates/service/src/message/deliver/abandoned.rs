@@ -1,12 +1,13 @@
-//! Receivers that a node left when it died: what their clients may not have is entered for pushes by another node.
+//! Receivers that a node left when it died: what their clients may not have is entered for pushes by another
+//! node.
 //!
-//! A node says every few seconds that it runs, and with each renewal of an inbox what the receivers of its user have
-//! confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had time to come back, and
-//! the holder of a lease ends its receivers, some users at a time. What was done is forgotten; what is done twice is a
-//! replay, because entries have a key.
+//! A node says every few seconds that it runs, and with each renewal of an inbox what its user's receivers
+//! have confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had time to
+//! come back, and a lease's holder ends its receivers, some users at a time. What was done is forgotten; what
+//! is done twice is a replay, because entries have a key.
 //!
-//! A node that is paused or cut off for so long is taken for dead, too. Its users may then be named for messages that they
-//! have; it goes on when it is back.
+//! A node that is paused or cut off for so long is taken for dead, too. Its users may then be named for
+//! messages that they have; it goes on when it is back.
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -26,24 +27,24 @@ use crate::{error::Error, message::store_error, write::lease::Lease};
 pub(in crate::message) const ABANDONED_AFTER: Duration = Duration::from_secs(15);
 /// How often a node says that it runs.
 const SAYS_EVERY: Duration = Duration::from_secs(4);
-/// Approximate period of the search for dead nodes.
+/// The approximate time between searches for dead nodes.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Users of a node whose receivers are ended in one round.
+/// The users on a node whose receivers are ended in one round.
 const TURN: usize = 250;
 /// Users at the same time.
 const AT_ONCE: usize = 16;
-/// Name of the lease of the node that searches.
+/// The name of the searching node's lease.
 const LEASE: &str = "receivers";
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// The large groups of users: their messages are in no inbox.
+/// The large groups that users are in: their messages are in no inbox.
 #[async_trait]
 pub(in crate::message) trait LargeGroups: Debug + Send + Sync {
-    /// The conversations of the large groups of a user.
+    /// A user's large group conversations.
     async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error>;
 }
 
-/// The rounds of the node with the lease.
+/// The rounds on the node that has the lease.
 #[derive(Debug)]
 pub(in crate::message) struct AbandonedRounds {
     pub(super) delivery: Delivery,
@@ -51,7 +52,7 @@ pub(in crate::message) struct AbandonedRounds {
     pub(super) lease: Lease,
 }
 
-/// For each conversation, the numbers of the first and the last message that mention a user. Read once a round.
+/// For each conversation, the first and last number that mentions a user. Read once a round.
 type MentionsOfGroups = Mutex<HashMap<ConversationId, Arc<OnceCell<HashMap<UserId, SeqRange>>>>>;
 
 impl Delivery {
@@ -68,7 +69,7 @@ impl Delivery {
 }
 
 impl AbandonedRounds {
-    /// Those of a node with this id.
+    /// The rounds for a node with this id.
     pub(in crate::message) fn new(
         delivery: Delivery,
         groups: Arc<dyn LargeGroups>,
@@ -89,7 +90,7 @@ impl AbandonedRounds {
         }
     }
 
-    /// Ends some receivers of each dead node, if this node has the lease.
+    /// Ends some receivers on each dead node, if this node has the lease.
     pub(super) async fn round(&mut self) -> Result<(), Error> {
         if !self.lease.is_held().await.map_err(store_error)? {
             return Ok(());
@@ -121,8 +122,8 @@ impl AbandonedRounds {
         keeper.forget(node, &done, ABANDONED_AFTER).await.map_err(|_| inboxes_unavailable())
     }
 
-    /// Ends the receivers of a user on a node: from now on the user counts as one without them. `since`: how long ago their
-    /// clients were sent what is not confirmed, at most.
+    /// Ends a user's receivers on a node: from now on the user counts as a user without them. `since`: how
+    /// long ago their clients were sent what is not confirmed, at most.
     async fn end_one(
         &self,
         node: &NodeName,
@@ -136,7 +137,7 @@ impl AbandonedRounds {
         self.delivery.announce_unconfirmed(from, unconfirmed).await
     }
 
-    /// The messages of large groups that mention a user.
+    /// The messages in large groups that mention a user.
     async fn mentions_of(
         &self,
         user: UserId,

@@ -19,12 +19,12 @@ use super::{
 };
 use crate::error::Error;
 
-/// Most messages of a conversation that are examined for a node that died.
+/// The most messages in a conversation that are examined for a node that died.
 const RESUMED_MAX: Seq = 10 * DOCUMENT;
-/// A message may be older than the note of its step by this time: it waits for the previous step.
+/// A message may be older than its step's note by this time: it waits for the previous step.
 const OLDER: Duration = Duration::from_secs(60);
 
-/// The recipients of a fan-out.
+/// The result of a fan-out for its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FanOutOutcome {
     /// All recipients were entered; these have no receiver.
@@ -33,14 +33,14 @@ pub(super) enum FanOutOutcome {
     Registered,
 }
 
-/// A time that messages are not older than, of steps that began with one of this time.
+/// The earliest time that a message can have in a step that began with a message sent at `sent`.
 fn older(sent: Timestamp) -> Timestamp {
     let older = i64::try_from(OLDER.as_millis()).unwrap_or_default();
     Timestamp(sent.0.saturating_sub(older))
 }
 
 impl Delivery {
-    /// The messages of a step whose recipients may have to be notified.
+    /// A step's messages whose recipients may have to be notified.
     pub(super) async fn messages_to_announce(
         &self,
         conversation: ConversationId,
@@ -58,8 +58,8 @@ impl Delivery {
         Ok(messages)
     }
 
-    /// Enters messages for those of their recipients who have no receiver, if that is configured. `fanned`: the result
-    /// of their fan-out; `None`: it failed, so receivers are unknown, and all recipients are notified.
+    /// Enters messages for their recipients without a receiver, if that is configured. `fanned`: their
+    /// fan-out's result; `None`: it failed, so receivers are unknown, and all recipients are notified.
     pub(super) async fn announce(
         &self,
         conversation: ConversationId,
@@ -81,8 +81,8 @@ impl Delivery {
         offline.enter(conversation, messages, &absent).await
     }
 
-    /// The same for the stored messages from one number to another. Those that are much older than the first one were
-    /// imported, and are left out.
+    /// Like `announce`, for the stored messages from one number to another. Messages that are much older than
+    /// the first were imported, and are left out.
     pub(super) async fn announce_stored(
         &self,
         conversation: ConversationId,
@@ -100,7 +100,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// The same for messages that a dead node may have left: its step was noted this long ago.
+    /// Like `announce`, for messages that a dead node may have left: its step was noted this long ago.
     pub(super) async fn announce_resumed(
         &self,
         conversation: ConversationId,
@@ -113,8 +113,8 @@ impl Delivery {
         self.announce_stored(conversation, SeqRange { first, last: end }, fanned).await
     }
 
-    /// Enters messages for one user, who had a receiver when they were sent, and may not have got them: up to the ends of
-    /// the conversations. What the user may not receive any more is left out.
+    /// Enters messages for one user, who had a receiver when they were sent, and may not have got them: up to
+    /// where the conversations end. Messages that the user may not receive any more are left out.
     pub(super) async fn announce_to(
         &self,
         user: UserId,
@@ -141,7 +141,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// For each user whom messages of this age mention, the numbers of the first and the last of these.
+    /// Returns, for each mentioned user, the first and the last number among messages that are this old and
+    /// mention it.
     pub(super) async fn mentions(
         &self,
         conversation: ConversationId,
@@ -163,7 +164,7 @@ impl Delivery {
         Ok(mentions)
     }
 
-    /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers
+    /// Large group members whom messages mention and who have no receiver. A member with unknown receivers
     /// counts as one without.
     async fn absent_of_large_group(
         &self,

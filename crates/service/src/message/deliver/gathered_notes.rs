@@ -1,5 +1,5 @@
-//! Notes of steps that wait for a call. Notes that begin while a call is in flight are one call together, and those of steps that have
-//! ended are removed once a second.
+//! Step notes that wait for a call. Notes that begin while a call is in flight become one call together, and
+//! notes for ended steps are removed once a second.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,13 @@ use kith_store::FanOutNote;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Flight, Notify, oneshot};
 
-/// Most notes of a call: a script with more would keep others waiting.
+/// The most notes in a call: a script with more would keep others waiting.
 pub(super) const AT_ONCE: usize = 1_000;
-/// Most notes of ended steps that wait. More only wait while Redis is away; they are left to the node that looks for notes.
+/// The most notes for ended steps that wait. More only wait while Redis is away; they are left to the node
+/// that looks for notes.
 const ENDED_MAX: usize = 10_000;
 
-/// The notes of steps that begin.
+/// The notes for steps that begin.
 #[derive(Debug, Default)]
 pub(super) struct BegunNotes {
     waiting: Mutex<VecDeque<BegunNote>>,
@@ -28,7 +29,7 @@ struct BegunNote {
     is_written: oneshot::Sender<bool>,
 }
 
-/// The notes of steps that have ended.
+/// The notes for ended steps.
 #[derive(Debug, Default)]
 pub(super) struct EndedNotes {
     waiting: Mutex<VecDeque<EndedNote>>,
@@ -43,7 +44,8 @@ pub(super) struct EndedNote {
 }
 
 impl BegunNotes {
-    /// Writes a note, together with those that wait. Returns whether it is written; it may be written also if this is false.
+    /// Writes a note, together with those that wait. Returns whether it is written; it may be written also if
+    /// this is false.
     pub(super) async fn write(&self, keeper: &dyn FanOutNotes, note: FanOutNote) -> bool {
         let (is_written, mut written) = oneshot::channel();
         self.waiting.lock().push_back(BegunNote { note, is_written });
@@ -90,7 +92,7 @@ impl EndedNotes {
         self.added.notified().await;
     }
 
-    /// The notes of a call.
+    /// A call's notes.
     pub(super) fn take(&self) -> Vec<EndedNote> {
         let mut waiting = self.waiting.lock();
         let count = waiting.len().min(AT_ONCE);
@@ -110,7 +112,7 @@ mod tests {
 
     use super::{super::super::sample::group, *};
 
-    /// Records the sizes of the calls. Each takes a while, and the second one fails.
+    /// Records the calls' sizes. Each takes a while, and the second one fails.
     #[derive(Debug, Default)]
     struct SlowNotes(Mutex<Vec<usize>>);
 

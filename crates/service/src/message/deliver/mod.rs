@@ -1,11 +1,13 @@
-//! Delivery of messages that were appended: they are entered into the inboxes of their recipients, and the nodes on which these
-//! receive are woken.
+//! Delivers appended messages: enters them into their recipients' inboxes, and wakes the nodes on which these
+//! receive.
 //!
-//! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
-//! is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`FAN_OUT_WAIT`]. If its node dies first, another
-//! one finds the note of the step (`notes.rs`) and resumes it (`resumption.rs`).
+//! A fan-out may be repeated, late or lost: an inbox's ranges are contiguous, so the next one repairs it. A
+//! failed fan-out is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond
+//! [`FAN_OUT_WAIT`]. If its node dies first, another one finds the step's note (`notes.rs`) and resumes it
+//! (`resumption.rs`).
 //!
-//! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
+//! Recipients without a receiver are entered for a service that notifies them, if that is configured
+//! (`absent.rs`).
 
 mod abandoned;
 mod absent;
@@ -46,11 +48,11 @@ use crate::{
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
 };
 
-/// How long a send waits for its fan-out, as long again until recipients without a receiver are entered, and as long again until
-/// the store has the note of a step that failed.
+/// How long a send waits for its fan-out, as long again until recipients without a receiver are entered, and
+/// as long again until the store has a failed step's note.
 const FAN_OUT_WAIT: Duration = Duration::from_secs(1);
 
-/// Brings messages to the inboxes of their recipients. Cheap to clone.
+/// Brings messages to their recipients' inboxes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Delivery(Arc<DeliveryInner>);
 
@@ -60,15 +62,15 @@ struct DeliveryInner {
     recipients: Recipients,
     limits: InboxLimits,
     pending: PendingDeliveries,
-    /// `None`: this node is the only one, and its inboxes end with it.
+    /// `None`: there is no other node, and its inboxes end with it.
     notes: Option<StepNotes>,
     /// `None`: recipients without a receiver are not entered.
     offline: Option<OfflineLogs>,
 }
 
 impl Delivery {
-    /// Creates it over inboxes with these limits. `notes`: let another node resume what this one leaves unfinished.
-    /// `offline`: the logs of recipients without a receiver.
+    /// Creates it over inboxes with these limits. `notes`: let another node resume what this one leaves
+    /// unfinished. `offline`: the logs for recipients without a receiver.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -94,12 +96,11 @@ impl Delivery {
         &self.0.inboxes
     }
 
-    /// The limits of these inboxes.
     pub(super) fn limits(&self) -> &InboxLimits {
         &self.0.limits
     }
 
-    /// The users whose inboxes get the messages of a conversation; `None`: none, because there are too many.
+    /// The users whose inboxes get a conversation's messages; `None`: none, because there are too many.
     pub(super) async fn recipients(
         &self,
         conversation: ConversationId,
@@ -115,12 +116,12 @@ impl Delivery {
         self.0.notes.is_some() && self.0.offline.is_some()
     }
 
-    /// The number of members of a group.
+    /// Returns how many members a group has.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         self.0.recipients.count(group).await
     }
 
-    /// Writes a note that messages of a conversation are being appended, so that they are delivered also if this node
+    /// Notes that messages are being appended to a conversation, so that they are delivered also if this node
     /// dies.
     pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
         match &self.0.notes {
@@ -129,15 +130,15 @@ impl Delivery {
         }
     }
 
-    /// Ends a step of which nothing is left to be delivered.
+    /// Ends a step that has nothing left to deliver.
     pub(super) fn end(&self, steps: NotedSteps) {
         if let Some(notes) = &self.0.notes {
             notes.end(steps);
         }
     }
 
-    /// Delivers the messages of an append, also those that an earlier one had stored. `registered`: the nodes that read the
-    /// conversation, as the window knows them after the append.
+    /// Delivers an append's messages, also those that an earlier append had stored. `registered`: the nodes
+    /// that read the conversation, as the window knows them after the append.
     pub(super) async fn appended(
         &self,
         conversation: ConversationId,
@@ -197,8 +198,8 @@ impl Delivery {
         }
     }
 
-    /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if this one
-    /// dies.
+    /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if
+    /// this one dies.
     async fn keep_missing_notes(&self, conversation: ConversationId, mut steps: NotedSteps) -> NotedSteps {
         let Some(notes) = &self.0.notes else { return steps };
         if steps.is_missing() && !self.0.pending.is_in_store(conversation) {
@@ -207,7 +208,8 @@ impl Delivery {
         steps
     }
 
-    /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
+    /// Enters messages into their recipients' inboxes. Returns once they are in all; their nodes are woken
+    /// after that.
     async fn fan_out(
         &self,
         sent: SentMessages,
@@ -282,7 +284,7 @@ impl Delivery {
     }
 }
 
-/// The entries of the last messages that together have at most this many bytes.
+/// The entries for the last messages that together have at most this many bytes.
 fn entries(messages: &[Message], bytes_max: usize) -> Vec<Bytes> {
     let mut bytes = 0;
     let encoded = messages.iter().rev().map_while(entry::encode);

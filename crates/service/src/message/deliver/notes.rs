@@ -1,4 +1,5 @@
-//! Notes of steps whose messages may not be in all inboxes yet: in Redis, and in the store if Redis does not take them.
+//! Notes for steps whose messages may not be in all inboxes yet: in Redis, or in the store if Redis does not
+//! take them.
 
 use std::{
     sync::{
@@ -18,15 +19,16 @@ use super::{
 };
 use crate::{error::Error, message::store_error};
 
-/// Most notes of steps that are removed together; further ones are left to the node that looks for notes.
+/// The most step notes that are removed together; further notes are left to the node that looks for notes.
 const KEPT_MAX: usize = 100;
-/// How long notes of ended steps are gathered. With a step they must take less than the time after which a note is due.
+/// How long notes for ended steps are gathered. With a step they must take less than the time after which a
+/// note is due.
 const ENDED_FOR: Duration = Duration::from_secs(1);
-/// How long a note in the store counts for later messages of its conversation. It is removed 15 s after it was made,
-/// when the conversation has been delivered up to its end.
+/// How long a note in the store counts for later messages in its conversation. It is removed 15 s after it
+/// was made, when the conversation has been delivered up to its end.
 const IN_STORE_COUNTS_FOR: Duration = Duration::from_secs(5);
 
-/// The notes of this node. Cheap to clone.
+/// This node's notes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StepNotes {
     keeper: Arc<dyn FanOutNotes>,
@@ -49,14 +51,15 @@ pub(super) enum NoteStorage {
 #[must_use = "the notes are removed when the messages are delivered"]
 pub(in crate::message) struct NotedSteps {
     notes: Vec<FanOutNote>,
-    /// Whether Redis has not taken one of them.
+    /// Whether Redis has not taken a note.
     is_missing: bool,
-    /// When the last one was written into the store.
+    /// When the last note was written into the store.
     in_store: Option<Instant>,
 }
 
 impl StepNotes {
-    /// Notes in `keeper`, or in `store` while that does not answer. `node`: the name of this node, new for each start.
+    /// Notes in `keeper`, or in `store` while that does not answer. `node`: this node's name, new for each
+    /// start.
     #[must_use]
     pub fn new(keeper: Arc<dyn FanOutNotes>, store: Arc<dyn FanOutNoteStore>, node: NodeName) -> Self {
         let (next, begun, ended) = (Arc::default(), Arc::default(), Arc::default());
@@ -79,14 +82,14 @@ impl StepNotes {
         }
     }
 
-    /// Removes the notes of steps, within a second or so. A note that is left is found later, and its conversation is
+    /// Removes step notes, within a second or so. A note that is left is found later, and its conversation is
     /// delivered again.
     pub(super) fn end(&self, steps: NotedSteps) {
         let is_in_store = steps.in_store.is_some();
         self.ended.add(steps.notes.into_iter().map(|note| EndedNote { note, is_in_store }));
     }
 
-    /// Removes the notes of ended steps, once a second while there are any.
+    /// Removes notes for ended steps, once a second while there are any.
     pub(super) async fn remove_as_they_end(&self) {
         loop {
             self.ended.added().await;
@@ -95,7 +98,7 @@ impl StepNotes {
         }
     }
 
-    /// Removes the notes of the steps that have ended. If Redis does not answer they wait again.
+    /// Removes notes for ended steps. If Redis does not answer they wait again.
     pub(super) async fn remove_ended(&self) {
         loop {
             let ended = self.ended.take();
@@ -115,7 +118,7 @@ impl StepNotes {
         }
     }
 
-    /// Returns notes of all nodes that are older than this.
+    /// Returns notes from all nodes that are older than this.
     ///
     /// # Errors
     /// If Redis or the store does not answer.
@@ -131,7 +134,7 @@ impl StepNotes {
         }
     }
 
-    /// Removes notes of any node.
+    /// Removes notes from any node.
     ///
     /// # Errors
     /// If Redis or the store does not answer.

@@ -1,4 +1,4 @@
-//! Conversations whose last messages are not in all inboxes of their recipients.
+//! Conversations whose last messages are not in all recipients' inboxes.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,14 +9,14 @@ use tokio::{sync::Notify, time::sleep};
 use super::NotedSteps;
 use crate::metric::{MESSAGES_UNDELIVERED, as_f64};
 
-/// Most conversations. The messages of others are delivered with the next message of their conversation.
+/// The most conversations. Messages in others are delivered with the next message in their conversation.
 const MOST: usize = 10_000;
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Conversations that are retried at the same time.
 pub(super) const RETRIED_AT_ONCE: usize = 16;
 
-/// The undelivered messages of a conversation.
+/// A conversation's undelivered messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UndeliveredMessages {
     /// The highest number.
@@ -25,7 +25,7 @@ pub(super) struct UndeliveredMessages {
     pub(super) unannounced: Option<Seq>,
 }
 
-/// The undelivered messages of each conversation.
+/// Each conversation's undelivered messages.
 #[derive(Debug, Default)]
 pub(super) struct PendingDeliveries {
     ends: Mutex<HashMap<ConversationId, PendingConversation>>,
@@ -69,7 +69,6 @@ impl PendingDeliveries {
         self.ends.lock().get(&conversation).is_some_and(|end| end.steps.counts_in_store())
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> Vec<(ConversationId, UndeliveredMessages)> {
         self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.due)).collect()
     }
@@ -89,7 +88,7 @@ impl UndeliveredMessages {
         self.unannounced = [self.unannounced, other.unannounced].into_iter().flatten().min();
     }
 
-    /// Whether all of it is delivered when the other one is.
+    /// Whether all is delivered when the other one is.
     fn is_within(self, other: Self) -> bool {
         let is_announced =
             self.unannounced.is_none_or(|first| other.unannounced.is_some_and(|other| other <= first));

@@ -1,4 +1,4 @@
-//! The recipients of a conversation.
+//! A conversation's recipients.
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
@@ -12,16 +12,16 @@ use crate::{error::Error, group::members::Roles};
 /// Most groups whose members are cached.
 const LISTS_MAX: usize = 10_000;
 
-/// The recipients of a message.
+/// A message's recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryTargets {
-    /// The inboxes of these users, each once.
+    /// The inboxes for these users, each once.
     Users(Arc<[UserId]>),
     /// The nodes that read the conversation.
     Registered,
 }
 
-/// The members of groups.
+/// The group members.
 #[async_trait]
 pub(super) trait GroupMembers: Debug + Send + Sync {
     /// The roster. Sees every acknowledged change.
@@ -41,16 +41,16 @@ struct StoredMembers {
     store: Arc<dyn MemberStore>,
 }
 
-/// Determines the recipients of each conversation.
+/// Determines each conversation's recipients.
 #[derive(Debug)]
 pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
-    /// Most members of a group whose messages go to inboxes.
+    /// The largest group whose messages go to inboxes.
     members_max: u32,
     lists: Mutex<HashMap<GroupId, GroupRecipients>>,
 }
 
-/// The members of a group. Has all of those of its version of the roster.
+/// A group's members. Has all members at its roster version.
 #[derive(Clone, Debug)]
 struct GroupRecipients {
     roster: Version,
@@ -58,8 +58,8 @@ struct GroupRecipients {
 }
 
 impl Recipients {
-    /// Creates it over these strict rosters and this store. Messages of groups with more than `members_max` members go
-    /// to no inbox: nodes that read their conversations are woken.
+    /// Creates it over these strict rosters and this store. Messages in groups with more than `members_max`
+    /// members go to no inbox: nodes that read their conversations are woken.
     #[must_use]
     pub fn stored(roles: Roles, members: Arc<dyn MemberStore>, members_max: u32) -> Self {
         Self::new(Arc::new(StoredMembers { roles, store: members }), members_max)
@@ -69,8 +69,8 @@ impl Recipients {
         Self { groups, members_max, lists: Mutex::default() }
     }
 
-    /// The recipients of messages that were appended before this call. The members of a group are read from the store when its
-    /// roster has changed.
+    /// The recipients of messages that were appended before this call. A group's members are read from the
+    /// store when its roster has changed.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<DeliveryTargets, Error> {
         match conversation {
             ConversationId::Direct(one, other) if one == other => Ok(DeliveryTargets::Users([one].into())),
@@ -80,12 +80,12 @@ impl Recipients {
         }
     }
 
-    /// The number of members of a group.
+    /// Returns how many members a group has.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         Ok(self.groups.roster(group).await?.count)
     }
 
-    /// The recipients of messages of a group among these users.
+    /// Returns who among these users receives a group's messages.
     pub(super) async fn members_among(
         &self,
         conversation: ConversationId,
@@ -123,7 +123,7 @@ impl Recipients {
     fn keep(&self, group: GroupId, list: GroupRecipients) {
         let mut lists = self.lists.lock();
         if lists.len() >= LISTS_MAX && !lists.contains_key(&group) {
-            // An arbitrary one: it is read again if necessary.
+            // Drops an arbitrary group: it is read again if necessary.
             let other = lists.keys().next().copied();
             other.map(|other| lists.remove(&other));
         }

@@ -14,17 +14,17 @@ use crate::{
     write::{lease::Lease, tasks::BackgroundJob},
 };
 
-/// Approximate period of the search for notes.
+/// The approximate time between searches for notes.
 const PERIOD: Duration = Duration::from_secs(2);
 /// A step takes less if its node runs.
 const DUE_AFTER: Duration = Duration::from_secs(3);
-/// An append of a dead node may arrive this late. Until then its conversation is delivered again.
+/// A dead node's append may arrive this late. Until then its conversation is delivered again.
 const ENDED_AFTER: Duration = Duration::from_secs(15);
-/// Most notes of each part of the conversations in Redis, and most notes in the store.
+/// The most notes read from each part of the conversations in Redis, and from the store.
 const DUE_MAX: usize = 250;
 /// Conversations that are delivered at the same time.
 const AT_ONCE: usize = 16;
-/// Name of the lease of the node that searches.
+/// The name of the searching node's lease.
 const LEASE: &str = "fan_outs";
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
@@ -36,9 +36,9 @@ pub(super) struct ResumptionRounds {
     pub(super) lease: Lease,
 }
 
-/// The job that delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients
-/// within 11 s of the death of its node. It has no work if there are no other nodes. `node_id`: the id of this node, if there
-/// are others.
+/// The job that delivers messages that other nodes left undelivered: a message is in its recipients' inboxes
+/// within 11 s after its node's death. It has no work if there are no other nodes. `node_id`: this node's id,
+/// if there are others.
 #[must_use]
 pub fn resumption_job(stores: &Stores, delivery: Delivery, node_id: Option<&str>) -> BackgroundJob {
     count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
@@ -88,8 +88,8 @@ impl ResumptionRounds {
         Ok(())
     }
 
-    /// Delivers a conversation up to its end, and removes the notes of steps that have ended. A conversation that fails
-    /// is due again.
+    /// Delivers a conversation up to its end, and removes notes for ended steps. A conversation that fails is
+    /// due again.
     async fn resume(&self, storage: NoteStorage, conversation: ConversationId, end: Seq, due: &[DueNote]) {
         if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;

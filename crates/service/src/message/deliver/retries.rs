@@ -1,4 +1,4 @@
-//! Retries fan-outs that failed, and removes the notes of steps that have ended.
+//! Retries fan-outs that failed, and removes notes for ended steps.
 
 use futures::FutureExt as _;
 use tokio::time::timeout;
@@ -6,7 +6,8 @@ use tokio::time::timeout;
 use super::{Delivery, FAN_OUT_WAIT};
 use crate::write::tasks::BackgroundJob;
 
-/// Retries the failed fan-outs of a node, until they succeed, and removes notes of ended steps. Stops when it is dropped.
+/// Retries a node's failed fan-outs, until they succeed, and removes notes for ended steps. Stops when it is
+/// dropped.
 #[derive(Debug)]
 pub struct FanOutRetries {
     delivery: Delivery,
@@ -34,7 +35,7 @@ impl FanOutRetries {
         self.job.start();
     }
 
-    /// Stops it, after one more attempt. Then no note of an ended step is left.
+    /// Stops it, after one more attempt. Then no note for an ended step is left.
     pub async fn stop(&self) {
         self.job.stop().await;
         drop(timeout(FAN_OUT_WAIT, self.delivery.retry_all()).await);

@@ -28,7 +28,6 @@ use super::{
 };
 use crate::sample::{self, user};
 
-/// One group.
 #[derive(Debug, Default)]
 struct FakeMembers {
     roster: Mutex<Roster>,
@@ -61,7 +60,7 @@ impl GroupMembers for FakeMembers {
     }
 }
 
-/// Notes with the age that a test gives all of them.
+/// Notes that all have the age that a test gives.
 #[derive(Debug, Default)]
 struct FakeNotes {
     notes: Mutex<HashSet<FanOutNote>>,
@@ -124,7 +123,7 @@ struct DeliveryFixture {
 }
 
 impl DeliveryFixture {
-    /// With a group of users 1 and 2, who receive.
+    /// With a group that has users 1 and 2, who receive.
     async fn new() -> Self {
         Self::with(None).await
     }
@@ -153,7 +152,7 @@ impl DeliveryFixture {
         opened
     }
 
-    /// The last number that each entry of an inbox has.
+    /// The last number in each inbox entry.
     async fn entries(&self, id: i64) -> Vec<Seq> {
         let generation = self.open(id).await.generation;
         let from = ReadFrom { user: user(id), generation, after: 0 };
@@ -315,7 +314,7 @@ async fn large_group_wakes_the_nodes_that_read_it() {
     assert_eq!(stage.entries(1).await, [0; 0]);
 }
 
-/// The script of the window has named them: they are not looked up.
+/// The window's script has named them: they are not looked up.
 #[tokio::test(start_paused = true)]
 async fn large_group_wakes_the_nodes_of_its_window() {
     let stage = DeliveryFixture::new().await;

@@ -9,12 +9,12 @@ use prost::bytes::Bytes;
 use super::{Delivery, inboxes_unavailable};
 use crate::error::Error;
 
-/// Most conversations of which unconfirmed messages are remembered.
+/// The most conversations whose unconfirmed messages are remembered.
 const CONVERSATIONS_MAX: usize = 2_000;
-/// Entries of an inbox that are read at once.
+/// How many inbox entries are read at once.
 const ENTRIES: usize = 200;
 
-/// For each conversation, the messages that a client may not have: one range, which has all of them.
+/// For each conversation, the messages that a client may not have: one range that contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::message) struct UnconfirmedRanges(BTreeMap<ConversationId, SeqRange>);
 
@@ -49,8 +49,8 @@ impl UnconfirmedRanges {
 }
 
 impl Delivery {
-    /// Enters messages for pushes to a user, and what the inbox has after a position, unless the user has a receiver, which
-    /// gets them.
+    /// Enters messages for pushes to a user, and what the inbox has after a position, unless the user has a
+    /// receiver, which gets them.
     pub(in crate::message) async fn announce_unconfirmed(
         &self,
         from: ReadFrom,
@@ -65,7 +65,7 @@ impl Delivery {
         self.announce_to(from.user, &unconfirmed).await
     }
 
-    /// Adds the entries of an inbox after a position.
+    /// Adds an inbox's entries after a position.
     async fn add_unread(&self, mut from: ReadFrom, all: &mut UnconfirmedRanges) -> Result<(), Error> {
         loop {
             let entries = match self.0.inboxes.keeper.read(&[from], ENTRIES).await.pop() {

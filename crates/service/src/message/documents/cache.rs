@@ -1,4 +1,4 @@
-//! The namespace of documents in the caches.
+//! The cache namespace for documents.
 
 use kith_cache::Policy;
 use kith_store::LogDocument;
@@ -6,7 +6,7 @@ use kith_store::LogDocument;
 use super::DOCUMENTS;
 use crate::write::cache_defaults::CacheDefaults;
 
-/// Policy of the copies of documents.
+/// The policy for copies of documents.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<LogDocument> {
     Policy { strict: true, ..defaults.policy(DOCUMENTS, LogDocument::weight) }

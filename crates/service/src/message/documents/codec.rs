@@ -1,26 +1,25 @@
-//! The encoding of log documents in the shared tier. Bytes that are truncated or have another form are a
-//! cache miss, never a shorter document.
+//! Encodes log documents for the shared tier. Bytes that are truncated or have another form are a cache miss,
+//! never a shorter document.
 
 use kith_cache::remote::Codec;
 use kith_delivery::entry;
 use kith_store::{DocumentKey, LogDocument, Message as LogMessage, Version};
 use prost::{Message, bytes::Bytes};
 
-/// Version of the format; nodes with another one treat such bytes as a miss.
+/// The format's version; nodes with another version treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
-/// The codec of documents in the shared tier.
+/// The document codec for the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct DocumentCodec;
 
-/// A document as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
+/// A document as bytes. Field numbers are never reused; a changed meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Eq, Message)]
 struct PackedDocument {
     #[prost(string, tag = "1")]
     key: String,
     #[prost(int64, tag = "2")]
     version: i64,
-    /// As in windows.
     #[prost(bytes = "bytes", repeated, tag = "3")]
     entries: Vec<Bytes>,
     /// Written last, so that truncated bytes lack it.
@@ -38,7 +37,7 @@ impl Codec<LogDocument> for DocumentCodec {
         PackedDocument {
             key: document.key.to_string(),
             version: document.version.get(),
-            // A document without all of its messages is invalid.
+            // A document without all its messages is invalid.
             whole: entries.is_some(),
             entries: entries.unwrap_or_default(),
         }

@@ -1,4 +1,4 @@
-//! The invalidations for changes of messages in the store: documents and windows.
+//! Invalidations for messages that change in the store: documents and windows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kith_store::{DocumentKey, FeedRecord};
 use super::DOCUMENTS;
 use crate::write::feed_mapping::FeedMapping;
 
-/// The mappings of this domain. `windows`: those of all conversations.
+/// The feed mappings for messages. `windows`: the windows of all conversations.
 #[must_use]
 pub fn feed_mappings(windows: Windows) -> Vec<Arc<dyn FeedMapping>> {
     vec![Arc::new(DocumentMapping { windows })]
@@ -38,7 +38,7 @@ impl FeedMapping for DocumentMapping {
         Ok(Vec::new())
     }
 
-    /// The writer of the change held no window: it was a change by hand, or its node died.
+    /// The writer held no window: it was a change by hand, or its node died.
     async fn drop_others(&self, key: &str) -> Result<(), FeedError> {
         let Ok(DocumentKey { conversation, .. }) = key.parse() else { return Ok(()) };
         self.windows.forget(conversation).await.map_err(|_| FeedError::Unavailable)

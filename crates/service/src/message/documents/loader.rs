@@ -1,4 +1,4 @@
-//! The loader of documents.
+//! Loads documents.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(in crate::message) struct DocumentLoader(pub(in crate::message) Arc<dyn Mess
 
 #[async_trait]
 impl Loader<DocumentKey, LogDocument> for DocumentLoader {
-    /// One read for each: an answer of the store must not contain many of them. Ignores `strong`: no caller uses it for
+    /// One read for each: a store answer must not contain many. Ignores `strong`: no caller uses it for
     /// documents.
     async fn load_many(
         &self,

@@ -1,7 +1,7 @@
 //! Documents of logs through the tiers: they get no further message, and changes are rare.
 //!
-//! The namespace is strict: after a change is acknowledged, no node shows the previous message. Only full documents are
-//! read here: an append changes the last one of a log, and is not broadcast.
+//! The namespace is strict: after a change is acknowledged, no node shows the previous message. Only full
+//! documents are read here: an append changes a log's last document, and is not broadcast.
 
 pub mod cache;
 mod codec;
@@ -11,5 +11,5 @@ mod loader;
 pub use feed::feed_mappings;
 pub(super) use {codec::DocumentCodec, loader::DocumentLoader};
 
-/// The namespace of the documents.
+/// The namespace for the documents.
 const DOCUMENTS: &str = "document";

@@ -1,4 +1,4 @@
-//! Tests of the events that changes of members write into the log of a group.
+//! Tests the events that member changes write into a group's log.
 
 use kith_store::MessageKind;
 use tokio::time::Instant;
@@ -57,7 +57,7 @@ fn dismissed_group_gets_no_events() {
     assert_eq!(GroupEvent::of(&left), None);
 }
 
-/// How long a change waits for its event if the append of the event has this fault.
+/// How long a change waits for its event if the event's append has this fault.
 async fn waited(fault: AppendFault) -> Duration {
     let store = FakeLogs::with_faults(Duration::ZERO, [fault]);
     let queue = AppendQueue::new(logs(store), mutations(), &MessagesConfig::default());

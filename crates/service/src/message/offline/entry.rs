@@ -1,4 +1,4 @@
-//! Entries of the logs: one for each message.
+//! Log entries: one for each message.
 
 use kith_proto::message::v1 as wire;
 use kith_store::{
@@ -9,10 +9,11 @@ use prost::{Message as _, bytes::Bytes};
 use super::{AbsentRecipients, recipient_state::RecipientState};
 use crate::rpc::versions::wire_time;
 
-/// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
+/// All entries have the same hash, so that a second entry for a message is a replay, also if it names other
+/// users.
 const HASH: ContentHash = ContentHash([0; 8]);
 
-/// What the key of an entry is made of.
+/// The parts of an entry's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     /// The message: all users who had no receiver when it was sent have one entry.
@@ -21,7 +22,7 @@ pub(super) enum EntryKind {
     OfUsers,
 }
 
-/// The entry of a message for those of the absent users who are to be notified; `None`: no user is.
+/// A message's entry for the absent users who are to be notified; `None`: no user is.
 pub(super) fn of(
     kind: EntryKind,
     conversation: ConversationId,
@@ -55,7 +56,7 @@ pub(super) fn of(
     (!users.is_empty()).then(|| entry(&key, named.encode_to_vec().into()))
 }
 
-/// The content of an entry; `None`: this program cannot decode it.
+/// An entry's content; `None`: this program cannot decode it.
 pub(super) fn read(entry: &Message) -> Option<wire::OfflineMessage> {
     wire::OfflineMessage::decode(entry.body.clone()).ok()
 }

@@ -1,13 +1,14 @@
 //! Users who had no receiver when a message was delivered, for a service that sends pushes.
 //!
-//! **Entries.** The users of a message are an entry of one of four internal logs, which the store keeps as it keeps messages. The key
-//! of an entry is made of conversation and number: it may be entered again, by any node, and is there once. A user whose receiver
-//! was lost gets an entry of its own, whose key has the user, too.
+//! **Entries.** A message's users are an entry in one of four internal logs, which the store keeps as it
+//! keeps messages. An entry's key is made of conversation and number: it may be entered again, by any node,
+//! and is there once. A user whose receiver was lost gets a separate entry, whose key has the user, too.
 //!
-//! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
-//! that failed, and the note of its step stays until it is.
+//! **At least once.** A send is answered after its entry is stored (`deliver`). An entry that cannot be
+//! stored is pending, like a failed fan-out, and its step's note stays until the entry is stored.
 //!
-//! **Users** are selected when the message is fanned out, by the state of each user at that time (`recipient_state.rs`).
+//! **Users** are selected when the message is fanned out, by each user's state at that time
+//! (`recipient_state.rs`).
 
 mod entry;
 mod recipient_state;
@@ -38,7 +39,7 @@ use crate::{
     write::mutations::Mutations,
 };
 
-/// The logs of users without a receiver. Cheap to clone.
+/// The logs for users without a receiver. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct OfflineLogs(Arc<OfflineLogsInner>);
 
@@ -48,21 +49,21 @@ struct OfflineLogsInner {
     states: Arc<dyn RecipientStates>,
     mutations: Mutations,
     kept: Duration,
-    /// Wakes the streams of this node.
+    /// Wakes this node's streams.
     entered: signal::Sender<()>,
 }
 
-/// Recipients of messages who have no receiver.
+/// Message recipients who have no receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AbsentRecipients {
-    /// These.
+    /// All these users.
     All(Vec<UserId>),
     /// The mentioned ones among these: the group is too large to name all.
     Mentioned(Vec<UserId>),
 }
 
 impl OfflineLogs {
-    /// Creates them over the dialogs, blocks and access of users. `None`: they are off by the configuration.
+    /// Creates them over users' dialogs, blocks and access. `None`: they are off by the configuration.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -86,11 +87,11 @@ impl OfflineLogs {
         Self(Arc::new(OfflineLogsInner { store, states, mutations, kept, entered: signal::Sender::new(()) }))
     }
 
-    /// Enters messages of a conversation, each with those of its recipients who are to be notified. An existing entry
+    /// Enters a conversation's messages, each with the recipients who are to be notified. An existing entry
     /// is unchanged.
     ///
     /// # Errors
-    /// Errors of the store; some may have been entered.
+    /// The store's errors; some may have been entered.
     pub(super) async fn enter(
         &self,
         conversation: ConversationId,
@@ -100,11 +101,11 @@ impl OfflineLogs {
         self.enter_as(EntryKind::OfMessage, conversation, messages, absent).await
     }
 
-    /// The same for recipients who had a receiver when the messages were sent. These entries are apart from the others:
-    /// a message may have one of each kind for every user.
+    /// Like [`Self::enter`], for recipients who had a receiver when the messages were sent. These entries are
+    /// separate from the others: a message may have one entry in each kind for every user.
     ///
     /// # Errors
-    /// As [`Self::enter`].
+    /// The errors of [`Self::enter`].
     pub(super) async fn enter_again(
         &self,
         conversation: ConversationId,
@@ -140,13 +141,13 @@ impl OfflineLogs {
         self.0.store.messages(conversation, seqs.first, seqs.last).await.map_err(store_error)
     }
 
-    /// The number of the last message of a conversation.
+    /// The number of a conversation's last message.
     pub(super) async fn end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         let ends = self.0.store.ends(&[conversation]).await.map_err(store_error)?;
         Ok(ends.first().map_or(0, |end| end.seq))
     }
 
-    /// The number of the first message that is at most this old.
+    /// The first message's number if it that is at most this old.
     pub(super) async fn sent_within(
         &self,
         conversation: ConversationId,
@@ -155,7 +156,7 @@ impl OfflineLogs {
         self.0.store.seq_at(conversation, before(age)).await.map_err(store_error)
     }
 
-    /// Whether an entry of a message with this time may have been removed.
+    /// Whether an entry for a message with this time may have been removed.
     pub(super) fn is_old(&self, sent: Timestamp) -> bool {
         sent < before(self.0.kept)
     }
@@ -177,7 +178,7 @@ impl AbsentRecipients {
     }
 }
 
-/// Whether users are notified of a message at all.
+/// Whether users are notified about a message at all.
 pub(super) fn is_announced(message: &Message) -> bool {
     message.kind == kith_store::MessageKind::Message && !message.silent && message.recalled.is_none()
 }

@@ -1,4 +1,4 @@
-//! The state that decides whether a user is notified of a message.
+//! The state that decides whether a user is notified about a message.
 
 use std::fmt::Debug;
 
@@ -8,21 +8,21 @@ use kith_store::{ConversationId, DialogKey, Edge, Seq, UserId};
 
 use crate::{dialog::DialogRecords, error::Error, relation::Blocks, user::Accesses};
 
-/// The read mark of a user in a conversation, and whether it has set do-not-disturb.
+/// A user's read mark in a conversation, and whether it has set do-not-disturb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RecipientState {
     pub(super) read_seq: Seq,
     pub(super) do_not_disturb: bool,
 }
 
-/// Reads the states of users.
+/// Reads users' states.
 #[async_trait]
 pub(super) trait RecipientStates: Debug + Send + Sync {
-    /// The states of these users in a conversation, in their order.
+    /// These users' states in a conversation, in their order.
     async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error>;
 }
 
-/// Through the tiers of this node.
+/// Through this node's tiers.
 #[derive(Debug)]
 pub(super) struct StoredRecipientStates {
     pub(super) dialogs: DialogRecords,

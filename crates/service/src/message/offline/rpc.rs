@@ -1,4 +1,4 @@
-//! The call of a service that sends pushes, on the wire.
+//! The call for services that send pushes, on the wire.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
     rpc::{call::RpcResult, page_token::PageTokens},
 };
 
-/// Most streams of a node: each reads the logs for itself.
+/// The most streams on a node: each reads the logs for itself.
 const WATCHERS_MAX: usize = 16;
 
-/// The call of a service that sends pushes, on the wire.
+/// The call for services that send pushes, on the wire.
 #[derive(Clone, Debug)]
 pub struct OfflineRpc {
     /// `None`: they are off.
@@ -28,7 +28,7 @@ pub struct OfflineRpc {
 }
 
 impl OfflineRpc {
-    /// Over the logs of a deployment. `tokens` issues cursors.
+    /// Over a deployment's logs. `tokens` issues cursors.
     #[must_use]
     pub fn new(logs: Option<OfflineLogs>, tokens: PageTokens) -> Self {
         Self { logs, tokens, watcher_permits: Arc::new(Semaphore::new(WATCHERS_MAX)) }

@@ -19,14 +19,14 @@ use crate::{
 
 const KEPT: Duration = Duration::from_secs(86_400);
 
-/// The entries of a conversation: each number, and the named users.
+/// A conversation's entries: each number, and the named users.
 pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId) -> Vec<(Seq, Vec<i64>)> {
     let entries = logs.log(conversation.offline_log()).into_iter();
     let entries = entries.filter_map(|entry| entry::read(&entry.numbered(1)));
     entries.map(|entry| (entry.seq, entry.user_ids)).collect()
 }
 
-/// States of users who have read and set nothing, with exceptions.
+/// The states for users who have read and set nothing, with exceptions.
 #[derive(Debug, Default)]
 struct FakeRecipientStates(HashMap<UserId, RecipientState>);
 
@@ -50,7 +50,7 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
     Message { sender: UserId::new(sender).ok(), mentions: users(mentions), ..stored(seq, 1) }
 }
 
-/// The users who are named for a message, and the mentioned ones of them.
+/// The users who are named for a message, and which of them are mentioned.
 fn named(
     message: &Message,
     absent: &AbsentRecipients,
@@ -118,7 +118,7 @@ fn seqs(response: &WatchOfflineResponse) -> Vec<Seq> {
     response.messages.iter().map(|message| message.seq).collect()
 }
 
-/// Enters messages of a group with these numbers, all for one user.
+/// Enters group messages with these numbers, all for one user.
 async fn enter(logs: &OfflineLogs, id: i64, seqs: std::ops::RangeInclusive<Seq>) {
     let messages: Vec<Message> = seqs.map(|seq| sent_by(seq, 1, &[])).collect();
     logs.enter(group(id), &messages, &AbsentRecipients::All(users(&[2]))).await.unwrap();

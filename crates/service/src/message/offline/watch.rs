@@ -1,4 +1,4 @@
-//! A stream of users without a receiver: a position in each log.
+//! Streams users without a receiver: a position in each log.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use super::{OfflineLogs, before, entry};
 use crate::{error::Error, message::store_error, rpc::page_token::PageTokens};
 
-/// How often the logs are read for entries of other nodes.
+/// How often the logs are read for other nodes' entries.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Pause before the next attempt after an error.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const TRIES: u32 = 10;
 const FULL: usize = 256 << 10;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
-/// What cursors are bound to.
+/// The query that cursors are bound to.
 const QUERY: &[u8] = b"WatchOffline";
 
 const LOGS: usize = ConversationId::OFFLINE.len();
@@ -36,13 +36,12 @@ pub(super) type OfflineStream = BoxStream<'static, Result<wire::WatchOfflineResp
 /// For each log, the number up to which everything was sent.
 pub(super) type OfflinePosition = [Seq; LOGS];
 
-/// A watcher.
 struct OfflineWatcher {
     logs: OfflineLogs,
     tokens: PageTokens,
     after: OfflinePosition,
     entered: watch::Receiver<()>,
-    /// Number of reads of the logs: each read begins with another one.
+    /// How often the logs were read: each read begins with another log.
     rounds: usize,
     has_begun: bool,
     ended: bool,
@@ -57,7 +56,7 @@ struct NextResponse {
     missed: bool,
 }
 
-/// The position of a cursor; `None`: there is no cursor.
+/// A cursor's position; `None`: there is no cursor.
 ///
 /// # Errors
 /// INVALID_ARGUMENT if it was not made by this call.
@@ -171,7 +170,7 @@ impl OfflineWatcher {
         Ok(false)
     }
 
-    /// The first number of a log after the removal of a document that ended with this number.
+    /// A log's first number after a document that ended with this number was removed.
     async fn kept_from(&self, log: usize, removed: Seq) -> Result<Seq, Error> {
         let Self { logs, .. } = self;
         let kept = logs.0.store.seq_at(ConversationId::OFFLINE[log], before(logs.0.kept)).await;

@@ -25,7 +25,7 @@ fn queue(store: &Arc<FakeLogs>) -> AppendQueue {
     AppendQueue::new(logs(Arc::<FakeLogs>::clone(store)), mutations(), &MessagesConfig::default())
 }
 
-/// The client ids of the stored messages.
+/// The stored messages' client ids.
 fn stored_ids(store: &FakeLogs) -> Vec<String> {
     store.log(group(9)).iter().map(|new| new.client_message_id.as_deref().unwrap().to_owned()).collect()
 }
@@ -35,7 +35,7 @@ async fn append(queue: &AppendQueue, ids: &[&str]) -> Vec<AppendResult> {
     queue.append(group(9), messages).await.unwrap()
 }
 
-/// The answer of a message that is sent alone.
+/// The answer for a message that is sent alone.
 async fn append_one(queue: &AppendQueue, id: &str) -> AppendResult {
     append(queue, &[id]).await.pop().unwrap()
 }
@@ -142,7 +142,7 @@ async fn replay_after_a_lost_answer_stays_a_replay() {
     assert!(matches!(again[..], [Ok(Appended::Replayed { seq: 1, sent: Timestamp(7) })]), "{again:?}");
 }
 
-/// The error of a send, and how long it took.
+/// A send's error, and how long it took.
 async fn failed(faults: impl IntoIterator<Item = AppendFault>) -> (StoreError, Duration, usize) {
     let store = store(faults);
     let (queue, began) = (queue(&store), Instant::now());
@@ -158,7 +158,7 @@ async fn store_away_is_given_up_after_10_s() {
         let (error, took, tries) = failed([fault; 1_000]).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert_eq!(error.outcome(), outcome);
-        // The last attempt begins before the end of the time.
+        // The last attempt begins before the time ends.
         let longest = TRIED_FOR + 2 * APPEND;
         assert!(took > TRIED_FOR - 2 * LONGEST_PAUSE && took <= longest, "{took:?}");
         assert!((15..100).contains(&tries), "pauses grow: {tries} tries");

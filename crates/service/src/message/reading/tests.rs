@@ -1,4 +1,4 @@
-//! The numbers of a page, and the reads for it.
+//! A page's numbers, and the reads for it.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn history_goes_down_to_the_lowest_number() {
     }
 }
 
-/// Parts of these numbers as pairs; those that are known have a negative first number.
+/// The parts for these numbers as pairs; known messages have a negative first number.
 fn parts_of(first: Seq, last: Seq, recent: std::ops::Range<Seq>) -> Vec<(Seq, Seq)> {
     let recent: Vec<Message> = recent.map(|seq| stored(seq, 1)).collect();
     let numbers = |part: PagePart| match part {
@@ -96,7 +96,7 @@ fn last_messages_are_asked_for_with_the_end() {
     assert_eq!(PageRequest::Backward(back(0, 20)).wanted_of_last(unknown_end).most, 20);
 }
 
-/// The numbers of a page, whether it was cut, and the reads for it.
+/// A page's numbers, whether it was cut, and the reads for it.
 async fn page(bytes: usize, order: PageOrder, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
     let (end, store) = (last, Arc::<FakeLogs>::default());
     store.fill(group(9), &vec![message("any", bytes); usize::try_from(end).unwrap()]);

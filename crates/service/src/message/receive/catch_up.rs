@@ -1,7 +1,8 @@
-//! The backlog of a stream that begins without a usable cursor.
+//! The backlog for a stream that begins without a usable cursor.
 //!
-//! The ends of all conversations are read from the store after the inbox was opened, and become its marks. The backlog is sent from
-//! the log up to the marks that the inbox returns; entries of the inbox are above them, once it is read up to the last call.
+//! The ends of all conversations are read from the store after the inbox was opened, and become its marks.
+//! The backlog is sent from the log up to the marks that the inbox returns; entries of the inbox are above
+//! them, once it is read up to the last call.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -21,10 +22,10 @@ use crate::error::Error;
 /// Attempts to find conversations that another receiver knew of.
 const ROUNDS: usize = 3;
 
-/// The marks of all conversations of a user.
+/// The marks for all a user's conversations.
 #[derive(Debug)]
 pub(super) struct CatchUp {
-    /// The position of the inbox when it was opened. The stream continues after it.
+    /// The inbox's position when it was opened. The stream continues after it.
     pub(super) first_position: Position,
     /// The position after the last call. Up to it, entries are cut by the marks.
     pub(super) last_position: Position,
@@ -34,7 +35,7 @@ pub(super) struct CatchUp {
 }
 
 impl Receiving {
-    /// Marks all conversations of a user up to their ends. `None`: the inbox has ended in between.
+    /// Marks all a user's conversations up to their ends. `None`: the inbox has ended in between.
     ///
     /// # Errors
     /// UNAVAILABLE if Redis does not answer, or errors of the store.
@@ -54,7 +55,7 @@ impl Receiving {
             if opened.complete || has_all {
                 break;
             }
-            // Another receiver began at the same time, and knew of more conversations.
+            // Another receiver began at the same time, and knew more conversations.
         }
         Ok(Some(catch_up))
     }
@@ -81,7 +82,8 @@ impl Receiving {
         Ok(Some(conversations))
     }
 
-    /// The ends of all conversations of a user that are not marked yet, and of those with a position that it has left.
+    /// The ends of all a user's conversations that are not marked yet, and of conversations that it has left
+    /// and that have a position.
     async fn ends(
         &self,
         user: UserId,
@@ -104,8 +106,8 @@ impl Receiving {
 }
 
 impl CatchUp {
-    /// The messages that a client with these positions lacks. For a conversation without a position, only that there
-    /// are messages.
+    /// The messages that a client with these positions lacks. For a conversation without a position, only
+    /// that there are messages.
     pub(super) fn due(&self, positions: &SeqFloors) -> VecDeque<DueDelivery> {
         let due = self.marks.iter().filter_map(|(conversation, mark)| {
             let position = positions.get(conversation).copied();

@@ -1,13 +1,14 @@
-//! Signs of life of the peer of a connection of HTTP/2, over which many streams may run.
+//! Signs of life from the peer on an HTTP/2 connection, over which many streams may run.
 //!
-//! hyper pings a peer from which no frame of data has come for a while, and ends the connection if there is no answer.
-//! It shows neither, but both are bytes that the connection reads. Behind a proxy they are those of the proxy.
+//! hyper pings a peer from which no data frame has come for a while, and ends the connection if there is no
+//! answer. It shows neither, but both are bytes that the connection reads. Behind a proxy they come from the
+//! proxy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::time::{Duration, Instant};
 
-/// When bytes of a peer came, and whether its connection broke.
+/// When bytes from a peer came, and whether its connection broke.
 #[derive(Debug)]
 pub struct ConnectionSigns {
     began: Instant,
@@ -19,15 +20,15 @@ pub struct ConnectionSigns {
 }
 
 impl ConnectionSigns {
-    /// Those of a new connection, whose peer is pinged when it has been silent for `pinged_after`, and may take
-    /// `answers_within` to answer.
+    /// The signs on a new connection, whose peer is pinged when it has been silent for `pinged_after`, and
+    /// may take `answers_within` to answer.
     #[must_use]
     pub fn new(pinged_after: Duration, answers_within: Duration) -> Self {
         let (heard, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { began: Instant::now(), heard, is_broken, pinged_after, answers_within }
     }
 
-    /// Bytes came.
+    /// Records that bytes came.
     pub fn heard(&self) {
         let heard = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.heard.store(heard, Ordering::Relaxed);
@@ -38,8 +39,8 @@ impl ConnectionSigns {
         self.is_broken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether bytes came so long after a moment that what was sent before it has arrived: if it had not, the peer would have
-    /// missed a ping.
+    /// Whether bytes came so long after a moment that what was sent before it has arrived: if it had not, the
+    /// peer would have missed a ping.
     pub(super) fn confirms(&self, moment: Instant) -> bool {
         self.heard_at() >= moment + self.pinged_after + self.answers_within
     }

@@ -1,4 +1,4 @@
-//! Requests and responses of receivers between the wire and the domain.
+//! Receivers' requests and responses between the wire and the domain.
 
 use std::collections::hash_map::Entry;
 
@@ -22,23 +22,23 @@ use crate::{
     rpc::{batch::check_count, call::Principal},
 };
 
-/// Most positions of a request.
+/// The most positions in a request.
 const POSITIONS_MAX: usize = 2_000;
-/// Most audiences of notices of a request.
+/// The most notice audiences in a request.
 const AUDIENCES_MAX: usize = 8;
-/// Longest name of a device: the node appends to it what distinguishes two streams of one device.
+/// Longest device name: the node appends a suffix that distinguishes two streams on one device.
 const DEVICE_CHARS_MAX: usize = 48;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
 
-/// The start of a stream.
+/// A stream's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StreamRequest {
     pub(super) user: UserId,
     pub(super) cursor: String,
     pub(super) positions: SeqFloors,
     pub(super) now: bool,
-    /// Each once.
+    /// The audiences, each once.
     pub(super) notice_audiences: Vec<AudienceId>,
     /// The device whose session the stream is.
     pub(super) device: Option<String>,
@@ -113,7 +113,7 @@ fn positions(positions: &[wire::Position]) -> Result<SeqFloors, Error> {
     Ok(floors)
 }
 
-/// The signal of a request.
+/// A request's signal.
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
@@ -129,24 +129,24 @@ pub(super) fn activity(request: &wire::SendSignalRequest, principal: Principal) 
     Ok(Activity { user, conversation, kind })
 }
 
-/// A signal of a user's activity, in the form of wakes.
+/// A signal about a user's activity, in the form of wakes.
 pub(super) fn activity_to_bytes(activity: Activity) -> Bytes {
     let what = Signaled::Activity(activity.kind.into());
     to_bytes(activity.conversation, activity.user, what)
 }
 
-/// A signal of a user's read mark, in the form of wakes.
+/// A signal about a user's read mark, in the form of wakes.
 pub(in crate::message) fn read_to_bytes(conversation: ConversationId, user: UserId, read_seq: Seq) -> Bytes {
     to_bytes(conversation, user, Signaled::ReadSeq(read_seq))
 }
 
-/// A signal of a user's changed profile, in the form of wakes. It is about no conversation.
+/// A signal about a user's changed profile, in the form of wakes. It is about no conversation.
 pub(in crate::message) fn profile_to_bytes(user: UserId) -> Bytes {
     let what = Some(Signaled::Profile(wire::ProfileChanged {}));
     Signal { conversation_id: String::new(), user_id: user.get(), what }.encode_to_vec().into()
 }
 
-/// A signal of the read counts of a user's messages, in the form of wakes.
+/// A signal about how many have read a user's messages, in the form of wakes.
 pub(in crate::message) fn receipts_to_bytes(
     conversation: ConversationId,
     user: UserId,
@@ -172,7 +172,7 @@ pub(super) fn signal(bytes: &Bytes) -> Option<What> {
     signal.what.is_some().then_some(What::Signal(signal))
 }
 
-/// The totals of a user in an audience, as they are sent.
+/// A user's totals in an audience, as they are sent.
 pub(super) fn totals(totals: AudienceTotals) -> What {
     let NoticeTotals { read, unread, unconfirmed } = totals.totals;
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! Cursors: where a stream continues, with a MAC, bound to one account of a user.
+//! Cursors: where a stream continues, with a MAC, bound to one account.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use prost::{
 
 use crate::{error::Error, rpc::page_token::PageTokens};
 
-/// What cursors are bound to, besides the user and its account.
+/// The query that cursors are bound to, besides the user and its account.
 const QUERY: &[u8] = b"Receive";
-/// First byte of a cursor in this form.
+/// The first byte of a cursor in this form.
 const FORM: u8 = 1;
-/// Before the id of a group, and before those of two users.
+/// Before a group's id, and before those of two users.
 const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 
@@ -26,10 +26,10 @@ pub(super) type SeqFloors = HashMap<ConversationId, Seq>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
     pub(super) generation: Generation,
-    /// The client has every entry up to this one.
+    /// The client has every entry up to this number.
     pub(super) position: Position,
-    /// In later entries, and in conversations that are not in the inbox, the client has the messages up to these
-    /// numbers.
+    /// In later entries, and in conversations that are not in the inbox, the client has the messages up to
+    /// these numbers.
     pub(super) floors: SeqFloors,
 }
 
@@ -42,7 +42,7 @@ impl Cursors {
         Self(tokens)
     }
 
-    /// The cursor of a resume point; empty if it has too many floors for a token.
+    /// A resume point's cursor; empty if it has too many floors for a token.
     pub(super) fn issue(&self, user: UserId, account: u32, point: &ResumePoint) -> String {
         self.0
             .of_account(account)
@@ -50,10 +50,10 @@ impl Cursors {
             .unwrap_or_default()
     }
 
-    /// The resume point of a cursor; `None`: there is no cursor.
+    /// A cursor's resume point; `None`: there is no cursor.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if it was not issued to this account of the user.
+    /// INVALID_ARGUMENT if it was not issued to this user's account.
     pub(super) fn verify(
         &self,
         user: UserId,
@@ -115,7 +115,7 @@ fn encode_all(numbers: &[u64], bytes: &mut Vec<u8>) {
     numbers.iter().for_each(|number| encode_varint(*number, bytes));
 }
 
-/// Ids and numbers of messages are not below 0.
+/// Ids and message numbers are not below 0.
 fn id(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The receivers of this node: one subscription wakes all of them.
+//! This node's receivers: one subscription wakes them all.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,24 +32,24 @@ use crate::{
     metric::RECEIVERS,
 };
 
-/// Receivers that read from inboxes, or messages of earlier entries, at the same time: more would delay all other
-/// calls.
+/// Receivers that read from inboxes, or read earlier entries' messages, at the same time: more would delay
+/// all other calls.
 const READERS: usize = 8;
-/// Receivers that deliver the messages of a wake at the same time: a message to a large group is one for all of its
-/// members on the node.
+/// Receivers that deliver the messages of a wake at the same time: a message to a large group is a wake for
+/// all its members on the node.
 const DELIVERERS: usize = 64;
-/// Receivers that start at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
-/// also the ends of all conversations: after the death of a node, ten thousand may start on another one.
+/// Receivers that start at the same time. Each reads its user, its inbox and the user's groups, with a
+/// backlog also where all conversations end: after a node's death, ten thousand may start on another one.
 const STARTERS: usize = 8;
-/// A receiver whose client has not answered a ping for this long gives way to a new one of its user.
+/// A receiver whose client has not answered a ping for this long gives way to its user's new receiver.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
-/// Wakes the receivers of this node.
+/// Wakes this node's receivers.
 #[derive(Debug)]
 pub(super) struct ReceiverHub {
     inboxes: Inboxes,
     receiver_permits: Arc<Semaphore>,
-    /// Most receivers of one user.
+    /// The most receivers for one user.
     of_user_max: usize,
     /// Whether another node is to know what receivers have confirmed, in case this one dies.
     notes_confirmed: bool,
@@ -62,23 +62,23 @@ pub(super) struct ReceiverHub {
     next: AtomicU64,
 }
 
-/// The receivers of a user by their number.
+/// A user's receivers by their number.
 type UserReceivers = HashMap<u64, Arc<ReceiverWaker>>;
 
-/// The registration of a receiver in the hub, which ends when it is dropped.
+/// A receiver's registration in the hub. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct ReceiverRegistration {
     pub(super) waker: Arc<ReceiverWaker>,
     hub: Arc<ReceiverHub>,
     user: UserId,
-    /// No other receiver of the node has it.
+    /// No other receiver on the node has it.
     pub(super) number: u64,
     logs: HashSet<ConversationId>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl ReceiverHub {
-    /// Creates a hub for at most `most` receivers, and at most `of_user_max` of one user.
+    /// Creates a hub for at most `most` receivers, and at most `of_user_max` for one user.
     pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
         Self {
             inboxes,
@@ -94,7 +94,7 @@ impl ReceiverHub {
         }
     }
 
-    /// The same hub, which lets another node know what receivers have confirmed.
+    /// Lets another node know what receivers have confirmed.
     pub(super) fn noting_confirmed(self, notes_confirmed: bool) -> Self {
         Self { notes_confirmed, ..self }
     }
@@ -103,8 +103,8 @@ impl ReceiverHub {
         self.notes_confirmed
     }
 
-    /// Registers a receiver of this user. From now on, wakes of this node reach it. If the user has as many as it may,
-    /// the one whose client has not answered for longest gives way.
+    /// Registers a receiver for this user. From now on, wakes on this node reach it. If the user has as many
+    /// as it may, the receiver whose client has not answered for longest gives way.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
@@ -128,7 +128,7 @@ impl ReceiverHub {
         Ok(ReceiverRegistration { waker, hub, user, number, logs, _permit: permit })
     }
 
-    /// Wakes the receivers that a wake of this node is for.
+    /// Wakes the receivers that a wake on this node is for.
     pub(super) fn wake(&self, wake: Wake) {
         match wake {
             Wake::Messages { sent, woken, lost } => {
@@ -148,12 +148,12 @@ impl ReceiverHub {
         self.users.lock().values().flat_map(HashMap::values).for_each(|waker| waker.request_read());
     }
 
-    /// Makes the receivers of this user read their inbox.
+    /// Makes this user's receivers read their inbox.
     pub(super) fn request_read(&self, user: UserId) {
         self.wake_user(user, ReceiverWaker::request_read);
     }
 
-    /// The inbox of this user was renewed, in this generation.
+    /// This user's inbox was renewed, in this generation.
     pub(super) fn inbox_renewed(&self, user: UserId, generation: Generation) {
         self.wake_user(user, |waker| waker.inbox_renewed(generation));
     }
@@ -168,12 +168,13 @@ impl ReceiverHub {
         self.read_permits.acquire().await.ok()
     }
 
-    /// A permit to deliver the messages of a wake, in the same way.
+    /// Waits likewise for a permit to deliver a wake's messages.
     pub(super) async fn delivery_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.delivery_permits.acquire().await.ok()
     }
 
-    /// A permit to start, in the same way. A task with one of these permits must not wait for another of the same kind.
+    /// Waits likewise for a permit to start. A task with such a permit must not wait for another of the same
+    /// kind.
     pub(super) async fn start_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.start_permits.acquire().await.ok()
     }
@@ -200,26 +201,26 @@ impl ReceiverHub {
         }
     }
 
-    /// Lets another receiver of the user have the unconfirmed messages of a lost one. False: it has none here.
+    /// Gives a lost receiver's unconfirmed messages to another receiver of the user. False: it has none here.
     pub(super) fn hand_over(&self, user: UserId, unconfirmed: &mut UnconfirmedRanges) -> bool {
         let users = self.users.lock();
         let Some(of_user) = users.get(&user) else { return false };
-        // One whose connection says nothing gets the messages, too.
+        // A receiver whose connection says nothing gets the messages, too.
         if let Some(other) = of_user.values().map(|waker| waker.liveness()).find(|other| other.has_signs()) {
             other.take_over(std::mem::take(unconfirmed));
         }
         true
     }
 
-    /// Where the inbox of this user begins to be unconfirmed, by the receiver that has confirmed most; `None`: the user has no
-    /// receiver of this generation here.
+    /// Where this user's inbox begins to be unconfirmed, by the receiver that has confirmed most; `None`: the
+    /// user has no receiver in this generation here.
     pub(super) fn confirmed(&self, user: UserId, generation: Generation) -> Option<ReadFrom> {
         let users = self.users.lock();
         let confirmed = users.get(&user)?.values().filter_map(|waker| waker.liveness().confirmed(generation));
         confirmed.max().map(|after| ReadFrom { user, generation, after })
     }
 
-    /// The conversations that receivers of this node read without their inboxes.
+    /// The conversations that receivers on this node read without their inboxes.
     pub(super) fn logs(&self) -> Vec<ConversationId> {
         self.logs.lock().keys().copied().collect()
     }
@@ -234,13 +235,14 @@ impl ReceiverHub {
         self.users.lock().contains_key(&user)
     }
 
-    /// Ends the wakes of a user who has no receiver here any more, and whose receivers were not lost.
+    /// Ends the wakes for a user who has no receiver here any more, and whose receivers were not lost.
     async fn end(self: Arc<Self>, user: UserId) {
         Arc::clone(&self).close(user).await;
         self.forget(user).await;
     }
 
-    /// Forgets what receivers of this user have confirmed. If that fails, it is forgotten when it is not renewed.
+    /// Forgets what this user's receivers have confirmed. If that fails, it is forgotten when it is not
+    /// renewed.
     pub(super) async fn forget(&self, user: UserId) {
         if self.notes_confirmed && !self.has(user) {
             let Inboxes { keeper, node } = &self.inboxes;
@@ -248,7 +250,7 @@ impl ReceiverHub {
         }
     }
 
-    /// Ends the wakes of a user who has no receiver here any more.
+    /// Ends the wakes for a user who has no receiver here any more.
     pub(super) async fn close(self: Arc<Self>, user: UserId) {
         if self.has(user) {
             return;
@@ -287,7 +289,7 @@ impl ReceiverRegistration {
 }
 
 impl ReceiverRegistration {
-    /// Ends the wakes of the receiver. Returns whether it was the last one of its user.
+    /// Ends the receiver's wakes. Returns whether it was its user's last receiver.
     pub(super) fn leave(&mut self) -> bool {
         self.retain_logs(|_| false);
         let mut users = self.hub.users.lock();
@@ -299,7 +301,7 @@ impl ReceiverRegistration {
         is_last
     }
 
-    /// Ends the wakes of the user, whose last receiver has left.
+    /// Ends the wakes for a user whose last receiver has left.
     pub(super) fn end_user(&self) {
         // Without a runtime the node has ended, and is forgotten after a while.
         if let Ok(runtime) = Handle::try_current() {
@@ -317,8 +319,8 @@ impl Drop for ReceiverRegistration {
     }
 }
 
-/// Removes the receiver whose client has not answered a ping for longest. False: all clients have answered lately. Then
-/// they are pinged, so that a lost one gives way when the client comes again.
+/// Removes the receiver whose client has not answered a ping for longest. False: all clients have answered
+/// lately. Then they are pinged, so that a lost one gives way when the client comes again.
 fn one_gives_way(of_user: &mut UserReceivers) -> bool {
     let silent = of_user.iter().filter_map(|(number, waker)| Some((waker.liveness().silent_for()?, *number)));
     let longest = silent.max().filter(|(silent_for, _)| *silent_for >= GIVES_WAY_AFTER);

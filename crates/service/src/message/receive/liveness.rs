@@ -1,15 +1,15 @@
-//! Whether the client of a receiver still answers, and what it was sent that it may not have.
+//! Whether a receiver's client still answers, and which messages it was sent but may not have.
 //!
-//! Connected is not received: a client that has lost its network is noticed up to a minute later. Until then its user
-//! counts as one with a receiver, and no push names it. When the connection is lost, what no sign of life confirms is
-//! entered for pushes (`lost.rs`); when the node is lost, another one does that from the position of the inbox that was
-//! confirmed last (`deliver/abandoned.rs`).
+//! Connected is not received: a client that has lost its network is noticed up to a minute later. Until then
+//! its user counts as a user with a receiver, and no push names it. When the connection is lost, what no sign
+//! of life confirms is entered for pushes (`lost.rs`); when the node is lost, another node does that from the
+//! inbox position that was confirmed last (`deliver/abandoned.rs`).
 //!
-//! **Sockets** say here when they send a ping and when an answer comes. A pong confirms what was sent before the ping
-//! *before* the one that it answers: what a receiver returns reaches the wire some moments later.
+//! **Sockets** say here when they send a ping and when an answer comes. A pong confirms what was sent before
+//! the ping *before* the ping that it answers: what a receiver returns reaches the wire some moments later.
 //!
-//! **Connections of HTTP/2** say when bytes come (`connection_signs.rs`). They confirm what was sent so long before that
-//! a peer that does not answer would have been noticed.
+//! **HTTP/2 connections** say when bytes come (`connection_signs.rs`). They confirm what was sent so long
+//! before that a peer that does not answer would have been noticed.
 //!
 //! **Other connections** say nothing: their clients have what they were sent.
 
@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{super::deliver::UnconfirmedRanges, ConnectionSigns};
 
-/// What a connection and its receiver know of each other. A socket puts it into the request of its stream.
+/// The state that a connection shares with its receiver. A socket puts it into its stream's request.
 #[derive(Debug, Default)]
 pub struct ReceiverLiveness {
     signs: LifeSigns,
@@ -43,7 +43,7 @@ enum LifeSigns {
     None,
 }
 
-/// Enters the messages of a receiver that has ended, with those that no sign of life confirms.
+/// Enters a receiver's messages when it has ended, with those that no sign of life confirms.
 pub(super) struct OnLoss(Box<dyn FnOnce(UnconfirmedRanges) + Send>);
 
 impl OnLoss {
@@ -58,10 +58,10 @@ impl fmt::Debug for OnLoss {
     }
 }
 
-/// What a receiver asks of its connection.
+/// A receiver's request to its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRequest {
-    /// A ping, now: another receiver wants the place of one that does not answer.
+    /// A ping, now: another receiver wants the place of a receiver that does not answer.
     Ping,
     /// The end: another receiver has the place.
     End,
@@ -69,18 +69,19 @@ pub enum ConnectionRequest {
 
 #[derive(Debug, Default)]
 struct LivenessState {
-    /// When the first ping was sent since the last frame of the client.
+    /// When the first ping was sent since the client's last frame.
     silent_since: Option<Instant>,
     /// Whether a ping has no pong yet.
     is_pinged: bool,
     is_lost: bool,
-    /// The number of the receiver that has begun last.
+    /// The number of the receiver that began last.
     receiver: Option<u64>,
-    /// Of a receiver that has ended before its connection: only the end of that says whether its client was lost.
+    /// Left by a receiver that has ended before its connection: only the connection's end shows whether its
+    /// client was lost.
     on_loss: Option<OnLoss>,
     request: Option<ConnectionRequest>,
-    /// Messages since the last ping, between the last two pings, and before these. Without pings: since a moment, and before
-    /// it.
+    /// Messages since the last ping, between the last two pings, and before these. Without pings: since a
+    /// moment, and before it.
     recent: UnconfirmedRanges,
     pinged: UnconfirmedRanges,
     older: UnconfirmedRanges,
@@ -89,25 +90,25 @@ struct LivenessState {
     recent_since: Option<Instant>,
 }
 
-/// Positions of the inbox up to which all entries were sent.
+/// Inbox positions up to which all entries were sent.
 #[derive(Debug, Default)]
 struct InboxPositions {
     /// `None`: the stream has not begun.
     generation: Option<Generation>,
     sent: Position,
-    /// At the last ping, and at the one before. Without pings: when `recent` began.
+    /// At the last ping, and at the ping before. Without pings: when `recent` began.
     pinged: Position,
     older: Position,
     confirmed: Position,
 }
 
 impl ReceiverLiveness {
-    /// Of a stream over a connection that says when bytes come.
+    /// For a stream over a connection that says when bytes come.
     pub(super) fn of_connection(signs: Arc<ConnectionSigns>) -> Self {
         Self { signs: LifeSigns::Connection(signs), ..Self::default() }
     }
 
-    /// Of a stream over a connection that says nothing.
+    /// For a stream over a connection that says nothing.
     pub(super) fn without_signs() -> Self {
         Self { signs: LifeSigns::None, ..Self::default() }
     }
@@ -144,13 +145,13 @@ impl ReceiverLiveness {
         }
     }
 
-    /// The receiver has ended. If its client was lost, its messages are entered now, and the result is true. A socket that goes
-    /// on may say later that its peer was lost; then they are entered.
+    /// The receiver has ended. If its client was lost, its messages are entered now, and the result is true.
+    /// A socket that goes on may say later that its peer was lost; then they are entered.
     pub(super) fn end(&self, receiver: u64, on_loss: OnLoss) -> bool {
         let mut state = self.state.lock();
         let is_lost = self.signs.say_lost(&state);
         if state.receiver != Some(receiver) {
-            // A later one has what it had not confirmed.
+            // A later receiver has what it had not confirmed.
             return is_lost;
         }
         if is_lost {
@@ -192,7 +193,7 @@ impl ReceiverLiveness {
         self.changed.notify_one();
     }
 
-    /// Another receiver takes the place of this one, whose client does not answer.
+    /// Another receiver takes the place of this receiver, whose client does not answer.
     pub(super) fn give_way(&self) {
         let mut state = self.state.lock();
         (state.is_lost, state.request) = (true, Some(ConnectionRequest::End));
@@ -200,8 +201,8 @@ impl ReceiverLiveness {
         self.changed.notify_one();
     }
 
-    /// The stream begins in this generation of the inbox. What is up to this position is not its matter, unless an earlier
-    /// stream of the same connection has sent it.
+    /// The stream begins in this inbox generation. It does not confirm entries up to this position, unless an
+    /// earlier stream on the same connection has sent them.
     pub(super) fn begin(&self, receiver: u64, generation: Generation, position: Position) {
         let mut state = self.state.lock();
         state.receiver = Some(receiver);
@@ -210,7 +211,7 @@ impl ReceiverLiveness {
             let (sent, pinged, older, confirmed) = (position, position, position, position);
             state.positions = InboxPositions { generation, sent, pinged, older, confirmed };
         }
-        // What an earlier stream of the connection had not confirmed is a matter of this one.
+        // The new stream takes over what an earlier stream on the connection had not confirmed.
         let earlier = state.on_loss.take();
         drop(state);
         drop(earlier);
@@ -223,14 +224,14 @@ impl ReceiverLiveness {
         }
     }
 
-    /// The client was sent all entries of the inbox up to this one.
+    /// The client was sent all inbox entries up to this one.
     pub(super) fn sent_up_to(&self, position: Position) {
         let mut state = self.present();
         state.positions.sent = position.max(state.positions.sent);
     }
 
-    /// The entry of the inbox up to which the client has all, as far as it is known; `None`: the stream has not begun, or is
-    /// of another generation.
+    /// The inbox entry up to which the client is known to have all; `None`: the stream has not begun, or has
+    /// another generation.
     pub(super) fn confirmed(&self, generation: Generation) -> Option<Position> {
         let state = self.present();
         let positions =
@@ -238,12 +239,12 @@ impl ReceiverLiveness {
         Some(if self.has_signs() { positions.confirmed } else { positions.sent })
     }
 
-    /// The client is to get also what another one of the user was sent.
+    /// The client is to get also the messages that another receiver of the user was sent.
     pub(super) fn take_over(&self, unconfirmed: UnconfirmedRanges) {
         self.present().recent.add_all(unconfirmed);
     }
 
-    /// All messages that no sign of life confirms.
+    /// Returns all messages that no sign of life confirms.
     pub(super) fn take_unconfirmed(&self) -> UnconfirmedRanges {
         let mut state = self.present();
         let LivenessState { recent, pinged, older, .. } = &mut *state;
@@ -264,7 +265,7 @@ impl ReceiverLiveness {
 }
 
 impl LifeSigns {
-    /// Whether the end of a stream means that its client was lost.
+    /// Whether its client was lost when a stream ends.
     fn say_lost(&self, state: &LivenessState) -> bool {
         match self {
             Self::Connection(signs) => signs.is_lost(),
@@ -279,7 +280,8 @@ impl LivenessState {
         self.positions.confirmed = self.positions.older;
     }
 
-    /// What was sent before `recent_since` is confirmed if the connection has heard something long enough after it.
+    /// Confirms what was sent before `recent_since` if the connection has heard something long enough after
+    /// it.
     fn hear(&mut self, signs: &ConnectionSigns) {
         let now = Instant::now();
         let since = *self.recent_since.get_or_insert(now);

@@ -1,11 +1,11 @@
 //! Groups that are too large for inboxes, or may soon be: the stream reads their conversations itself.
 //!
-//! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up to the
-//! mark, and the stream reads what is above it once it has all entries up to then. Entries that come later are cut by
-//! what was sent, so a group may grow and shrink while messages are sent.
+//! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up
+//! to the mark, and the stream reads what is above it once it has all entries up to then. Entries that come
+//! later are cut by what was sent, so a group may grow and shrink while messages are sent.
 //!
-//! A stream reads [`LOGS_MAX`] conversations in this way, since their numbers must fit into its cursor. The messages of
-//! further groups are named as missed (`named_logs.rs`).
+//! A stream reads [`LOGS_MAX`] conversations in this way, since their numbers must fit into its cursor.
+//! Further groups' messages are named as missed (`named_logs.rs`).
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::error::Error;
 
-/// Most conversations that a stream reads itself. The messages of others are named as missed.
+/// The most conversations that a stream reads itself. Messages in others are named as missed.
 const LOGS_MAX: usize = 64;
 /// Rosters that are read at the same time.
 const ROSTERS_AT_ONCE: usize = 16;
@@ -35,7 +35,7 @@ pub(super) struct TrackedLogs {
     all: HashMap<ConversationId, TrackedLog>,
     pub(super) named: NamedLogs,
     new_ends: Vec<FreshMessages>,
-    /// Whether the list of these conversations must be read.
+    /// Whether these conversations' list must be read.
     pub(super) must_track: bool,
 }
 
@@ -63,7 +63,7 @@ impl TrackedLogs {
         !self.new_ends.is_empty()
     }
 
-    /// The number up to which the conversation is sent, or will be by entries of the inbox.
+    /// The number up to which the conversation is sent, or will be by inbox entries.
     pub(super) fn end(&self, conversation: ConversationId) -> Seq {
         let tracked = self.all.get(&conversation).map(|log| log.base.max(log.sent));
         tracked.or_else(|| self.named.up_to(conversation)).unwrap_or(Seq::MAX)
@@ -93,8 +93,8 @@ impl TrackedLogs {
         }
     }
 
-    /// Takes the ends of conversations of which the stream has all entries up to the base. `position`: that of the
-    /// stream.
+    /// Takes the ends of conversations for which the stream has all entries up to the base. `position`: the
+    /// stream's position.
     fn take_ready(&mut self, position: Position) -> Vec<FreshMessages> {
         let (ready, waiting) = mem::take(&mut self.new_ends)
             .into_iter()
@@ -108,8 +108,8 @@ impl TrackedLogs {
 }
 
 impl Receiver {
-    /// Determines the conversations that the stream must read itself, and begins with new ones. Failures are retried
-    /// when the inbox is renewed.
+    /// Determines the conversations that the stream must read itself, and begins with new ones. Failures are
+    /// retried when the inbox is renewed.
     pub(super) async fn track_large_groups(&mut self) {
         self.logs.must_track = false;
         let begins_now = mem::take(&mut self.begins_now);
@@ -144,8 +144,8 @@ impl Receiver {
         }
     }
 
-    /// Ends the reads of conversations that are written to the inbox again. Its next entry has also what was sent
-    /// without it.
+    /// Ends the reads for conversations that are written to the inbox again. Its next entry has also what was
+    /// sent without it.
     fn stop_tracking(&mut self, large: &[ConversationId]) {
         for (conversation, sent) in self.logs.all_sent().filter(|(known, _)| !large.contains(known)) {
             self.carried.insert(conversation, sent);
@@ -155,8 +155,8 @@ impl Receiver {
         self.registration.retain_logs(|known| large.contains(known));
     }
 
-    /// Registers at conversations, then marks their ends in the inbox: the node is notified of later messages. `None`:
-    /// failed.
+    /// Registers at conversations, then marks their ends in the inbox: the node is notified about later
+    /// messages. `None`: failed.
     async fn start_tracking(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
         let parts = &self.parts;
         // So that they are in memory when the next message reaches all members at once.
@@ -174,7 +174,7 @@ impl Receiver {
         Some(marked)
     }
 
-    /// Takes the new messages of these conversations. Entries of the inbox come first.
+    /// Takes these conversations' new messages. Inbox entries come first.
     pub(super) async fn queue_log_ranges(&mut self) {
         let ready = self.logs.take_ready(self.position);
         for fresh in ready {
@@ -202,8 +202,8 @@ impl Receiver {
 }
 
 impl ReceiversInner {
-    /// The conversations of groups of a user that have more than half as many members as inboxes are written for. First
-    /// come those of groups that are not written to inboxes now.
+    /// A user's group conversations where the group has more than half as many members as inboxes are written
+    /// for. First come groups that are not written to inboxes now.
     async fn large_groups(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
         let groups: Vec<GroupId> = self.dialogs.groups_of(user).await?;
         let many = groups.into_iter().map(async |group| Ok((group, self.delivery.count(group).await?)));
@@ -218,7 +218,7 @@ impl ReceiversInner {
     }
 }
 
-/// For receivers of dead nodes.
+/// For dead nodes' receivers.
 #[async_trait]
 impl LargeGroups for ReceiversInner {
     async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {

@@ -1,4 +1,4 @@
-//! The end of a receiver whose client was lost: what the client may not have is entered for pushes.
+//! Ends a receiver whose client was lost: enters for pushes what the client may not have.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use super::{
     super::deliver::UnconfirmedRanges, ReceiversInner, Receiving, liveness::OnLoss, receiver::Receiver,
 };
 
-/// Attempts, and the pause between two of them.
+/// The number of attempts, and the pause between two attempts.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(3);
-/// How long the stop of a node waits for them. After that, another node does it.
+/// How long a stopping node waits for them. After that, another node does it.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A receiver whose client was lost.
@@ -28,7 +28,7 @@ struct LostReceiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // Before the end is known: a lost receiver must not be found as another one of its user.
+        // Before the end is known: a lost receiver must not be found as its user's other receiver.
         let is_last = self.registration.leave();
         let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
         let parts = Arc::clone(&self.parts);
@@ -53,7 +53,8 @@ impl LostReceiver {
             return;
         }
         for _ in 0..TRIES {
-            // The user has no receiver here any more. Until all is entered, another node may do it if this one dies.
+            // The user has no receiver here any more. Until all is entered, another node may do it if this
+            // one dies.
             Arc::clone(&parts.hub).close(user).await;
             match parts.delivery.announce_unconfirmed(self.from, self.unconfirmed.clone()).await {
                 Ok(()) => return parts.hub.forget(user).await,
@@ -68,7 +69,7 @@ impl LostReceiver {
 }
 
 impl Receiving {
-    /// Waits until the messages of receivers that were lost are entered for pushes. To be called when no stream is open any
+    /// Waits until lost receivers' messages are entered for pushes. To be called when no stream is open any
     /// more.
     pub async fn end_lost(&self) {
         self.0.lost.close();

@@ -1,22 +1,23 @@
-//! Receive: the new messages and notes of a user, as a stream.
+//! Receive: a user's new messages and notes, as a stream.
 //!
-//! **Inbox.** Each user who receives has an inbox of ranges of numbers (`kith-delivery`). A stream is a position in it,
-//! and holds no queue: a slow reader continues from the inbox, and gets a reset if the inbox no longer reaches back far
-//! enough.
+//! **Inbox.** Each user who receives has an inbox with number ranges (`kith-delivery`). A stream is a
+//! position in it, and holds no queue: a slow reader continues from the inbox, and gets a reset if the inbox
+//! no longer reaches back far enough.
 //!
-//! **Once, in order.** The ranges of a conversation are contiguous and rise. A stream that begins with positions first delivers
-//! from the log up to the marks of the inbox, then from the inbox above them.
+//! **Once, in order.** A conversation's ranges are contiguous and rise. A stream that begins with positions
+//! first delivers from the log up to the inbox's marks, then from the inbox above them.
 //!
-//! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
-//! (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).
+//! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for
+//! its streams (`logs.rs`). Those for which a stream has no room are named as missed (`named_logs.rs`).
 //!
-//! **Clients that are lost** are noticed late. A connection that hears of its client says so (`liveness.rs`); what the
-//! client may not have is entered for pushes (`lost.rs`), also when the node is gone (`deliver/abandoned.rs`).
+//! **Clients that are lost** are noticed late. A connection that hears its client says so (`liveness.rs`);
+//! what the client may not have is entered for pushes (`lost.rs`), also when the node is gone
+//! (`deliver/abandoned.rs`).
 //!
-//! **Totals of notices** are computed by the domain of notices, and are in no cursor.
+//! **Notice totals** are computed by the notice domain, and are in no cursor.
 //!
-//! **Rights.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are
-//! read then, too; those of a wake are used for [`FRESH_FOR`] after they were sent.
+//! **Rights.** A range is cut to what the user may read when it is delivered, by the strict member record.
+//! Messages are read then, too; a wake's messages are used for [`FRESH_FOR`] after they were sent.
 
 mod catch_up;
 mod connection_signs;
@@ -64,11 +65,11 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 
 /// Shows users as online while they receive. Presence implements it.
 pub trait ReceiverSessions: fmt::Debug + Send + Sync {
-    /// Begins a session of the user on this device. It ends when the result is dropped.
+    /// Begins a user's session on this device. It ends when the result is dropped.
     fn begin(&self, user: UserId, device: &str) -> Box<dyn Any + Send + Sync>;
 }
 
-/// The shared state of streams. Cheap to clone.
+/// The streams' shared state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receiving(Arc<ReceiversInner>);
 
@@ -83,13 +84,13 @@ struct ReceiversInner {
     totals: LiveTotals,
     sessions: Arc<dyn ReceiverSessions>,
     config: MessagesConfig,
-    /// The ends of receivers whose clients were lost.
+    /// The receivers whose clients were lost.
     lost: TaskTracker,
 }
 
 impl Receiving {
-    /// Creates it over the inboxes to which `delivery` delivers. `tokens` issues cursors. `totals`: of the notices of
-    /// users. `sessions`: those of streams that name their device.
+    /// Creates it over the inboxes to which `delivery` delivers. `tokens` issues cursors. `totals`: the
+    /// users' notice totals. `sessions`: for streams that name their device.
     #[must_use]
     pub fn new(
         dialogs: Dialogs,
@@ -135,8 +136,8 @@ impl ReceiversInner {
         self.delivery.limits()
     }
 
-    /// Lets other nodes know what receivers of this one have confirmed, in case it dies. If it fails, they know what was noted
-    /// before.
+    /// Lets other nodes know what this node's receivers have confirmed, in case it dies. If it fails, they
+    /// know what was noted before.
     async fn note_confirmed(&self, confirmed: &[ReadFrom]) {
         if self.hub.notes_confirmed() && !confirmed.is_empty() {
             self.keeper().confirm(&self.inboxes().node, confirmed).await.ok();

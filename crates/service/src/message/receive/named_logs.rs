@@ -1,9 +1,9 @@
-//! Large groups beyond those that a stream reads: their messages are not sent, but named as missed, so that the client
-//! pulls them.
+//! Large groups beyond those that a stream reads: their messages are not sent, but named as missed, so that
+//! the client pulls them.
 //!
-//! The numbers up to which a stream has named messages are not in its cursor, which has no room for them. A stream that
-//! is resumed therefore names each of these conversations once, from the join of the user on; the client leaves out
-//! what it has.
+//! The numbers up to which a stream has named messages are not in its cursor, which has no room for them. A
+//! stream that is resumed therefore names each conversation once, from the user's join on; the client leaves
+//! out what it has.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -31,7 +31,7 @@ impl NamedLogs {
         self.up_to.contains_key(&conversation)
     }
 
-    /// The number up to which messages of a conversation were named; `None`: it is not one of these.
+    /// The number up to which a conversation's messages were named; `None`: the stream does not name it.
     pub(super) fn up_to(&self, conversation: ConversationId) -> Option<Seq> {
         self.up_to.get(&conversation).copied()
     }
@@ -56,8 +56,8 @@ impl NamedLogs {
 }
 
 impl Receiver {
-    /// Begins to name the messages of these conversations. `begins_now`: only those that are sent from now on. Failures
-    /// are retried when the inbox is renewed.
+    /// Begins to name these conversations' messages. `begins_now`: only those that are sent from now on.
+    /// Failures are retried when the inbox is renewed.
     pub(super) async fn name(&mut self, mut new: Vec<ConversationId>, begins_now: bool) {
         self.logs.named.cut(&mut new);
         if new.is_empty() {
@@ -79,7 +79,7 @@ impl Receiver {
         self.queue_log_ranges().await;
     }
 
-    /// Registers at conversations, then reads their ends: the node is notified of later messages.
+    /// Registers at conversations, then reads their ends: the node is notified about later messages.
     async fn register(&mut self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
         self.registration.subscribe_logs(conversations);
         let parts = &self.parts;
@@ -89,7 +89,7 @@ impl Receiver {
     }
 }
 
-/// The messages up to the end of a log, in the form of a wake.
+/// The messages up to a log's end, as a wake.
 fn end_of(conversation: ConversationId, end: LogEnd) -> FreshMessages {
     let (last, sent) = (end.seq, end.sent.unwrap_or_default());
     let sent = SentMessages { conversation, last, sent, entries: Vec::new() };

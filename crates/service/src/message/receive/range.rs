@@ -1,4 +1,4 @@
-//! Ranges of an inbox, as the messages that a user may read of them.
+//! Reduces an inbox's ranges to the messages that a user may read.
 
 use std::sync::Arc;
 
@@ -29,24 +29,24 @@ pub(super) struct DueRange {
     pub(super) last: Seq,
     /// Whether the stream reads them without the inbox.
     pub(super) from_log: bool,
-    /// Whether none of them is sent: the client has to pull them.
+    /// Whether none is sent: the client has to pull them.
     pub(super) pull_only: bool,
     /// The messages from a wake.
     pub(super) fresh: Option<FreshMessages>,
 }
 
-/// The user, and the most messages of one conversation at once.
+/// The user, and the most messages from one conversation at once.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     pub(super) parts: Arc<super::ReceiversInner>,
     pub(super) user: UserId,
-    /// The number of its account; `None`: it could not be read when the stream began.
+    /// The account's number; `None`: it could not be read when the stream began.
     pub(super) account: Option<u32>,
     pub(super) principal: Principal,
 }
 
 impl Reader {
-    /// The number of its account; `None`: it is not known yet.
+    /// The account's number; `None`: it is not known yet.
     pub(super) fn account(&self) -> Option<u32> {
         let accesses = self.messages().dependencies.users.accesses();
         self.account.or_else(|| accesses.known(self.user, None).and_then(Result::ok))
@@ -56,11 +56,11 @@ impl Reader {
         &self.parts.messages
     }
 
-    /// Delivers messages of a range above `floor` that the user may read now. Returns the number up to which they are
-    /// delivered if some of the range is left.
+    /// Delivers a range's messages above `floor` that the user may read now. Returns the number up to which
+    /// they are delivered if some are left.
     ///
     /// # Errors
-    /// Errors of the store; nothing was delivered then.
+    /// The store's errors; nothing was delivered then.
     pub(super) async fn deliver(
         &self,
         due: &DueRange,
@@ -84,7 +84,7 @@ impl Reader {
         Ok(done_up_to)
     }
 
-    /// The bounds of the user; `None`: it may read nothing of the conversation.
+    /// The user's bounds; `None`: it may read nothing in the conversation.
     async fn bounds(&self, conversation: ConversationId) -> Result<Option<ReadBounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
@@ -132,8 +132,8 @@ impl Reader {
     }
 }
 
-/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled. The clocks
-/// of the nodes may differ; the messages are used only if the time of sending is near the time of this node.
+/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled.
+/// The nodes' clocks may differ; the messages are used only if the send time is near this node's time.
 fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
     let FreshMessages { sent, received_at } = due.fresh.as_ref().filter(|_| first <= last)?;
     let age = Timestamp::now().0.abs_diff(sent.sent.0);
@@ -156,7 +156,7 @@ mod tests {
 
     use super::{super::super::sample::stored, *};
 
-    /// A wake with messages 5, 6 and 7, which were sent this long before now by the clock of the sender.
+    /// A wake with messages 5, 6 and 7, which were sent this long before now by the sender's clock.
     fn woken(sent_before_ms: i64) -> DueRange {
         let conversation = "g9".parse().unwrap();
         let entries = [5, 6, 7].map(|seq| entry::encode(&stored(seq, 3)).unwrap()).into();

@@ -1,4 +1,4 @@
-//! One stream.
+//! Runs one receiver's stream.
 
 use std::{any::Any, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// Entries that are read at once.
 const READ_AT_ONCE: usize = 100;
-/// Pause before failed reads of messages are retried.
+/// The pause before a failed message read is retried.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts to read messages; then the stream ends with the error.
 const TRIES: u32 = 10;
@@ -38,7 +38,7 @@ pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse,
 #[derive(Debug)]
 pub(super) struct DueDelivery {
     pub(super) content: DueContent,
-    /// The position of the stream after it is sent; `None`: unchanged.
+    /// The stream's position after it is sent; `None`: unchanged.
     pub(super) position: Option<Position>,
 }
 
@@ -61,7 +61,7 @@ impl DueDelivery {
     }
 }
 
-/// A stream of one user.
+/// A user's stream.
 pub(super) struct Receiver {
     pub(super) parts: Arc<ReceiversInner>,
     pub(super) registration: hub::ReceiverRegistration,
@@ -69,11 +69,13 @@ pub(super) struct Receiver {
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
     pub(super) position: Position,
-    /// The position of the last entry from before the stream: users without a receiver were named for its messages.
+    /// The position of the last entry before the stream: users without a receiver were named for its
+    /// messages.
     pub(super) backlog_end: Position,
-    /// For each conversation, the number up to which no entry is sent: the client had these messages at the beginning.
+    /// For each conversation, the number up to which no entry is sent: the client had these messages at the
+    /// beginning.
     pub(super) floors: SeqFloors,
-    /// The same for messages that later entries may repeat. Part of cursors.
+    /// The floors for messages that later entries may repeat. Part of cursors.
     pub(super) carried: SeqFloors,
     pub(super) due: VecDeque<DueDelivery>,
     /// The reads that remain before the stream is live; `None`: it is live.
@@ -87,7 +89,7 @@ pub(super) struct Receiver {
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) ended: bool,
-    /// Wakes the receiver for totals of notices.
+    /// Wakes the receiver for notice totals.
     pub(super) _watching: TotalsWatches,
     /// The user is online until the stream ends; `None`: the stream names no device.
     pub(super) _session: Option<Box<dyn Any + Send + Sync>>,
@@ -125,7 +127,7 @@ impl Receiver {
     /// Sends as many due deliveries as fit into a response; `None`: nothing to send.
     ///
     /// # Errors
-    /// Errors of the store. Earlier deliveries are sent first.
+    /// The store's errors. Earlier deliveries are sent first.
     async fn send_due(&mut self) -> Result<Option<wire::ReceiveResponse>, Error> {
         let mut out = Deliveries::default();
         while let Some(due) = self.due.pop_front() {
@@ -155,7 +157,7 @@ impl Receiver {
         self.registration.waker.liveness().sent_up_to(self.position);
     }
 
-    /// Sends a delivery. Returns the rest of it.
+    /// Sends a delivery. Returns its rest.
     async fn send(&mut self, due: &DueDelivery, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
         match &due.content {
             DueContent::Range(range) => {
@@ -191,12 +193,12 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The number of conversations of which the client learns nothing by this stream.
+    /// How many conversations this stream does not show to the client.
     fn left_out(&self) -> i64 {
         i64::try_from(self.backlog_left_out.saturating_add(self.logs.named.left_out)).unwrap_or(i64::MAX)
     }
 
-    /// The number up to which nothing of a range is sent. The backlog is below the floors of the entries.
+    /// The number up to which nothing in a range is sent. The backlog is below the entries' floors.
     fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
         let conversation = range.conversation;
         if range.from_log {
@@ -215,7 +217,7 @@ impl Receiver {
         let conversation = range.conversation;
         let up_to = rest.and_then(|rest| Some(rest.first? - 1)).unwrap_or(range.last);
         self.logs.sent(conversation, up_to);
-        // Later entries are above this one.
+        // Later entries are above this number.
         if self.carried.get(&conversation).is_some_and(|floor| *floor <= up_to) && !range.from_log {
             self.carried.remove(&conversation);
         }
@@ -228,7 +230,7 @@ impl Receiver {
         out: &mut Deliveries,
     ) -> Result<Option<DueRange>, Error> {
         let hub = &self.parts.hub;
-        // Messages of a wake need only the read of rights, which is nearly always in memory.
+        // A wake's messages need only the rights, which are nearly always in memory.
         let permit = if due.fresh.is_some() { hub.delivery_permit().await } else { hub.read_permit().await };
         let done_up_to = self.reader.deliver(due, floor, out).await?;
         drop(permit);
@@ -241,7 +243,8 @@ impl Receiver {
         Ok(done_up_to.map(rest))
     }
 
-    /// Resumes after what was sent; empty while the backlog is sent or the account is not known, and after a reset.
+    /// Resumes after what was sent; empty while the backlog is sent or the account is not known, and after a
+    /// reset.
     fn cursor(&self) -> String {
         if self.catches_up || self.ended {
             return String::new();
@@ -297,7 +300,7 @@ impl Receiver {
         }
     }
 
-    /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox must be read.
+    /// Takes a wake's entry, if the stream has all entries before it. False: the inbox must be read.
     fn accept_next_entry(&mut self, entry: WokenEntry) -> bool {
         match entry.order(self.generation, self.position) {
             EntryOrder::Beyond => return false,
@@ -323,7 +326,8 @@ impl Receiver {
         drop(permit);
         match read {
             Some(Ok(ReadOutcome::Entries(entries))) => {
-                // An inbox that has no entry after the position has none up to where the stream is live either.
+                // An inbox that has no entry after the position has none up to where the stream is live
+                // either.
                 if entries.is_empty() {
                     self.live_at = self.live_at.map(|_| self.position);
                 }
@@ -353,7 +357,7 @@ fn is_transient(error: &Error) -> bool {
     matches!(error.reason().entry().code, Code::Unavailable | Code::ResourceExhausted)
 }
 
-/// Messages of an entry of the inbox.
+/// The messages in an inbox entry.
 const fn range_of_entry(conversation: ConversationId, first: Option<Seq>, last: Seq) -> DueRange {
     DueRange { conversation, first, last, from_log: false, pull_only: false, fresh: None }
 }

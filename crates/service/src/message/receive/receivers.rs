@@ -1,5 +1,5 @@
-//! The background tasks of receivers: receive wakes, renew inboxes, compare totals of notices, and make all receivers read
-//! from time to time.
+//! The receivers' background tasks: receive wakes, renew inboxes, compare notice totals, and make all
+//! receivers read from time to time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,20 +15,20 @@ use super::{
 };
 use crate::write::tasks::BackgroundJob;
 
-/// Each receiver reads its inbox once in this time without a wake: the delay of a message whose wake was lost.
+/// Each receiver reads its inbox once in this time without a wake: this delays a message whose wake was lost.
 const SWEEP_PERIOD: Duration = Duration::from_secs(5);
 /// Parts into which the receivers are divided for that.
 const SWEEP_PARTS: u32 = 50;
-/// The delay of a message of a large group whose wake was lost.
+/// The delay for a large group's message whose wake was lost.
 const LOGS_CHECKED_EVERY: Duration = Duration::from_secs(2);
-/// How often an inbox is renewed, in parts of the time for which it lasts.
+/// How often an inbox is renewed within its lifetime.
 const RENEWALS: u32 = 3;
 /// Inboxes that are renewed in one round trip.
 const RENEWED_AT_ONCE: usize = 250;
 
-/// The background tasks of receivers. Open streams read no more when it has stopped.
+/// The receivers' background tasks. Open streams read no more when it has stopped.
 ///
-/// `node_id`: the id of this node, if there are others.
+/// `node_id`: this node's id, if there are others.
 #[must_use]
 pub fn receivers_job(receiving: &Receiving, stores: &Stores, node_id: Option<&str>) -> BackgroundJob {
     let parts = || Arc::clone(&receiving.0);
@@ -62,7 +62,7 @@ async fn renew(parts: Arc<ReceiversInner>) {
         for users in parts.hub.users().chunks(RENEWED_AT_ONCE) {
             renew_some(&parts, users).await;
         }
-        // Messages of inboxes that could not be renewed are found by the next sweep.
+        // Messages in inboxes that could not be renewed are found by the next sweep.
         let inboxes = parts.inboxes();
         parts.keeper().register(&inboxes.node, &parts.hub.logs()).await.ok();
     }
@@ -80,7 +80,7 @@ async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
     parts.note_confirmed(&confirmed).await;
 }
 
-/// Reads the ends of conversations that are not written to inboxes, in case a wake was lost.
+/// Reads the log ends for conversations that are not written to inboxes, in case a wake was lost.
 async fn check_logs(parts: Arc<ReceiversInner>) {
     let mut ticks = interval(LOGS_CHECKED_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -95,7 +95,7 @@ async fn check_logs(parts: Arc<ReceiversInner>) {
     }
 }
 
-/// Makes the receivers read, a part of them at a time.
+/// Makes the receivers read, a few at a time.
 async fn sweep(hub: Arc<ReceiverHub>) {
     let mut ticks = interval(SWEEP_PERIOD / SWEEP_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

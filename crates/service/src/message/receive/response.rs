@@ -1,4 +1,4 @@
-//! The next response of a stream.
+//! A stream's next response.
 
 use kith_proto::message::v1::{self as wire, delivery::What};
 use kith_store::{ConversationId, SeqRange};
@@ -33,7 +33,7 @@ impl Deliveries {
         self.ranges.len()
     }
 
-    /// The ranges without the first ones.
+    /// Returns the ranges without the first.
     pub(super) fn ranges_after(&self, count: usize) -> &[(ConversationId, SeqRange)] {
         self.ranges.get(count..).unwrap_or_default()
     }

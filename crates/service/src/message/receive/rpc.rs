@@ -1,4 +1,4 @@
-//! The calls of receivers on the wire: each decodes, calls the policy once, and encodes.
+//! The receivers' calls on the wire: each decodes, calls the policy once, and encodes.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use tonic::{Request, Response};
 use super::{ConnectionSigns, ReceiverLiveness, Receiving, ResponseSlot, convert, receiver::ReceiveStream};
 use crate::rpc::call::{Call, RpcResult};
 
-/// The calls of receivers on the wire.
+/// The receivers' calls on the wire.
 #[derive(Clone, Debug)]
 pub struct ReceiveRpc(Receiving);
 
 impl ReceiveRpc {
-    /// The calls over the streams of a node.
+    /// The calls over a node's streams.
     #[must_use]
     pub const fn new(receiving: Receiving) -> Self {
         Self(receiving)

@@ -1,4 +1,4 @@
-//! Signals to users who receive now: activity of a user, and read marks of a peer.
+//! Signals to users who receive now: a user's activity, and a peer's read marks.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     metric::SIGNALS,
 };
 
-/// Most members of a group with signals.
+/// The largest group with signals.
 const MEMBERS_MAX: usize = 100;
-/// A signal of a user to a conversation is ignored if one of its kind was sent within this time before.
+/// A user's signal to a conversation is ignored if a signal of its kind was sent within this time before.
 const APART: Duration = Duration::from_secs(3);
 /// Most signals that are remembered for that; further ones are sent.
 const REMEMBERED_MAX: usize = 100_000;
@@ -46,10 +46,10 @@ impl SignalLimit {
 }
 
 impl Receiving {
-    /// Sends a signal to the other users of a conversation who receive now.
+    /// Sends a signal to the other users in a conversation who receive now.
     ///
     /// # Errors
-    /// Those of a send; FAILED_PRECONDITION in a group with too many members.
+    /// The errors of a send; FAILED_PRECONDITION in a group with too many members.
     pub(super) async fn send_signal(&self, activity: Activity) -> Result<(), Error> {
         let parts = &self.0;
         parts.messages.may_send(Some(activity.user), activity.conversation).await?;
@@ -62,7 +62,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// The users of a conversation besides the sender.
+    /// The users in a conversation besides the sender.
     async fn others(&self, activity: Activity) -> Result<Vec<UserId>, Error> {
         let users = self.0.delivery.recipients(activity.conversation).await?;
         let users = users.filter(|users| users.len() <= MEMBERS_MAX).ok_or_else(too_large)?;

@@ -1,4 +1,4 @@
-//! The start of a stream: after a cursor, after positions, or now.
+//! A stream's start: after a cursor, after positions, or now.
 
 use std::{any::Any, collections::VecDeque, future::ready, sync::Arc};
 
@@ -40,12 +40,13 @@ struct StreamStart {
 }
 
 impl Receiving {
-    /// A stream. It begins when it is first polled and has a permit to start. From its first response on, nothing is missed.
-    /// `liveness`: whether its client answers, as its connection says it.
+    /// A stream. It begins when it is first polled and has a permit to start. From its first response on,
+    /// nothing is missed. `liveness`: whether its client answers, as its connection says it.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
-    /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are already the most receivers. The stream ends with
+    /// NOT_FOUND, INVALID_ARGUMENT if an audience's readers are not users, UNAVAILABLE if Redis does not
+    /// answer, or errors of the store.
     pub(super) async fn receive(
         &self,
         request: StreamRequest,
@@ -71,7 +72,7 @@ impl Receiving {
         // Boxed, so that the memory of the start is given back after it.
         let stream = stream::once(Box::pin(started)).flatten().boxed();
         if principal != Principal::Service {
-            // The edge ends it with the access of its user.
+            // The edge ends it with its user's access.
             return Ok(stream);
         }
         Ok(until_ended(stream, self.users().accesses().enter(user, None, account)))
@@ -81,7 +82,8 @@ impl Receiving {
         &self.0.messages.dependencies.users
     }
 
-    /// The number of the account that receives. `None`: it cannot be read now; a stream without a cursor begins nevertheless.
+    /// The receiving account's number. `None`: it cannot be read now; a stream without a cursor begins
+    /// nevertheless.
     async fn account(&self, request: &StreamRequest) -> Result<Option<u32>, Error> {
         match self.users().accesses().check(request.user, None, false).await {
             Ok(account) => account.map(Some).map_err(AccessDenial::error),
@@ -90,14 +92,15 @@ impl Receiving {
         }
     }
 
-    /// The resume point of the cursor of a request.
+    /// The resume point of a request's cursor.
     fn resume_point(
         &self,
         request: &StreamRequest,
         account: Option<u32>,
     ) -> Result<Option<ResumePoint>, Error> {
         match self.0.cursors.verify(request.user, account.unwrap_or_default(), &request.cursor) {
-            // It is of another past, as after a move to another cluster: the positions say what the client has.
+            // It belongs to another past, as after a move to another cluster: the positions say what the
+            // client has.
             Err(_) if !request.positions.is_empty() => Ok(None),
             verified => verified,
         }
@@ -223,7 +226,8 @@ impl Receiving {
         }
     }
 
-    /// All conversations get their marks first if they have none: later ones without a mark are new to the user.
+    /// All conversations get their marks first if they have none: later ones without a mark are new to the
+    /// user.
     async fn now(&self, request: &StreamRequest, opened: OpenedInbox) -> Result<StreamStart, Error> {
         if opened.complete {
             return Ok(StreamStart::now(opened, opened.position));
@@ -236,12 +240,12 @@ impl Receiving {
 }
 
 impl StreamStart {
-    /// The last entry of the backlog: users without a receiver were named for its messages.
+    /// The backlog's last entry: users without a receiver were named for its messages.
     fn backlog_end(&self) -> Position {
         self.live_at.unwrap_or(self.position)
     }
 
-    /// Live from a position of the inbox, without a backlog.
+    /// Live from an inbox position, without a backlog.
     fn at(opened: OpenedInbox, position: Position) -> Self {
         Self {
             generation: opened.generation,
@@ -266,7 +270,7 @@ impl StreamStart {
         Self { begins_now: true, ..Self::at(opened, position) }
     }
 
-    /// The same with totals of notices before all else. A stream that is reset brings none.
+    /// Adds notice totals, which come before all else. A stream that is reset brings none.
     fn with_totals(mut self, totals: Vec<AudienceTotals>) -> Self {
         if !matches!(self.due.front(), Some(DueDelivery { content: DueContent::Reset(_), .. })) {
             let mut due: VecDeque<_> =

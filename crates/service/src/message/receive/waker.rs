@@ -14,7 +14,7 @@ use crate::notice::{AudienceTotals, TotalsListener};
 /// Most signals that wait for one receiver; further ones are lost.
 const SIGNALS_MAX: usize = 16;
 
-/// An entry of the inbox, from a wake.
+/// An inbox entry, from a wake.
 #[derive(Clone, Debug)]
 pub(super) struct WokenEntry {
     pub(super) generation: Generation,
@@ -24,12 +24,12 @@ pub(super) struct WokenEntry {
     pub(super) fresh: FreshMessages,
 }
 
-/// The order of an entry relative to a stream.
+/// An entry's order relative to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryOrder {
     /// The stream has it.
     Before,
-    /// It is the next one.
+    /// It is the next entry.
     Next,
     /// There are others before it, or it belongs to another inbox.
     Beyond,
@@ -51,16 +51,17 @@ pub(super) struct ReceiverWork {
     pub(super) read: bool,
     /// The inbox has ended.
     pub(super) lost: bool,
-    /// The generation of the inbox as this node renewed it.
+    /// The inbox generation as this node renewed it.
     pub(super) generation: Option<Generation>,
     pub(super) signals: Vec<Bytes>,
     /// Conversations that the receiver reads without its inbox have messages up to these.
     pub(super) logs: Vec<FreshMessages>,
-    /// The newest totals of each audience.
+    /// Each audience's newest totals.
     pub(super) totals: Vec<AudienceTotals>,
 }
 
-/// Wakes one receiver. It holds no queue: for events while the receiver is busy, it only records that they came.
+/// Wakes one receiver. It holds no queue: for events while the receiver is busy, it only records that they
+/// came.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverWaker {
     work: Mutex<ReceiverWork>,
@@ -88,7 +89,7 @@ impl ReceiverWaker {
         }
     }
 
-    /// An entry was written. A second one is read from the inbox, together with the first.
+    /// An entry was written. A second entry is read from the inbox, together with the first.
     pub(super) fn add_entry(&self, entry: WokenEntry) {
         self.update(|work| match work.entry {
             None if !work.read => work.entry = Some(entry),
@@ -116,7 +117,7 @@ impl ReceiverWaker {
         });
     }
 
-    /// A conversation has messages up to a number. Of each conversation the newest is kept.
+    /// A conversation has messages up to a number. The newest number in each conversation is kept.
     pub(super) fn add_log(&self, fresh: &FreshMessages) {
         self.update(|work| keep_newest(&mut work.logs, fresh));
     }
@@ -137,7 +138,7 @@ impl TotalsListener for ReceiverWaker {
 }
 
 impl WokenEntry {
-    /// Its order relative to a stream that has the entries of a generation up to this one.
+    /// Its order relative to a stream that has a generation's entries up to this one.
     pub(super) fn order(&self, generation: Generation, position: Position) -> EntryOrder {
         if self.generation != generation || self.position > position + 1 {
             return EntryOrder::Beyond;
@@ -154,7 +155,7 @@ impl ReceiverWork {
     }
 }
 
-/// Adds the known end of a conversation, unless a higher one is known.
+/// Adds a conversation's known end, unless a higher end is known.
 pub(super) fn keep_newest(logs: &mut Vec<FreshMessages>, fresh: &FreshMessages) {
     let known = logs.iter_mut().find(|log| log.sent.conversation == fresh.sent.conversation);
     match known {

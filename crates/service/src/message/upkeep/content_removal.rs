@@ -1,7 +1,7 @@
-//! Removal of a user's content from one document and its copies.
+//! Removes a user's content from one document and its copies.
 //!
-//! Invariant: after the removal no read shows it. The window is held from before the write until after it, and
-//! documents in the tiers are strict.
+//! Invariant: after the removal no read shows it. The window is held from before the write until after it,
+//! and documents in the tiers are strict.
 
 use std::sync::Arc;
 
@@ -29,10 +29,11 @@ impl ContentRemoval {
         Self { store, logs, mutations }
     }
 
-    /// Removes the content of the user of an erasure from one document. Returns the number of messages.
+    /// Removes the erased user's content from one document. Returns how many messages it was.
     ///
     /// # Errors
-    /// UNAVAILABLE, and nothing is removed, if Redis does not answer; else errors of the store. It may be repeated.
+    /// UNAVAILABLE, and nothing is removed, if Redis does not answer; else errors of the store. It may be
+    /// repeated.
     pub(super) async fn remove(&self, key: DocumentKey, erasure: &Erasure) -> Result<u64, Error> {
         let (this, erasure) = (self.clone(), *erasure);
         let work = async move { this.removed(key, erasure).await };
@@ -67,7 +68,7 @@ mod tests {
         steps::{RecordedStep, StepFault, StepRecorder, outcome_is_unknown},
     };
 
-    /// Removes the content of a user from a document. Returns the steps, and the number of messages.
+    /// Removes a user's content from a document. Returns the steps, and how many messages it was.
     async fn removed(fault: Option<StepFault>) -> (Vec<RecordedStep>, Result<u64, Error>) {
         let steps = StepRecorder::new(fault);
         let store: Arc<dyn MessageUpkeep> = Arc::<StepRecorder>::clone(&steps);

@@ -1,5 +1,5 @@
-//! Completion of documents of an earlier version, which lack their highest times. Until all documents of a log have them,
-//! none of its messages are hidden by their age.
+//! Completes documents from an earlier version, which lack their highest times. Until all documents in a log
+//! have them, its messages are not hidden by their age.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use kith_store::{CompletedTimes, DocumentKey, MessageUpkeep};
 
 use crate::{error::Error, message::store_error, schema_agreement::SchemaAgreement, write::lease::Lease};
 
-/// The mark of the lease once all documents are complete.
+/// The lease's mark once all documents are complete.
 const COMPLETE: &[u8] = b"complete";
-/// Documents of one step: of each, the messages are read once.
+/// How many documents a step has: each document's messages are read once.
 const DOCUMENTS: usize = 250;
 
 /// Completes documents, some in each step.
 #[derive(Debug)]
 pub(super) struct DocumentTimes {
     store: Arc<dyn MessageUpkeep>,
-    /// Nodes of an earlier version make documents without times.
+    /// Nodes with an earlier version make documents without times.
     agreement: SchemaAgreement,
     /// Its mark says whether they are complete.
     lease: Lease,
     next: Option<DocumentKey>,
-    /// Documents that were completed since the search began with the first one.
+    /// Documents that were completed since the search began with the first document.
     completed: u64,
     is_done: bool,
 }
@@ -31,10 +31,11 @@ impl DocumentTimes {
         Self { store, agreement, lease, next: None, completed: 0, is_done: false }
     }
 
-    /// Completes some documents. All are complete once a search from the first one on found none that lacked its times.
+    /// Completes some documents. All are complete once a search from the first document on found none that
+    /// lacked its times.
     ///
     /// # Errors
-    /// Errors of the store. The next step goes on.
+    /// The store's errors. The next step goes on.
     pub(super) async fn step(&mut self) -> Result<(), Error> {
         if self.is_done || self.agreement.check().is_err() {
             return Ok(());

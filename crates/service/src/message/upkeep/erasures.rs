@@ -1,6 +1,6 @@
-//! Erasure: the content of all messages of a user is removed, in all its conversations.
+//! Erasure: the content of a user's messages is removed, in all its conversations.
 //!
-//! Each document is one write. Before it, the record of the erasure notes the document: after a crash another node
+//! Each document is one write. Before it, the erasure's record notes the document: after a crash another node
 //! continues there, and knows that the conversation gets its event. All steps are idempotent.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -20,11 +20,11 @@ use crate::{
     write::{lease::Lease, mutations::Mutations},
 };
 
-/// Name of the lease.
+/// The name of the lease.
 const LEASE: &str = "message_erasures";
 /// Erasures that are read at once.
 const ERASURES: usize = 20;
-/// Conversations of a user that are read at once.
+/// How many of a user's conversations are read at once.
 const CONVERSATIONS: usize = 250;
 
 /// Continues erasures.
@@ -36,13 +36,13 @@ pub(super) struct Erasures {
     queue: AppendQueue,
     removal: ContentRemoval,
     mutations: Mutations,
-    /// The lease of the node that does it.
+    /// The lease for the node that does it.
     lease: Lease,
     /// Pause between two documents.
     pause: Duration,
 }
 
-/// The conversations of a user, a part at a time.
+/// A user's conversations, a part at a time.
 #[derive(Debug, Default)]
 struct UserConversations {
     read: VecDeque<ConversationId>,
@@ -79,7 +79,7 @@ impl Erasures {
         }
     }
 
-    /// Completes erasures, one after the other, as long as the lease is held. A failure does not stop the others.
+    /// Completes erasures in turn, as long as the lease is held. A failure does not stop the others.
     async fn round(&mut self) -> Result<(), Error> {
         if !self.is_held().await {
             return Ok(());
@@ -116,10 +116,11 @@ impl Erasures {
         Ok(())
     }
 
-    /// Erases in some documents of a conversation. False: another node continues the erasure.
+    /// Erases in some of a conversation's documents. False: another node continues the erasure.
     async fn erase_in(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.cursor.from);
-        // Only the present primary answers this read. A deposed one could lack the last messages before the call.
+        // Only the present primary answers this read. A deposed one could lack the last messages before the
+        // call.
         self.queue.logs.strong_end(conversation).await?;
         let search = self.store.documents_sent_by(conversation, user, from).await;
         let SentDocuments { firsts, next } = search.map_err(store_error)?;
@@ -145,7 +146,7 @@ impl Erasures {
         self.save(erasure).await
     }
 
-    /// The conversation after the last completed one; `None`: there is none.
+    /// The conversation after the last completed; `None`: there is none.
     async fn next(
         &self,
         UserConversations { read, is_last }: &mut UserConversations,
@@ -173,7 +174,7 @@ impl Erasures {
         }
     }
 
-    /// Writes the progress of the erasure. False: another node continues it.
+    /// Writes the erasure's progress. False: another node continues it.
     async fn save(&self, erasure: &mut Erasure) -> Result<bool, Error> {
         let (store, mutations, record) = (Arc::clone(&self.erasures), self.mutations.clone(), *erasure);
         let write = Box::pin(async move { store.save_erasure(&record).await });

@@ -1,7 +1,7 @@
-//! Upkeep of the messages of all conversations: removes messages that users may no longer read, and messages of users
+//! Message upkeep in all conversations: removes messages that users may no longer read, and messages by users
 //! that are to be erased, from the store.
 //!
-//! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
+//! One node does it, by a lease. Each part may be done twice, so the lease only spares work.
 
 mod content_removal;
 mod document_times;
@@ -29,25 +29,25 @@ use crate::{
     write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
 };
 
-/// Approximate period of rounds.
+/// The approximate time between rounds.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Name of the lease.
+/// The name of the lease.
 const LEASE: &str = "messages";
-/// Name of the lease and the mark of the completion of documents.
+/// The name of the lease and the mark for completing documents.
 const TIMES_LEASE: &str = "message_times";
 /// A few times as long as a step takes.
 const LEASE_LASTS: Duration = Duration::from_secs(15);
-/// Deadline for the begin of a step of the store, which begins at once and runs to its end.
+/// Deadline for beginning a store step, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the upkeep knows of the nodes.
+/// The upkeep's view of the nodes.
 #[derive(Clone, Debug)]
 pub struct UpkeepNode<'a> {
-    /// The id of this node, if there are others.
+    /// This node's id, if there are others.
     pub id: Option<&'a str>,
     /// The time by which old messages are removed.
     pub time: &'a RemovalTime,
-    /// Whether all nodes know the schema of this one.
+    /// Whether all nodes know this node's schema.
     pub agreement: SchemaAgreement,
 }
 
@@ -85,7 +85,7 @@ pub fn upkeep_job(
 
 #[derive(Debug)]
 struct MessageUpkeepRounds {
-    /// The lease of the node that does it.
+    /// The lease for the node that does it.
     lease: Lease,
     times: DocumentTimes,
     retention: Retention,
@@ -103,7 +103,7 @@ impl MessageUpkeepRounds {
         }
     }
 
-    /// Does some work of each part, if this node has the lease. A failure does not stop the other parts.
+    /// Does some work in each part, if this node has the lease. A failure does not stop the other parts.
     async fn round(&mut self) -> Result<(), Error> {
         if !self.lease.is_held().await.unwrap_or(false) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Removal of the entries of users without a receiver, by their age. Also runs if they are off now.
+//! Removes the entries for users without a receiver, by their age. Also runs if they are off now.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     write::{lease::Lease, mutations::Mutations, removal_time::RemovalTime},
 };
 
-/// Period of the search for old entries.
+/// The time between searches for old entries.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// Removes old entries.
@@ -38,7 +38,7 @@ impl OfflineTrims {
         Self { messages, store, mutations, time, kept, looked: None }
     }
 
-    /// Removes some old entries of each log, as long as the lease is held.
+    /// Removes some old entries from each log, as long as the lease is held.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Retention: messages that are older than configured are hidden from all users, and removed.
 //!
-//! A document whose highest time became old enough is processed once: then all messages before it are older, also if the
-//! times of messages fall. Example: after messages of today, an import of 2020 is hidden together with these, and in a
-//! conversation of its own within a minute.
+//! A document whose highest time became old enough is processed once: then all messages before it are older,
+//! also if the message times fall. Example: after today's messages, an import from 2020 is hidden together
+//! with these, and in a separate conversation within a minute.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -22,22 +22,22 @@ use crate::{
     write::{lease::Lease, removal_time::RemovalTime},
 };
 
-/// Period of the search for old documents.
+/// The time between searches for old documents.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Pause before conversations that could not be hidden are tried again.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Most conversations that a pass leaves out because they could not be hidden.
 const FAILED_MAX: usize = 1_000;
-/// Documents that are read in one step. Not above what is read of conversations at once.
+/// How many documents one step reads. Not above the limit for reading conversations at once.
 const DOCUMENTS: usize = 250;
 
-/// Raises the lowest number that users may read, by the age of messages.
+/// Raises the lowest number that users may read, by the messages' age.
 #[derive(Debug)]
 pub(super) struct Retention {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,
     time: RemovalTime,
-    /// Zero: forever.
+    /// How long messages are kept. Zero: forever.
     kept: Duration,
     pass: RetentionPass,
     /// When the next pass begins; `None`: now.
@@ -47,9 +47,10 @@ pub(super) struct Retention {
 /// How far a pass over the old documents has come. It may take several steps.
 #[derive(Debug)]
 struct RetentionPass {
-    /// The documents with lower highest times are processed, except those of `failed`.
+    /// The documents with lower highest times are processed, except those in `failed`.
     from: Timestamp,
-    /// The conversations that could not be hidden. Their documents are not settled, and do not hold up the others.
+    /// The conversations that could not be hidden. Their documents are not settled, and do not hold up the
+    /// others.
     failed: HashSet<ConversationId>,
 }
 
@@ -64,8 +65,8 @@ impl RetentionPass {
         documents.iter().filter(is_hidden).copied().collect()
     }
 
-    /// Goes on after these documents, of which so many were settled. There may be others with the time of the last one; if
-    /// none was settled, they wait for the next pass.
+    /// Goes on after these documents, with this many settled. There may be others with the last document's
+    /// time; if none was settled, they wait for the next pass.
     fn advance(&mut self, documents: &[AgedDocument], settled: usize) {
         let last = documents.last().map_or(self.from, |last| last.highest);
         let is_stuck = settled == 0 && last == self.from;
@@ -86,7 +87,8 @@ impl Retention {
     /// Processes the documents that have become old since the last time, as long as the lease is held.
     ///
     /// # Errors
-    /// Errors of the store. The rest is processed by a later step, without a conversation that could not be hidden.
+    /// The store's errors. The rest is processed by a later step, without a conversation that could not be
+    /// hidden.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         if self.kept.is_zero() || self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(());
@@ -112,11 +114,11 @@ impl Retention {
         self.next = Some(Instant::now() + pause);
     }
 
-    /// Hides the messages before these documents, and allows their removal. Leaves out the conversations that could not be
-    /// hidden before in this pass.
+    /// Hides the messages before these documents, and allows their removal. Leaves out the conversations that
+    /// could not be hidden before in this pass.
     ///
     /// # Errors
-    /// Of the first one that cannot be hidden now. What it has held up is done by the next step.
+    /// The error of the first conversation that cannot be hidden now. The next step does what it has held up.
     async fn hide_before(&mut self, documents: &[AgedDocument]) -> Result<(), Error> {
         let firsts = lowest_kept(&self.pass.hidden(documents));
         let ids: Vec<ConversationId> = firsts.keys().copied().collect();
@@ -139,7 +141,7 @@ impl Retention {
     }
 }
 
-/// The first number of the last of these documents of each conversation that has others before it.
+/// For each conversation with several documents here, the first number in its last document.
 fn lowest_kept(documents: &[AgedDocument]) -> BTreeMap<ConversationId, Seq> {
     let mut firsts = BTreeMap::new();
     let is_of_users = |document: &&AgedDocument| !matches!(document.conversation, ConversationId::Offline(_));

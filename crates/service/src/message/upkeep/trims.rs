@@ -1,4 +1,4 @@
-//! Removal of the messages below the lowest number that users may read, for conversations with `trim`.
+//! Removes the messages below the lowest number that users may read, for conversations with `trim`.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::{
     write::{lease::Lease, mutations::Mutations, removal_time::RemovalTime},
 };
 
-/// Conversations of one round. The next round continues after them.
+/// How many conversations a round handles. The next round continues after them.
 const CONVERSATIONS: usize = 100;
-/// Steps of the store for one conversation in one round: the rest of a longer log is left to later rounds.
+/// Store steps for one conversation in one round: later rounds continue a longer log.
 const STEPS: usize = 50;
 
-/// Removes messages of conversations with `trim`, and unsets it.
+/// Removes messages in conversations with `trim`, and unsets it.
 #[derive(Debug)]
 pub(super) struct Trims {
     store: Arc<dyn MessageUpkeep>,
@@ -40,7 +40,8 @@ impl Trims {
         Self { store, conversations, mutations, time, after: None }
     }
 
-    /// Removes messages of some conversations, as long as the lease is held. One that fails does not keep the others from theirs.
+    /// Removes messages in some conversations, as long as the lease is held. A conversation that fails does
+    /// not hold up the others.
     ///
     /// # Errors
     /// The last error.

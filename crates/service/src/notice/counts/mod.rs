@@ -1,8 +1,8 @@
-//! The numbers of readers who have read a notice.
+//! Counts how many readers have read a notice.
 //!
-//! A count is the sum over the sections of the readers. The count of a section comes from the shared bitmaps; if there
-//! is none, or it is not complete, a scan of the store counts one page of 64 notices, completes their bitmaps, and is
-//! remembered for [`FRESH`]. Bitmaps of new slots are complete when the change that assigned them returns.
+//! A count is the sum over the reader sections. A section's count comes from the shared bitmaps; if there is
+//! none, or it is not complete, a store scan counts one page with 64 notices, completes their bitmaps, and is
+//! remembered for [`FRESH`]. New slots' bitmaps are complete when the change that assigned them returns.
 
 mod new_slots;
 mod repairs;
@@ -32,12 +32,12 @@ use crate::{
     metric::{NOTICE_BITMAPS_MISSED, NOTICE_COUNTS, NOTICE_MARKS, count_from_zero},
 };
 
-/// Largest age of the result of a scan.
+/// Largest age of a scan's result.
 const FRESH: Duration = Duration::from_secs(10);
 /// Concurrent scans.
 const SCANS_AT_ONCE: usize = 4;
 
-/// One page of the notices of an audience, for one section of its readers.
+/// One page with an audience's notices, for one reader section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct SectionPage {
     section: ReaderSection,
@@ -65,19 +65,19 @@ struct ReaderCountsInner {
     kept: Duration,
 }
 
-/// The number of readers with each of some bits.
+/// How many readers have each bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CountedReaders {
-    /// In the order of the slots.
+    /// The counts in the order of the slots.
     pub(super) counts: Vec<u64>,
-    /// The number of readers.
+    /// How many readers there are.
     pub(super) registered: u64,
     /// Whether some sections are not counted.
     pub(super) incomplete: bool,
 }
 
 impl ReaderCounts {
-    /// Over the readers of a deployment, and the bitmaps that its nodes share.
+    /// Over a deployment's readers, and the bitmaps that its nodes share.
     #[must_use]
     pub fn new(
         store: Arc<dyn NoticeReaderStore>,
@@ -102,7 +102,7 @@ impl ReaderCounts {
         }))
     }
 
-    /// Counts the readers of an audience that have each of these bits, at most 10 s old.
+    /// Counts the readers of an audience that have each bit, at most 10 s old.
     pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<CountedReaders, Error> {
         let extent = self.extent(audience.id).await.map_err(reader_error)?;
         let sections: Vec<ReaderSection> = ReaderSection::below(audience.id, extent.end).collect();
@@ -121,8 +121,8 @@ impl ReaderCounts {
         Ok(CountedReaders { counts, registered: extent.readers, incomplete })
     }
 
-    /// Adds a written mark to the bitmaps, before this returns or soon after. `before`: the known state of the reader
-    /// before a [`ReaderMark::Forget`].
+    /// Adds a written mark to the bitmaps, before this returns or soon after. `before`: the reader's known
+    /// state before a [`ReaderMark::Forget`].
     pub(super) async fn marked(
         &self,
         marked: &MarkedReader,
@@ -152,14 +152,14 @@ impl ReaderCounts {
         }
     }
 
-    /// Handles a mark of unknown outcome.
+    /// Handles a mark with unknown outcome.
     pub(super) async fn unknown(&self, reader: &NoticeReader, mark: &ReaderMark) {
         let section = ReaderSection::of(reader.key.audience, reader.ordinal);
         self.invalidate(section, mark.slots()).await;
     }
 
-    /// Drops bitmaps, and again after some seconds: a mark of the same reader on another node may reach them in another order than
-    /// it reached the store.
+    /// Drops bitmaps, and again after some seconds: the same reader's mark on another node may reach them in
+    /// another order than it reached the store.
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) {
         let Some(bitmaps) = self.0.bitmaps.as_ref().filter(|_| !slots.is_empty()) else { return };
         match bitmaps.invalidate(section, slots).await {
@@ -175,7 +175,8 @@ impl ReaderCounts {
         self.0.repairs.add(section, slots, Duration::ZERO);
     }
 
-    /// Drops bitmaps that could not be dropped, or must be dropped a second time. Stops when its future is dropped.
+    /// Drops bitmaps that could not be dropped, or must be dropped a second time. Stops when its future is
+    /// dropped.
     pub(super) async fn run_repairs(&self) {
         if let Some(bitmaps) = &self.0.bitmaps {
             self.0.repairs.run(bitmaps.as_ref()).await;
@@ -205,8 +206,8 @@ impl ReaderCounts {
         }
     }
 
-    /// Scans the parts that were not scanned within the last seconds. Returns when that has ended, or after the time
-    /// limit; scans continue.
+    /// Scans the parts that were not scanned within the last seconds. Returns when that has ended, or after
+    /// the time limit; scans continue.
     async fn scan_all(&self, audience: &Audience, parts: &BTreeSet<SectionPage>) {
         let until = Instant::now() + self.0.wait;
         for part in parts {
@@ -230,7 +231,7 @@ impl ReaderCounts {
         }
     }
 
-    /// Adds the results of scans.
+    /// Adds scan results.
     fn add_scanned(
         &self,
         sections: &[ReaderSection],

@@ -1,4 +1,5 @@
-//! Bitmaps of slots that a change of a notice assigns. No reader has their bits, so they are complete without a scan.
+//! Bitmaps for slots that a notice change assigns. No reader has their bits, so they are complete without a
+//! scan.
 
 use std::time::Duration;
 
@@ -9,18 +10,18 @@ use tokio::time::timeout;
 
 use super::{ReaderCounts, scan::count_fill};
 
-/// How long a change waits for the tickets of its bitmaps. Without them the first count fills the bitmaps.
+/// How long a change waits for its bitmaps' tickets. Without them the first count fills the bitmaps.
 const PREPARED_WITHIN: Duration = Duration::from_millis(250);
-/// Sections that one change completes; readers of further ones are scanned.
+/// Sections that one change completes; readers in further sections are scanned.
 const SECTIONS_MAX: usize = 100;
 
-/// The tickets that complete the bitmaps of new slots. Taken before the slots are assigned: a later unmark, which drops
-/// marks that were kept for the fill, makes the fill fail.
+/// The tickets that complete new slots' bitmaps. Taken before the slots are assigned: a later unmark, which
+/// drops marks that were kept for the fill, makes the fill fail.
 #[derive(Debug, Default)]
 pub(in crate::notice) struct NewBitmaps(Vec<(ReaderSection, FillTicket)>);
 
 impl ReaderCounts {
-    /// Prepares the bitmaps of slots that a change is about to assign in these audiences.
+    /// Prepares the bitmaps for slots that a change is about to assign in these audiences.
     pub(in crate::notice) async fn prepare(&self, audiences: &[AudienceId]) -> NewBitmaps {
         let Some(bitmaps) = &self.0.bitmaps else { return NewBitmaps::default() };
         timeout(PREPARED_WITHIN, self.tickets(bitmaps.as_ref(), audiences)).await.unwrap_or_default()
@@ -33,7 +34,7 @@ impl ReaderCounts {
         NewBitmaps(tickets.into_iter().flatten().collect())
     }
 
-    /// The sections of an audience by its last counted readers; at least the first one.
+    /// An audience's sections by its last counted readers; at least the first.
     async fn sections(&self, audience: AudienceId) -> Vec<ReaderSection> {
         let known = self.0.extents.lock().get(&audience).map(|(_, extent)| extent.end);
         let end = match known {
@@ -43,8 +44,8 @@ impl ReaderCounts {
         ReaderSection::below(audience, end.max(1)).collect()
     }
 
-    /// Completes the bitmaps of the slots that a change assigned. Must not be called for a repeated change: its slots
-    /// may have readers.
+    /// Completes the bitmaps for slots that a change assigned. Must not be called for a repeated change: its
+    /// slots may have readers.
     pub(in crate::notice) async fn complete(&self, prepared: NewBitmaps, changed: &[ChangedAudience]) {
         let Some(bitmaps) = &self.0.bitmaps else { return };
         let fills = prepared.0.iter().map(|(section, ticket)| {
@@ -60,7 +61,7 @@ impl ReaderCounts {
     }
 }
 
-/// No reader has the bits of slots that a change assigned.
+/// No reader has the bits for slots that a change assigned.
 fn zeros(section: ReaderSection, changed: &[ChangedAudience]) -> Vec<(Slot, SectionBits)> {
     let of_section = changed.iter().filter(|changed| changed.id == section.audience);
     let slots = of_section.flat_map(|changed| changed.slots.iter());

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 /// When a bitmap that was dropped is dropped again.
 pub(super) const DROPPED_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Period of checks for due bitmaps.
+/// The time between checks for due bitmaps.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Most remembered bitmaps: some 6 MB. Others are wrong until they expire.
 const MOST: usize = 100_000;

@@ -1,4 +1,4 @@
-//! Scans of one section of readers.
+//! Scans one reader section.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::metric::{NOTICE_BITMAP_FILLS, count_from_zero};
 /// Most remembered parts: about 3 MB.
 const REMEMBERED: usize = 10_000;
 
-/// The numbers of readers of a section with each bit of a page.
+/// How many readers in a section have each bit on a page.
 #[derive(Clone, Debug)]
 pub(super) struct ScannedCounts {
     at: Instant,
@@ -25,7 +25,7 @@ impl ScannedCounts {
         self.at.elapsed() < FRESH
     }
 
-    /// The number of readers with a bit of the page.
+    /// How many readers have a bit on the page.
     pub(super) fn count(&self, slot: Slot) -> u64 {
         self.counts[usize::try_from(slot % 64).unwrap_or_default()].into()
     }
@@ -37,7 +37,7 @@ pub(super) fn count_fills_from_zero() {
 }
 
 impl ReaderCounts {
-    /// Scans a part, completes the bitmaps of its live slots, and remembers the counts.
+    /// Scans a part, completes its live slots' bitmaps, and remembers the counts.
     pub(super) async fn scan(self, part: SectionPage, live: Vec<Slot>) {
         let scanned = self.try_scan(part, live).await;
         {
@@ -93,7 +93,7 @@ impl ReaderCounts {
 }
 
 impl super::ReaderCountsInner {
-    /// How long the bitmaps of a section are kept, varied so that not all sections expire at the same time.
+    /// How long a section's bitmaps are kept, varied so that not all sections expire at the same time.
     pub(super) fn kept(&self) -> std::time::Duration {
         self.kept.mul_f64(rand::random_range(0.83..=1.0))
     }

@@ -1,4 +1,4 @@
-//! Tests of the counts of readers, over a store and bitmaps that can be slow or unavailable.
+//! Tests of reader counts, over a store and bitmaps that can be slow or unavailable.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use tokio::time::advance;
 use super::*;
 use crate::sample::unavailable;
 
-/// Readers 1 to 5, of whom those below 4 have bit 3.
+/// Readers 1 to 5; those below 4 have bit 3.
 #[derive(Debug)]
 struct Readers {
     /// A permit for each scan.
@@ -120,7 +120,7 @@ impl NoticeReaderStore for Readers {
 struct Bitmaps {
     is_away: AtomicBool,
     complete: Mutex<BTreeMap<Slot, u64>>,
-    /// Number of drops: the generation.
+    /// How often bitmaps were dropped: the generation.
     dropped: AtomicUsize,
 }
 
@@ -144,7 +144,7 @@ impl ReaderBitmaps for Bitmaps {
     ) -> Result<(), SharedError> {
         self.answer()?;
         let mut complete = self.complete.lock();
-        // One that is not complete is not counted.
+        // An incomplete bitmap is not counted.
         for slot in slots {
             complete.entry(*slot).and_modify(|count| *count += 1);
         }
@@ -186,7 +186,7 @@ impl ReaderBitmaps for Bitmaps {
         if ticket.generation != self.generation() {
             return Ok(vec![BitmapFill::Changed; bitmaps.len()]);
         }
-        // The one live slot of these readers has three.
+        // Three of these readers have the live slot's bit.
         let count = |bits: &SectionBits| if *bits == SectionBits::default() { 0 } else { 3 };
         let counts: Vec<_> = bitmaps.iter().map(|(slot, bits)| (*slot, count(bits))).collect();
         self.complete.lock().extend(counts.iter().copied());

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use kith_store::{Audience, Timestamp};
 
-/// An audience, and which of the times of its notices have passed.
+/// An audience, and which of its notices' times have passed.
 #[derive(Clone, Debug)]
 pub(super) struct AudienceView {
     pub(super) audience: Arc<Audience>,
     pub(super) now: Timestamp,
     /// The last publish or expire time that has passed.
     pub(super) last_time: Timestamp,
-    /// The first one that has not.
+    /// The first time that has not passed.
     next_time: Option<Timestamp>,
 }
 
@@ -24,7 +24,7 @@ impl AudienceView {
         Self { audience, now, last_time, next_time }
     }
 
-    /// Advances to a later time. An older copy than the present one is ignored. No cost if nothing has changed.
+    /// Advances to a later time. A copy older than the present is ignored. No cost if nothing has changed.
     pub(super) fn update(&mut self, audience: &Arc<Audience>, now: Timestamp) {
         let is_newer = audience.version > self.audience.version;
         let is_due = now < self.last_time || self.next_time.is_some_and(|time| time <= now);

@@ -1,8 +1,9 @@
-//! Totals on streams: read counts of users in audiences, compared once a second.
+//! Totals on streams: users' read counts in audiences, compared once a second.
 //!
-//! A round reads each watched audience once, and each reader from memory: marks of this node are there, and the
-//! broadcasts of other nodes drop the copy. Only readers that are not in memory are read from below, at most 1,000 in a
-//! round. Totals are computed again if a version has changed, or a publish or expire time has passed.
+//! A round reads each watched audience once, and each reader from memory: this node's marks are there, and
+//! other nodes' broadcasts drop the copy. Only readers that are not in memory are read from below, at most
+//! 1,000 in a round. Totals are computed again if a version has changed, or a publish or expire time has
+//! passed.
 
 mod audience_view;
 mod rounds;
@@ -29,19 +30,19 @@ use crate::{
     metric::{NOTICE_WATCH_READS, NOTICE_WATCHES, count_from_zero},
 };
 
-/// The totals of a user in an audience.
+/// A user's totals in an audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AudienceTotals {
     pub(crate) audience: AudienceId,
     pub(crate) totals: NoticeTotals,
 }
 
-/// A listener of changed totals. It must not wait.
+/// A listener for changed totals. It must not wait.
 pub(crate) trait TotalsListener: fmt::Debug + Send + Sync {
     fn changed(&self, totals: AudienceTotals);
 }
 
-/// The totals of users who receive on this node. Cheap to clone.
+/// Totals for users who receive on this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LiveTotals(Arc<LiveTotalsInner>);
 
@@ -52,20 +53,20 @@ struct LiveTotalsInner {
     next: AtomicU64,
 }
 
-/// The watches of one stream; they end when this is dropped.
+/// One stream's watches; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TotalsWatches {
     inner: Arc<LiveTotalsInner>,
     numbers: Vec<u64>,
 }
 
-/// The source of audiences and readers.
+/// Reads audiences and readers.
 #[async_trait]
 trait TotalsSource: fmt::Debug + Send + Sync {
-    /// Audiences, in the order of the ids; `None`: there is none.
+    /// Reads audiences, in the order of the ids; `None`: there is none.
     async fn audiences(&self, ids: &[AudienceId]) -> Vec<Result<Option<Arc<Audience>>, Error>>;
 
-    /// Readers, in the order of the keys; `None`: it is not registered.
+    /// Reads readers, in the order of the keys; `None`: it is not registered.
     async fn readers(&self, keys: &[ReaderKey]) -> Vec<Result<Option<Arc<NoticeReader>>, Error>>;
 
     /// A reader in memory; `None`: not in memory.
@@ -73,7 +74,7 @@ trait TotalsSource: fmt::Debug + Send + Sync {
 }
 
 impl LiveTotals {
-    /// Creates it over the notices of a deployment. Notifies no listener before `Self::run`.
+    /// Creates it over a deployment's notices. Notifies no listener before `Self::run`.
     #[must_use]
     pub fn new(records: NoticeRecords) -> Self {
         Self::over(Arc::new(records))
@@ -85,11 +86,11 @@ impl LiveTotals {
         Self(Arc::new(LiveTotalsInner { records, watches: Mutex::default(), next: AtomicU64::new(0) }))
     }
 
-    /// Watches the totals of a user in some audiences, and returns their present values. `created`: the creation of the
-    /// user.
+    /// Watches a user's totals in some audiences, and returns their present values. `created`: the user's
+    /// creation.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are not users, or errors of the store.
+    /// NOT_FOUND, INVALID_ARGUMENT if an audience's readers are not users, or errors of the store.
     pub(crate) async fn watch(
         &self,
         user: UserId,

@@ -15,12 +15,12 @@ use tokio::{
 use super::{AudienceView, LiveTotals, Watch};
 use crate::metric::NOTICE_WATCH_READS;
 
-/// Period of rounds.
+/// The time between rounds.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most readers that a round reads because they are not in memory. While memory may not be used, as without Redis,
-/// these are all readers: the others follow in later rounds.
+/// Most readers that a round reads because they are not in memory. While memory may not be used, as without
+/// Redis, these are all readers: the others follow in later rounds.
 pub(super) const READ_MAX: usize = 1_000;
-/// Readers of one read.
+/// How many readers a read has.
 const READ_AT_ONCE: usize = 250;
 /// Comparisons after which other tasks may run.
 const COMPARED_AT_ONCE: usize = 500;
@@ -31,7 +31,7 @@ type NumberedWatch = (u64, Arc<Watch>);
 pub(super) struct TotalsRounds {
     live: LiveTotals,
     views: HashMap<AudienceId, AudienceView>,
-    /// The number of the watch whose reader was read last.
+    /// The watch whose reader was read last.
     read_up_to: u64,
 }
 
@@ -56,7 +56,7 @@ impl TotalsRounds {
         self.read(missing).await;
     }
 
-    /// One that cannot be read is unchanged.
+    /// Leaves an audience's view unchanged if the audience cannot be read.
     async fn refresh_views(&mut self, watches: &[NumberedWatch], now: Timestamp) {
         let ids: BTreeSet<AudienceId> = watches.iter().map(|(_, watch)| watch.key.audience).collect();
         self.views.retain(|id, _| ids.contains(id));
@@ -71,7 +71,7 @@ impl TotalsRounds {
         }
     }
 
-    /// Returns the watches of readers that memory does not have.
+    /// Returns the watches whose readers memory does not have.
     async fn compare_in_memory(&self, watches: Vec<NumberedWatch>) -> Vec<NumberedWatch> {
         let mut missing = Vec::new();
         for (at, (number, watch)) in watches.into_iter().enumerate() {
@@ -87,7 +87,7 @@ impl TotalsRounds {
         missing
     }
 
-    /// The ones that have waited longest come first.
+    /// Watches that have waited longest come first.
     async fn read(&mut self, mut missing: Vec<NumberedWatch>) {
         let first = missing.partition_point(|(number, _)| *number <= self.read_up_to);
         missing.rotate_left(first);

@@ -43,7 +43,7 @@ impl TotalsSource for FakeSource {
     }
 }
 
-/// What it was notified of.
+/// The totals that the listener was notified about.
 #[derive(Debug, Default)]
 struct ReceivedTotals(Mutex<Vec<AudienceTotals>>);
 
@@ -169,7 +169,7 @@ async fn forgotten_reader_sees_what_its_user_sees() {
 async fn times_that_pass_change_the_totals() {
     let later = |ms| Timestamp(NOW.0 + ms);
     let mut stage = TotalsFixture::new(vec![entry(0, later(10), None), entry(1, NOW, Some(later(20)))]);
-    // The watch begins by the clock of the machine, when both times have passed.
+    // The watch begins by the machine's clock, when both times have passed.
     let (_watching, totals) = stage.watch(7).await.unwrap();
     assert_eq!(totals[0].totals.unread, 1);
     assert_eq!(stage.round(NOW).await, [], "one is visible, now the other one");

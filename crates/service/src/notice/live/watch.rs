@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 
 use super::{AudienceTotals, AudienceView, TotalsListener};
 
-/// Compares the totals of one reader with those that its listener has.
+/// Compares one reader's totals with those that its listener has.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) key: ReaderKey,
-    /// The creation of the user, from which on it sees notices while it is not registered.
+    /// The user's creation, from which on it sees notices while it is not registered.
     created: Timestamp,
     listener: Arc<dyn TotalsListener>,
     last: Mutex<LastTotals>,
 }
 
-/// The last totals of the listener, and the versions from which they were computed.
+/// The listener's last totals, and the versions from which they were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LastTotals {
     seen: SeenVersions,
@@ -45,12 +45,12 @@ impl Watch {
         Self { key, created, listener, last: Mutex::new(last) }
     }
 
-    /// The last totals of the listener.
+    /// The listener's last totals.
     pub(super) fn totals(&self) -> AudienceTotals {
         AudienceTotals { audience: self.key.audience, totals: self.last.lock().totals }
     }
 
-    /// Notifies the listener if the totals have changed. An older copy than the last one is ignored.
+    /// Notifies the listener if the totals have changed. A copy older than the last is ignored.
     pub(super) fn compare(&self, view: &AudienceView, reader: Option<&NoticeReader>) {
         let seen = SeenVersions::of(view, reader);
         let mut last = self.last.lock();

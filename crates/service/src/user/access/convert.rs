@@ -1,4 +1,4 @@
-//! The access of users between the wire and the domain.
+//! Converts user access between the wire and the domain.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     rpc::versions::{moment, wire_time},
 };
 
-/// How far in the future the time of a sign-out may be: clocks differ, and a later one would lock the user out.
+/// How far in the future a sign-out may be: clocks differ, and a later sign-out would lock the user out.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// The suspension that a request asks for.
@@ -22,7 +22,7 @@ pub(crate) fn suspension(request: &wire::SuspendUserRequest) -> Result<AccessCha
     valid("reason", Suspension::new(until, &request.reason)).map(AccessChange::Suspend)
 }
 
-/// The last time of issue of tokens that a request refuses.
+/// The latest issue time for tokens that a request refuses.
 pub(crate) fn sign_out_time(request: &wire::SignOutUserRequest) -> Result<AccessChange, Error> {
     let now = Timestamp::now();
     let before = request.issued_before.as_ref().map(|time| moment("issued_before", time)).transpose()?;

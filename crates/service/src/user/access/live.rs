@@ -1,4 +1,5 @@
-//! What is open for users: once a second the node looks, in memory, whether they are still let in. No wake can be lost.
+//! Ends what is open for users who are let in no more: once a second the node looks, in memory, whether they
+//! still are. No wake can be lost.
 
 use std::{
     collections::HashMap,
@@ -22,12 +23,12 @@ use crate::{
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most records that one look reads: those that memory has dropped, all of them in a few looks.
+/// The most records that one look reads among those that memory has dropped. A few looks read them all.
 const READ_MAX: usize = 2_000;
 /// Parts with a lock each.
 const SHARDS: usize = 16;
 
-/// What is open for users on this node.
+/// The streams and sockets that are open for users on this node.
 #[derive(Debug, Default)]
 pub(super) struct LiveUsers {
     shards: [Mutex<HashMap<UserId, Vec<Arc<LiveEntry>>>>; SHARDS],
@@ -58,7 +59,7 @@ impl LiveAccess {
         &self.entry.ended
     }
 
-    /// Why it ended.
+    /// Why the entry ended.
     #[must_use]
     pub fn error(&self) -> Error {
         self.entry.denial.get().copied().unwrap_or(AccessDenial::Deleted).error()
@@ -119,8 +120,9 @@ impl LiveEntry {
     }
 }
 
-/// The job that ends what is open for users who are let in no more, and the `sessions` of those who were suspended on this node.
-/// Each has a loop of its own, so that a slow store delays none of the users whom memory knows.
+/// The job that ends what is open for users who are let in no more, and the `sessions` of users who were
+/// suspended on this node. Each has its own loop, so that a slow store does not delay users whom memory
+/// knows.
 #[must_use]
 pub fn access_job(accesses: &Accesses, sessions: Arc<dyn AccountCleanup>) -> BackgroundJob {
     let (known, unknown, suspended) = (accesses.clone(), accesses.clone(), accesses.clone());
@@ -163,7 +165,7 @@ impl Accesses {
         }
     }
 
-    /// Reads some of the records that memory has dropped, and one that could not be read before.
+    /// Reads some records that memory has dropped, and a record that could not be read before.
     async fn read_unknown(&self) {
         if let Ok(user) = UserId::new(self.unreadable.load(Ordering::Relaxed)) {
             drop(self.get(user, &Consistency::Cached).await);
@@ -215,7 +217,7 @@ mod tests {
         UserAccess { version: Version::FIRST, ..UserAccess::unrestricted(user()) }
     }
 
-    /// What ends an entry that began with a token of this time for this account, once this access is seen.
+    /// Why an entry that began with a token issued then for this account ends, once this access is seen.
     fn denial(issued: Option<i64>, account: Option<u32>, access: &UserAccess) -> Option<AccessDenial> {
         let users = Arc::new(LiveUsers::default());
         let live = users.enter(user(), issued.map(Timestamp), account);

@@ -1,4 +1,4 @@
-//! The loader of the access of users.
+//! Loads users' access.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use kith_store::{AccessStore, Stored, UserAccess, UserId};
 
 use crate::rpc::versions::{loaded, loaded_all};
 
-/// Name of the namespace in the tiers.
+/// The name of the namespace in the tiers.
 pub const ACCESSES: &str = "access";
 
-/// Loads the access of users from the store into the tiers.
+/// Loads users' access from the store into the tiers.
 #[derive(Debug)]
 pub(super) struct AccessLoader(pub(super) Arc<dyn AccessStore>);
 

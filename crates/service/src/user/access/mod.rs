@@ -1,8 +1,9 @@
 //! Whether users are let in: suspensions, and from when on tokens count.
 //!
-//! The record is strict: after a change is acknowledged, no node lets the user in by the state before. Nearly no user has one, and
-//! absence is kept in memory, so that the check of a call is one lookup there. It is decided in one place for all calls
-//! ([`Accesses::known`], [`Accesses::check`]), and once a second for what is open ([`LiveUsers`]).
+//! The record is strict: after a change is acknowledged, no node lets the user in by the state before. Nearly
+//! no user has such a record, and absence is kept in memory, so that a call's check is one lookup there. It
+//! is decided in one place for all calls ([`Accesses::known`], [`Accesses::check`]), and once a second for
+//! what is open ([`LiveUsers`]).
 
 mod convert;
 mod live;
@@ -39,7 +40,7 @@ use crate::{
 const KIND: &str = "user";
 /// Most users whose sessions wait for their end.
 const SUSPENDED_MAX: usize = 10_000;
-/// How often the sessions of a suspended user are ended: one that was being opened may come later.
+/// How often a suspended user's sessions are ended: a session that was being opened may come later.
 const ENDED_TIMES: u8 = 3;
 
 /// Why a user is not let in.
@@ -49,12 +50,12 @@ pub enum AccessDenial {
     Suspended,
     /// The token was issued before the user was signed out, or for an account that was deleted.
     SignedOut,
-    /// What is open was opened for an account that was deleted.
+    /// It was opened for an account that was deleted.
     Deleted,
 }
 
 impl AccessDenial {
-    /// What the caller gets.
+    /// The error that the caller gets.
     #[must_use]
     pub fn error(self) -> Error {
         match self {
@@ -68,11 +69,11 @@ impl AccessDenial {
     }
 }
 
-/// The access of users, through the tiers of this node. Cheap to clone.
+/// Users' access, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Accesses {
     cache: TieredCache<UserId, UserAccess>,
-    /// The copies of users, whose version a change raises.
+    /// The user copies, whose version a change raises.
     users: TieredCache<UserId, User>,
     store: Arc<dyn AccessStore>,
     mutations: Mutations,
@@ -80,8 +81,8 @@ pub struct Accesses {
     live: Arc<LiveUsers>,
     /// Users who were suspended on this node, and how often their sessions are to be ended.
     suspended: Arc<Mutex<HashMap<UserId, u8>>>,
-    /// A user whose record could not be read, until some record could be read again; 0: none. Reads do not wait for the store
-    /// meanwhile.
+    /// A user whose record could not be read, until some record could be read again; 0: none. Reads do not
+    /// wait for the store meanwhile.
     unreadable: Arc<AtomicI64>,
 }
 
@@ -105,15 +106,15 @@ impl Accesses {
         }
     }
 
-    /// The answer of memory to [`Self::check`]; `None`: it does not know. Costs one lookup.
+    /// Memory's answer to [`Self::check`]; `None`: it does not know. Costs one lookup.
     #[inline]
     #[must_use]
     pub fn known(&self, user: UserId, issued: Option<Timestamp>) -> Option<Result<u32, AccessDenial>> {
         self.cache.hit(&user).map(|entry| decide(entry.as_deref_value(), issued))
     }
 
-    /// Whether a user is let in, by a token that was issued at this time if there is one. Returns the number of its account.
-    /// `waits`: also while the store is known not to answer.
+    /// Whether a user is let in, by a token that was issued at this time if there is one. Returns its
+    /// account's number. `waits`: also while the store is known not to answer.
     ///
     /// # Errors
     /// If the record cannot be read.
@@ -132,7 +133,7 @@ impl Accesses {
         Ok(decide(self.get(user, &Consistency::Cached).await?.as_deref_value(), issued))
     }
 
-    /// The number of the account that has this id.
+    /// The account number for this id.
     ///
     /// # Errors
     /// If the record cannot be read.
@@ -152,7 +153,7 @@ impl Accesses {
         self.check(user, None, true).await?.map_err(AccessDenial::error)
     }
 
-    /// Which of these users are suspended, in their order. One whose record cannot be read counts as let in.
+    /// Which users are suspended, in their order. A user whose record cannot be read counts as let in.
     pub(crate) async fn suspended(&self, users: &[UserId]) -> Vec<bool> {
         let found = self.cache.get_many(users, &Consistency::Cached).await;
         let is_suspended = |entry: Option<Entry<UserAccess>>| {
@@ -161,14 +162,14 @@ impl Accesses {
         found.into_iter().map(|found| found.is_ok_and(is_suspended)).collect()
     }
 
-    /// Begins something that is open for a user until it is dropped, and ends when the user is let in no more. `account`: the number
-    /// of its account; `None`: it could not be read.
+    /// Begins something that is open for a user until it is dropped, and ends when the user is let in no
+    /// more. `account`: its account's number; `None`: it could not be read.
     #[must_use]
     pub fn enter(&self, user: UserId, issued: Option<Timestamp>, account: Option<u32>) -> LiveAccess {
         self.live.enter(user, issued, account)
     }
 
-    /// The record of a user, also if it restricts nothing.
+    /// A user's record, also if it restricts nothing.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -193,7 +194,7 @@ impl Accesses {
         found
     }
 
-    /// Changes the access of a user.
+    /// Changes a user's access.
     ///
     /// # Errors
     /// NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
@@ -220,7 +221,7 @@ impl Accesses {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Has the sessions of a user ended by [`access_job`].
+    /// Makes [`access_job`] end a user's sessions.
     fn end_sessions(&self, user: UserId) {
         let mut suspended = self.suspended.lock();
         if suspended.len() < SUSPENDED_MAX {
@@ -230,13 +231,13 @@ impl Accesses {
         }
     }
 
-    /// Begins the deletion of a user, which changes its access.
+    /// Begins to delete a user, which changes its access.
     pub(super) async fn begin_deletion(&self, id: UserId) -> WriteParts {
         self.cache.begin_write(&[id]).await.invalidating()
     }
 }
 
-/// The record of an entry that may be absent.
+/// An entry's record, which may be absent.
 trait AccessEntry {
     fn as_deref_value(&self) -> Option<&UserAccess>;
 }

@@ -1,5 +1,5 @@
-//! Tests of the exact bytes of cached records. If one fails because a form has changed, the schema of its
-//! codec must be raised.
+//! Tests the exact bytes of cached records. If a test fails because a form has changed, its codec's schema
+//! must be raised.
 
 use kith_presence::Distribution;
 use kith_store::{

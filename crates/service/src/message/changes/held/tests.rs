@@ -1,4 +1,4 @@
-//! The order of the steps around a write, and what follows when one of them fails; time is virtual.
+//! The order in which the steps around a write run, and what follows when a step fails; time is virtual.
 
 use kith_store::{ContentChange, MessageKey, Recalled, RecalledBy, Timestamp};
 
@@ -10,7 +10,7 @@ use super::{
     *,
 };
 
-/// Recalls a message, and returns the steps of two minutes, and the error.
+/// Recalls a message, and returns the steps from two minutes, and the error.
 async fn recalled(fault: Option<StepFault>) -> (Vec<(u64, &'static str)>, Option<Error>) {
     let steps = StepRecorder::new(fault);
     let writer = ChangeWriter { logs: steps.logs(), mutations: mutations() };

@@ -1,4 +1,4 @@
-//! What another node does about the receivers of one that died; time is virtual.
+//! Tests how another node ends the receivers of a node that died; time is virtual.
 
 use super::{
     super::abandoned::{ABANDONED_AFTER, AbandonedRounds, LargeGroups},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{sample::OneLease, write::lease::Lease};
 
-/// All users are in the group of the fixture.
+/// All users are in the fixture's group.
 #[derive(Debug)]
 struct OneGroup;
 
@@ -22,7 +22,8 @@ fn dead() -> NodeName {
     "dead".parse().unwrap()
 }
 
-/// A group of users 1, 2 and 4: the last one receives on a node that dies, and had confirmed everything up to now.
+/// A group with users 1, 2 and 4: user 4 receives on a node that dies, and had confirmed everything up to
+/// now.
 async fn begin() -> (AnnouncingFixture, AbandonedRounds) {
     let fixture = AnnouncingFixture::new().await;
     open_on_dead(&fixture, 4, 0).await;
@@ -31,7 +32,7 @@ async fn begin() -> (AnnouncingFixture, AbandonedRounds) {
     (fixture, AbandonedRounds { delivery, groups: Arc::new(OneGroup), lease })
 }
 
-/// A user begins to receive on the node that dies, and confirms this entry of its inbox.
+/// A user begins to receive on the node that dies, and confirms this entry in its inbox.
 async fn open_on_dead(fixture: &AnnouncingFixture, id: i64, after: u64) {
     let keeper = &fixture.stage.keeper;
     let generation = keeper.open(&dead(), &[user(id)]).await.pop().unwrap().unwrap().generation;

@@ -11,7 +11,7 @@ use super::{
     *,
 };
 
-/// A group of users 1, 2 and 4. Only 4 has no receiver.
+/// A group with users 1, 2 and 4. Only 4 has no receiver.
 pub(super) struct AnnouncingFixture {
     pub(super) stage: DeliveryFixture,
     pub(super) logs: Arc<FakeLogs>,

@@ -1,4 +1,4 @@
-//! What another node finds by the notes of one that died.
+//! Tests how another node resumes steps by the notes that a dead node left.
 
 use super::{
     super::{super::fake_logs::FakeLogs, resumption::ResumptionRounds},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{sample::OneLease, write::lease::Lease};
 
-/// The rounds of another node, over a log with this end.
+/// Another node's rounds, over a log with this end.
 pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
     let logs = Arc::<FakeLogs>::default();
     logs.fill(group(9), &vec![message("any", 1); end]);

@@ -1,4 +1,4 @@
-//! The append of a step while the step before is delivered.
+//! A step's append while the step before is delivered.
 
 use kith_store::Outcome;
 use tokio::time::sleep_until;
@@ -40,7 +40,7 @@ impl TwoStages {
         Self { fixture, store, queue, began: Instant::now(), answers: Arc::default() }
     }
 
-    /// Sends a message at this time, from the begin of the test.
+    /// Sends a message at this time, from the test's begin.
     async fn send_at(&self, ms: u64, id: &'static str) {
         sleep_until(self.began + Duration::from_millis(ms)).await;
         let sent = self.queue.enqueue(group(9), vec![message(id, 1)]).unwrap();
@@ -85,7 +85,7 @@ async fn turn_ends_after_the_last_delivery() {
     stages.send_at(109, "b").await;
     stages.send_at(500, "c").await;
     stages.stored_at(1_000).await;
-    // The append of "b" began before the end of the fan-out, and ended after it.
+    // The append of "b" began before the fan-out ended, and ended after it.
     assert_eq!(stages.answers(), [(110, "a"), (219, "b"), (610, "c")]);
     assert_eq!(stages.fixture.entries(1).await, [1, 2, 3]);
 }
