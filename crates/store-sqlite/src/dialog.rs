@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch,
-    DialogPosition, DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, ReadRanges, Seq, SeqRange,
-    StoreError, Timestamp, UserId, Version, Write, at_most,
+    DialogPosition, DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkBase, MarkKind, ReadRanges, Seq,
+    SeqRange, StoreError, Timestamp, UserId, Version, Write, at_most,
 };
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
@@ -98,7 +98,7 @@ impl DialogStore for Sqlite {
         &self,
         marks: &[DialogMark],
         now: Timestamp,
-    ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
         at_most(marks.len(), MARKS_AT_ONCE)?;
         if marks.iter().any(has_too_many_ranges) {
             return Err(StoreError::Overloaded);
@@ -158,9 +158,9 @@ fn has_too_many_ranges(mark: &DialogMark) -> bool {
 }
 
 /// An error of one mark does not affect the others of its batch.
-fn of_one(made: Result<(), Failure>) -> Result<Result<(), StoreError>, Failure> {
+fn of_one(made: Result<MarkBase, Failure>) -> Result<Result<MarkBase, StoreError>, Failure> {
     match made {
-        Ok(()) => Ok(Ok(())),
+        Ok(base) => Ok(Ok(base)),
         Err(Failure::Store(error @ (StoreError::TooManyRanges(_) | StoreError::Corrupt { .. }))) => {
             Ok(Err(error))
         }
@@ -168,12 +168,13 @@ fn of_one(made: Result<(), Failure>) -> Result<Result<(), StoreError>, Failure> 
     }
 }
 
-fn make_mark(connection: &Connection, mark: &DialogMark, now: Timestamp) -> Result<(), Failure> {
+fn make_mark(connection: &Connection, mark: &DialogMark, now: Timestamp) -> Result<MarkBase, Failure> {
     let dialog = read(connection, mark.key)?.unwrap_or_else(|| Dialog::absent(mark.key));
-    match dialog.marked(&mark.mark, now).map_err(StoreError::from)? {
-        Some(marked) => put(connection, &marked),
-        None => Ok(()),
-    }
+    let Some(marked) = dialog.marked(&mark.mark, now).map_err(StoreError::from)? else {
+        return Ok(MarkBase::Other);
+    };
+    put(connection, &marked)?;
+    Ok(if mark.expected == Some(dialog.version) { MarkBase::Expected } else { MarkBase::Other })
 }
 
 fn change(

@@ -71,8 +71,8 @@ pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
 pub use dialog::{
     DIALOG_EXT_BYTES_MAX, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition,
-    DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, MarkRaise, MessageHeader, MinSeq, ReadMark,
-    ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
+    DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkBase, MarkKind, MarkRaise, MessageHeader, MinSeq,
+    ReadMark, ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
 };
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use erasure::{Erasure, ErasureCursor, ErasureStore};

@@ -70,7 +70,7 @@ impl DialogStore for CountingDialogStore {
         &self,
         marks: &[DialogMark],
         now: Timestamp,
-    ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
         self.commands.fetch_add(1, Ordering::Relaxed);
         if self.fails.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable {

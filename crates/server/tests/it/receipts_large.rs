@@ -216,6 +216,7 @@ impl Stage {
         let mark = |id| DialogMark {
             key: DialogKey { user: user(id), conversation: ID.parse().unwrap() },
             mark: ReadMark::direct(MarkKind::UpTo(seq)),
+            expected: None,
         };
         for some in ids.map(mark).collect::<Vec<_>>().chunks(MARKS_AT_ONCE) {
             self.stores.dialogs.mark_dialogs(some, Timestamp::now()).await.unwrap();

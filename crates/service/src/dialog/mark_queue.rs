@@ -8,13 +8,14 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
 use kith_store::{
-    BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, LogHead, MarkKind, MemberKey, MessageStore,
-    ReadMark, Seq, SeqRange, Timestamp,
+    BATCH_MAX, ConversationId, Dialog, DialogKey, LogHead, MarkKind, MemberKey, MessageStore, ReadMark, Seq,
+    SeqRange, Timestamp,
 };
 use tokio::sync::oneshot;
 
 use super::{
     DialogRecords, HeadAfter, HeadReader, MarkListener,
+    mark_command::MarkCommand,
     mark_listener::seen_by_others,
     records::store_error,
     waiting_marks::{MarkResult, MarkStep, MarkWaiter, WaitingMarks},
@@ -119,11 +120,9 @@ impl MarkQueue {
     async fn write(&self, writes: Vec<(MarkWaiter, ReadMark)>, mut known: MarkStepState) {
         metrics::histogram!(DIALOG_MARKS_SIZE.name).record(as_f64(writes.len()));
         let (waiters, marks): (Vec<MarkWaiter>, Vec<ReadMark>) = writes.into_iter().unzip();
-        let of = |(waiter, mark): (&MarkWaiter, &ReadMark)| DialogMark {
-            key: waiter.request.key,
-            mark: mark.clone(),
-        };
-        let written = match self.records.mark(waiters.iter().zip(&marks).map(of).collect()).await {
+        let keyed = waiters.iter().zip(&marks).map(|(waiter, mark)| (waiter.request.key, mark.clone()));
+        let command = MarkCommand::new(keyed.collect(), &known.dialogs);
+        let written = match self.records.mark(command).await {
             Ok(written) => written,
             Err(error) => return answer_all(waiters, &store_error(error)),
         };
@@ -132,7 +131,7 @@ impl MarkQueue {
             let (key, end) = (waiter.request.key, known.end(&waiter.request));
             let head = heads.get(&key.conversation).cloned();
             let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
-            let made = made.clone().map_err(store_error).map(|()| {
+            let made = made.clone().map_err(store_error).map(|_| {
                 if let Some(seqs) = seen_by_others(dialog, mark, waiter.request.exists) {
                     self.marked.marked(key.conversation, seqs, waiter.request.imported);
                 }

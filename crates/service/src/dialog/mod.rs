@@ -11,6 +11,7 @@ mod cleanup;
 mod feed;
 mod head_reader;
 mod loader;
+mod mark_command;
 mod mark_listener;
 mod mark_queue;
 mod records;

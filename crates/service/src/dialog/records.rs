@@ -8,13 +8,13 @@ use std::{
 
 use kith_cache::{Consistency, Policy, TieredCache, Token};
 use kith_store::{
-    ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch, DialogPosition, DialogStore, Seq,
+    ConversationId, Dialog, DialogKey, DialogList, DialogPatch, DialogPosition, DialogStore, MarkBase, Seq,
     StoreError, Timestamp, UserId, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{DIALOGS, loader::DialogLoader};
+use super::{DIALOGS, loader::DialogLoader, mark_command::MarkCommand};
 use crate::{
     domain_context::DomainContext,
     error::Error,
@@ -110,20 +110,20 @@ impl DialogRecords {
     }
 
     /// Makes up to [`MARKS_AT_ONCE`](kith_store::MARKS_AT_ONCE) marks in one command of the store, and notifies other nodes of
-    /// all in one publication. Returns for each whether it was made. Never dropped half-way by its caller.
+    /// all in one publication. Returns for each whether it was made. Memory takes each dialog whose copy was right, and drops
+    /// the others. Never dropped half-way by its caller.
     ///
     /// # Errors
     /// Errors of the store: of all of them.
     pub(super) async fn mark(
         &self,
-        marks: Vec<DialogMark>,
-    ) -> Result<Committed<Vec<Result<(), StoreError>>>, StoreError> {
-        let mut keys: Vec<DialogKey> = marks.iter().map(|mark| mark.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let store = Arc::clone(&self.store);
-        let write = Box::pin(async move { store.mark_dialogs(&marks, Timestamp::now()).await });
-        self.mutations.write_all(&self.cache, keys, write).await
+        command: MarkCommand,
+    ) -> Result<Committed<Vec<Result<MarkBase, StoreError>>>, StoreError> {
+        let (store, now) = (Arc::clone(&self.store), Timestamp::now());
+        let (marks, marked) = command.at(now);
+        let write = Box::pin(async move { store.mark_dialogs(&marks, now).await });
+        let changes = |made: &Vec<_>| marked.changes(made);
+        self.mutations.write_each(&self.cache, marked.keys(), write, changes).await
     }
 
     /// Changes settings of a dialog. Returns the dialog after the write.

@@ -15,6 +15,8 @@ use crate::error::{Error, Reason};
 
 /// How long a mark waits for others at most.
 const GATHERED_FOR: Duration = Duration::from_millis(20);
+/// Steps that are being made when another one begins at once.
+const STEPS_AT_ONCE: usize = 2;
 /// Most marks that wait.
 const WAITING_MAX: usize = 10_000;
 
@@ -89,11 +91,11 @@ struct MarkWaitQueue {
 }
 
 impl MarkWaitQueue {
-    /// A caller waits for a mark, so it begins at once if none is being made. Those of senders, for which no caller waits, begin with
+    /// A caller waits for a mark, so it begins at once if fewer than [`STEPS_AT_ONCE`] are being made. Those of senders, for which no caller waits, begin with
     /// it.
     fn may_begin(&self) -> bool {
         self.waiters.len() >= MARKS_AT_ONCE
-            || (self.running == 0 && self.waiters.iter().any(|waiter| !waiter.request.exists))
+            || (self.running < STEPS_AT_ONCE && self.waiters.iter().any(|waiter| !waiter.request.exists))
     }
 }
 
@@ -114,7 +116,7 @@ impl WaitingMarks {
         Ok(!std::mem::replace(&mut queue.has_task, true))
     }
 
-    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and no step is being made, or
+    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and few steps are being made, or
     /// [`GATHERED_FOR`] later.
     pub(super) async fn step(self: &Arc<Self>) -> MarkStep {
         let until = Instant::now() + GATHERED_FOR;
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn mark_begins_at_once_when_none_is_being_made() {
+    async fn mark_begins_at_once_while_few_are_being_made() {
         let waiting = Arc::<WaitingMarks>::default();
         assert!(waiting.push(own(1)).unwrap(), "a task has to begin");
         assert!(!waiting.push(asked(2)).unwrap());
@@ -183,29 +185,39 @@ mod tests {
         let step = waiting.step().await;
         assert_eq!((step.waiters.len(), step.others_wait, begun.elapsed()), (2, false, Duration::ZERO));
         assert!(waiting.push(asked(3)).unwrap(), "the task has ended");
+        let second = waiting.step().await;
+        assert_eq!((second.waiters.len(), begun.elapsed()), (1, Duration::ZERO), "beside the first one");
+    }
+
+    /// Steps that are being made, as many as begin at once.
+    async fn busy(waiting: &Arc<WaitingMarks>) -> Vec<MarkStep> {
+        let mut steps = Vec::new();
+        for user in 1..=STEPS_AT_ONCE {
+            waiting.push(asked(user)).unwrap();
+            steps.push(waiting.step().await);
+        }
+        steps
     }
 
     #[tokio::test(start_paused = true)]
-    async fn marks_wait_for_the_step_that_is_being_made() {
+    async fn marks_wait_for_the_steps_that_are_being_made() {
         let waiting = Arc::<WaitingMarks>::default();
-        waiting.push(asked(1)).unwrap();
-        let first = waiting.step().await;
+        let mut steps = busy(&waiting).await;
         waiting.push(asked(2)).unwrap();
         let begun = Instant::now();
         let (step, ()) = tokio::join!(waiting.step(), async {
             tokio::time::sleep(GATHERED_FOR / 4).await;
             waiting.push(asked(3)).unwrap();
             tokio::time::sleep(GATHERED_FOR / 4).await;
-            drop(first);
+            drop(steps.pop());
         });
         assert_eq!((step.waiters.len(), begun.elapsed()), (2, GATHERED_FOR / 2));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn marks_wait_20_ms_for_a_step_that_takes_longer() {
+    async fn marks_wait_20_ms_for_steps_that_take_longer() {
         let waiting = Arc::<WaitingMarks>::default();
-        waiting.push(asked(1)).unwrap();
-        let _first = waiting.step().await;
+        let _steps = busy(&waiting).await;
         waiting.push(asked(2)).unwrap();
         let begun = Instant::now();
         assert_eq!((waiting.step().await.waiters.len(), begun.elapsed()), (1, GATHERED_FOR));

@@ -282,8 +282,30 @@ impl Mutations {
         self.settle(guard.invalidating().and(others), written).await
     }
 
-    /// Like [`Self::write_with`], for group members: the store decides one group's writes together, and all
-    /// that wait for it share a permit.
+    /// Like [`Self::write_all`], but the store says how it has changed the records: `changes` has the change of each key.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) async fn write_each<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
+        &self,
+        cache: &TieredCache<K, V>,
+        keys: Vec<K>,
+        write: BoxFuture<'static, Result<T, StoreError>>,
+        changes: impl FnOnce(&T) -> Vec<(K, Change<V>)> + Send,
+    ) -> Result<Committed<T>, StoreError> {
+        let permit = self.permit().await?;
+        let guard = cache.begin_write(&keys).await;
+        let written = self.bounded(Step::StoreWrite.span(cache.name(), keys.len()), write).await;
+        permit.finish();
+        let parts = match &written {
+            Ok(record) => guard.changing(changes(record)),
+            Err(_) => guard.invalidating(),
+        };
+        self.settle(parts, written).await
+    }
+
+    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
+    /// permit.
     ///
     /// # Errors
     /// The errors of [`Self::write_with`].

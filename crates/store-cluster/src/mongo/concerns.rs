@@ -77,7 +77,7 @@ fn dialog() -> DialogKey {
 }
 
 async fn mark(stores: &Stores, kind: MarkKind) {
-    let mark = DialogMark { key: dialog(), mark: ReadMark::direct(kind) };
+    let mark = DialogMark { key: dialog(), mark: ReadMark::direct(kind), expected: None };
     stores.dialogs.mark_dialogs(&[mark], Timestamp::now()).await.unwrap()[0].clone().unwrap();
 }
 

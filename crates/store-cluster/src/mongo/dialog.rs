@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, ConversationId, Dialog, DialogKey, DialogList, DialogMark, DialogPatch,
-    DialogPosition, DialogStore, MARKS_AT_ONCE, Outcome, Seq, StoreError, Timestamp, UserId, Version, Write,
-    at_most,
+    DialogPosition, DialogStore, MARKS_AT_ONCE, MarkBase, Outcome, Seq, StoreError, Timestamp, UserId,
+    Version, Write, at_most,
 };
 use mongodb::{
     ClientSession,
@@ -79,7 +79,7 @@ impl DialogStore for Mongo {
         &self,
         marks: &[DialogMark],
         now: Timestamp,
-    ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
         let _permit = self.admit()?;
         if marks.len() > MARKS_AT_ONCE || marks.iter().any(has_too_many_ranges) {
             return Err(StoreError::Overloaded);

@@ -1,16 +1,16 @@
 //! Read marks: one `update` command for all marks, each statement an upsert.
 //!
 //! A statement matches the dialog in the state in which the mark can be written without a read: no unread ranges,
-//! nothing is skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog,
-//! it makes one. If there is a dialog in another state, the index of ids refuses the upsert, and the reply says which
-//! statements that were. These dialogs are read. The ones that their marks change are written by statements that match
-//! the read state, repeated until none is refused.
+//! nothing is skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)), in the version that the
+//! caller expects. If there is no dialog, it makes one. If there is a dialog in another state, the index of ids refuses
+//! the upsert, and the reply says which statements that were. These dialogs are read. The ones that their marks change
+//! are written by statements that match the read state, repeated until none is refused.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kith_store::{
-    Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkKind, Outcome, ReadMark, ReadRanges, StoreError,
-    Timestamp, millis,
+    Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MarkBase, MarkKind, Outcome, ReadMark, ReadRanges,
+    StoreError, Timestamp, millis,
 };
 use mongodb::bson::{Document, doc};
 
@@ -23,7 +23,7 @@ use super::{
 };
 
 /// The results of the marks.
-type Results = Vec<Result<(), StoreError>>;
+type Results = Vec<Result<MarkBase, StoreError>>;
 
 impl Mongo {
     /// See [`DialogStore::mark_dialogs`](kith_store::DialogStore::mark_dialogs).
@@ -32,7 +32,7 @@ impl Mongo {
         marks: &[DialogMark],
         now: Timestamp,
     ) -> Result<Results, StoreError> {
-        let mut results: Results = vec![Ok(()); marks.len()];
+        let mut results: Results = marks.iter().map(|mark| Ok(base_of_raise(mark))).collect();
         let statement = |mark: &DialogMark| raise_statement(mark, now);
         let (blind, mut left): (Vec<usize>, Vec<usize>) =
             (0..marks.len()).partition(|at| ReadRanges::default().mark(&marks[*at].mark).is_ok());
@@ -111,11 +111,17 @@ pub(super) fn has_too_many_ranges(mark: &DialogMark) -> bool {
     matches!(&mark.mark.kind, MarkKind::Ranges(ranges) if ranges.len() > MARK_RANGES_MAX)
 }
 
-fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<(), StoreError> {
+/// Marks a dialog that was read. Its settings may change before it is written.
+fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<MarkBase, StoreError> {
     if let Some(marked) = dialog.marked(mark, now)? {
         *dialog = marked;
     }
-    Ok(())
+    Ok(MarkBase::Other)
+}
+
+/// What a statement of [`raise_statement`] says, unless it is refused.
+const fn base_of_raise(mark: &DialogMark) -> MarkBase {
+    if mark.expected.is_some() { MarkBase::Expected } else { MarkBase::Other }
 }
 
 /// Raises the read mark of a dialog without unread ranges in which the mark skips nothing, or makes the dialog.
@@ -128,11 +134,15 @@ fn raise_statement(mark: &DialogMark, now: Timestamp) -> Option<Document> {
     if let Some(unread) = packed(&made) {
         update.made.insert("ur", unread);
     }
-    let filter = doc! {
+    let mut filter = doc! {
         "_id": id(mark.key),
         "ur": { "$exists": false },
         "read": { "$gte": raise.from, "$lt": raise.to },
     };
+    if let Some(expected) = mark.expected {
+        // Settings may have changed since the caller read the dialog.
+        filter.insert("v", expected.get());
+    }
     Some(upsert(filter, update))
 }
 

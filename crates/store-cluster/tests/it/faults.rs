@@ -199,7 +199,7 @@ fn dialog(user: i64) -> DialogKey {
 
 /// Marks by two users.
 fn marks(kind: &MarkKind) -> [DialogMark; 2] {
-    [7, 8].map(|user| DialogMark { key: dialog(user), mark: ReadMark::direct(kind.clone()) })
+    [7, 8].map(|user| DialogMark { key: dialog(user), mark: ReadMark::direct(kind.clone()), expected: None })
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn refused_marks_are_not_applied() {
 async fn marks_that_fail_after_others_are_unknown() {
     let faulty = FaultyStores::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
-    let hidden = DialogMark { key: dialog(7), mark: ReadMark::direct(MarkKind::Hidden(3)) };
+    let hidden = DialogMark { key: dialog(7), mark: ReadMark::direct(MarkKind::Hidden(3)), expected: None };
     dialogs.mark_dialogs(&[hidden], Timestamp::now()).await.unwrap();
     // User 8's mark is made; user 7's dialog has to be read.
     faulty.fail(&["find"], 1, doc! { "errorCode": 13 }).await;

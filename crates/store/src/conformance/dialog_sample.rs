@@ -23,7 +23,7 @@ pub(super) fn range(first: Seq, last: Seq) -> SeqRange {
 
 /// A mark in a conversation that is one stay.
 pub(super) fn mark(key: DialogKey, kind: MarkKind) -> DialogMark {
-    DialogMark { key, mark: ReadMark::direct(kind) }
+    DialogMark { key, mark: ReadMark::direct(kind), expected: None }
 }
 
 pub(super) fn up_to(key: DialogKey, seq: Seq) -> DialogMark {

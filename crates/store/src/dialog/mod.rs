@@ -15,7 +15,7 @@ use crate::{ConversationId, Invalid, Seq, Timestamp, UserId, Version};
 pub use patch::{DialogPatch, MinSeq};
 pub use read_mark::{MARK_RANGES_MAX, MarkKind, MarkRaise, ReadMark};
 pub use read_ranges::{ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX};
-pub use store::{DialogList, DialogMark, DialogPosition, DialogStore, MARKS_AT_ONCE};
+pub use store::{DialogList, DialogMark, DialogPosition, DialogStore, MARKS_AT_ONCE, MarkBase};
 pub use unread::{MessageHeader, Unread, UnreadRange, count_unread};
 
 /// Most bytes of [`Dialog::ext`].

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{Dialog, DialogKey, DialogPatch, ReadMark};
-use crate::{Applied, ConversationId, Seq, StoreError, Timestamp, UserId, Write};
+use crate::{Applied, ConversationId, Seq, StoreError, Timestamp, UserId, Version, Write};
 
 /// Most marks of one [`DialogStore::mark_dialogs`].
 pub const MARKS_AT_ONCE: usize = 250;
@@ -17,6 +17,19 @@ pub struct DialogMark {
     pub key: DialogKey,
     /// The mark.
     pub mark: ReadMark,
+    /// The version of the copy that the caller has; [`Version::NONE`]: it found no dialog. The mark is made in any case, and
+    /// [`MarkBase`] says whether the copy was right. `None`: the caller has none.
+    pub expected: Option<Version>,
+}
+
+/// Which dialog a mark was made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkBase {
+    /// That of the expected version. The mark has left what [`Dialog::marked`] makes of it at the time of the call, settings
+    /// included. Later writes have higher versions.
+    Expected,
+    /// Perhaps another one, or the mark has changed nothing.
+    Other,
 }
 
 /// A list of the dialogs of a user.
@@ -75,12 +88,12 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ConversationId>, StoreError>;
 
-    /// Makes up to [`MARKS_AT_ONCE`] marks in their order, and returns for each whether it was made. A mark that changes nothing
+    /// Makes up to [`MARKS_AT_ONCE`] marks in their order, and returns for each in which dialog it was made. A mark that changes nothing
     /// leaves the dialog and its version as they are; one of a dialog that does not exist makes it in any case. Of several marks
     /// of one dialog each is made.
     ///
     /// Each dialog is changed atomically, not the batch. Costs one command for all, a read more if a mark changes nothing, and two
-    /// commands more if a dialog has unread ranges or gets some. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
+    /// commands more if a dialog has unread ranges or gets some, or has another version than the expected one. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more marks, or a mark of more than [`MARK_RANGES_MAX`](super::MARK_RANGES_MAX)
@@ -93,7 +106,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
         &self,
         marks: &[DialogMark],
         now: Timestamp,
-    ) -> Result<Vec<Result<(), StoreError>>, StoreError>;
+    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError>;
 
     /// Changes settings of a dialog and returns the dialog as the write left it. Raises both versions, whatever is changed.
     /// `write.expected` is compared with [`Dialog::settings_version`], 0 for a dialog that does not exist.

@@ -196,7 +196,7 @@ async fn mark(stores: &Stores, users: &[UserId], seq: i64) -> Result<()> {
     let mark = |user: &UserId| {
         let conversation = format!("g{GROUP}").parse()?;
         let key = DialogKey { user: *user, conversation };
-        anyhow::Ok(DialogMark { key, mark: ReadMark::direct(MarkKind::UpTo(seq)) })
+        anyhow::Ok(DialogMark { key, mark: ReadMark::direct(MarkKind::UpTo(seq)), expected: None })
     };
     let marks = users.iter().step_by(2).map(mark).collect::<Result<Vec<_>>>()?;
     for some in marks.chunks(MARKS_AT_ONCE) {

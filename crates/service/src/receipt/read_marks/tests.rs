@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use futures::future::join_all;
 use kith_store::{
-    Applied, DialogList, DialogMark, DialogPatch, DialogPosition, Outcome, Seq, Timestamp, Write,
+    Applied, DialogList, DialogMark, DialogPatch, DialogPosition, MarkBase, Outcome, Seq, Timestamp, Write,
 };
 use tokio::sync::Semaphore;
 
@@ -58,7 +58,7 @@ impl DialogStore for Stored {
         &self,
         _: &[DialogMark],
         _: Timestamp,
-    ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
         unreachable!("receipts write nothing")
     }
 

@@ -1,8 +1,8 @@
 //! Dialogs and records of conversations.
 
 use kith_store::{
-    DialogKey, DialogMark, DialogPatch, FeedChange, FeedRecord, MarkKind, ReadMark, SeqRange, StoreError,
-    Timestamp,
+    DialogKey, DialogMark, DialogPatch, FeedChange, FeedRecord, MarkBase, MarkKind, ReadMark, SeqRange,
+    StoreError, Timestamp,
 };
 use mongodb::bson::doc;
 
@@ -22,8 +22,8 @@ fn of_conversation(number: i64) -> FeedChange {
     FeedChange { record, version: Some(version(number)), by_hand: false }
 }
 
-async fn mark(stage: &Stage, kind: MarkKind) -> Result<(), StoreError> {
-    let mark = DialogMark { key: key(7), mark: ReadMark::direct(kind) };
+async fn mark(stage: &Stage, kind: MarkKind) -> Result<MarkBase, StoreError> {
+    let mark = DialogMark { key: key(7), mark: ReadMark::direct(kind), expected: None };
     stage.stores.dialogs.mark_dialogs(&[mark], Timestamp::now()).await.unwrap().remove(0)
 }
 
@@ -106,13 +106,18 @@ async fn edited_conversation_is_given_a_version() {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn damaged_dialog_fails_its_own_mark_alone() {
     let stage = Stage::open().await;
-    let marks =
-        |seq| [7, 8].map(|user| DialogMark { key: key(user), mark: ReadMark::direct(MarkKind::UpTo(seq)) });
+    let marks = |seq| {
+        [7, 8].map(|user| DialogMark {
+            key: key(user),
+            mark: ReadMark::direct(MarkKind::UpTo(seq)),
+            expected: None,
+        })
+    };
     let dialogs = &stage.stores.dialogs;
     dialogs.mark_dialogs(&marks(5), Timestamp::now()).await.unwrap();
     let edit = doc! { "$set": { "ur": ["1"] } };
     stage.documents("dialogs").update_one(doc! { "_id.u": 7 }, edit).await.unwrap();
     let made = dialogs.mark_dialogs(&marks(7), Timestamp::now()).await.unwrap();
-    assert!(matches!(made[..], [Err(StoreError::Corrupt { .. }), Ok(())]), "{made:?}");
+    assert!(matches!(made[..], [Err(StoreError::Corrupt { .. }), Ok(_)]), "{made:?}");
     assert_eq!(dialogs.dialogs(&[key(8)]).await.unwrap()[0].read.read_seq(), 7);
 }

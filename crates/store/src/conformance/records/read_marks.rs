@@ -5,8 +5,8 @@ use super::{
     sample::{at_once, each_at_once, version},
 };
 use crate::{
-    Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkKind, ReadMark, Seq, SeqRange,
-    StoreError, Stores, Timestamp, UNREAD_RANGES_MAX, Version,
+    Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkBase, MarkKind, ReadMark, Seq,
+    SeqRange, StoreError, Stores, Timestamp, UNREAD_RANGES_MAX, Version,
 };
 
 async fn read_seq(stores: &Stores, key: DialogKey) -> Seq {
@@ -153,12 +153,12 @@ pub async fn skipped_part_of_an_earlier_stay_stays_unread(stores: Stores) {
     make(&stores, &[up_to(key, 10)]).await;
     let earlier = vec![range(1, 20), range(31, 40)];
     let rejoined = ReadMark { joined: 51, earlier, kind: MarkKind::UpTo(60) };
-    make(&stores, &[DialogMark { key, mark: rejoined }]).await;
+    make(&stores, &[DialogMark { key, mark: rejoined, expected: None }]).await;
     let stays = vec![range(11, 20), range(31, 40)];
     assert_eq!((read_seq(&stores, key).await, unread(&stores, key).await), (60, stays.clone()));
     // From here on the caller leaves the stays out; what was skipped cannot be marked any more.
     let known = ReadMark { joined: 51, earlier: Vec::new(), kind: MarkKind::UpTo(70) };
-    make(&stores, &[DialogMark { key, mark: known }]).await;
+    make(&stores, &[DialogMark { key, mark: known, expected: None }]).await;
     assert_eq!((read_seq(&stores, key).await, unread(&stores, key).await), (70, stays));
 }
 
@@ -168,7 +168,7 @@ pub async fn mark_below_the_stay_reads_nothing(stores: Stores) {
     let before = dialog(&stores, old).await;
     for kind in [MarkKind::UpTo(50), MarkKind::Ranges(vec![range(20, 50)]), MarkKind::Hidden(50)] {
         let mark = ReadMark { joined: 51, earlier: vec![range(1, 20)], kind };
-        make(&stores, &[old, new].map(|key| DialogMark { key, mark: mark.clone() })).await;
+        make(&stores, &[old, new].map(|key| DialogMark { key, mark: mark.clone(), expected: None })).await;
         assert_eq!(dialog(&stores, old).await, before);
         let made = dialog(&stores, new).await;
         assert_eq!((made.version, made.read.read_seq()), (Version::FIRST, 0), "it is made all the same");
@@ -196,7 +196,7 @@ pub async fn every_kind_of_mark_makes_the_dialog(stores: Stores) {
     ];
     for (user, (mark, top, skipped)) in (1..).zip(marks) {
         let key = key(user, "g9");
-        make(&stores, &[DialogMark { key, mark }]).await;
+        make(&stores, &[DialogMark { key, mark, expected: None }]).await;
         assert_eq!((read_seq(&stores, key).await, unread(&stores, key).await), (top, skipped));
         assert_eq!(dialog(&stores, key).await.version, Version::FIRST);
     }
@@ -218,7 +218,7 @@ pub async fn more_than_256_ranges_are_refused(stores: Stores) {
     for kind in [MarkKind::Ranges(vec![range(end + 2, end + 2)]), MarkKind::Hidden(end + 2)] {
         let marks = [mark(full, kind), up_to(other, end)];
         let made = stores.dialogs.mark_dialogs(&marks, Timestamp::now()).await.unwrap();
-        assert!(matches!(made[..], [Err(StoreError::TooManyRanges(_)), Ok(())]), "{made:?}");
+        assert!(matches!(made[..], [Err(StoreError::TooManyRanges(_)), Ok(_)]), "{made:?}");
         assert_eq!(dialog(&stores, full).await, before);
     }
     assert_eq!(read_seq(&stores, other).await, end, "the other marks of the batch are made");
@@ -237,4 +237,74 @@ pub async fn too_many_marks_are_refused(stores: Stores) {
     let keys = [key(1, "g9"), key(2, "g9")];
     assert_eq!(stores.dialogs.dialogs(&keys).await.unwrap(), []);
     assert!(stores.dialogs.mark_dialogs(&[], Timestamp::now()).await.unwrap().is_empty());
+}
+
+/// A mark up to a number by a caller whose copy has this version.
+fn expecting(key: DialogKey, expected: Version, seq: Seq) -> DialogMark {
+    DialogMark { expected: Some(expected), ..up_to(key, seq) }
+}
+
+/// Makes a mark, and returns which dialog it was made in.
+async fn base(stores: &Stores, mark: DialogMark, now: Timestamp) -> MarkBase {
+    stores.dialogs.mark_dialogs(&[mark], now).await.unwrap().remove(0).unwrap()
+}
+
+pub async fn right_copy_can_be_marked_by_its_caller(stores: Stores) {
+    let (key, now) = (key(7, "g9"), Timestamp(Timestamp::now().0 + 3 * 86_400_000));
+    let mut copy = Dialog::absent(key);
+    for seq in [5, 9] {
+        let mark = expecting(key, copy.version, seq);
+        copy = copy.marked(&mark.mark, now).unwrap().unwrap();
+        assert_eq!(base(&stores, mark, now).await, MarkBase::Expected);
+        assert_eq!(dialog(&stores, key).await, copy);
+        copy = set(&stores, key, every_setting()).await;
+    }
+    let mark = expecting(key, copy.version, 12);
+    assert_eq!(base(&stores, mark.clone(), now).await, MarkBase::Expected);
+    assert_eq!(dialog(&stores, key).await, copy.marked(&mark.mark, now).unwrap().unwrap());
+}
+
+pub async fn mark_by_an_old_copy_is_made_elsewhere(stores: Stores) {
+    let (key, now) = (key(7, "g9"), Timestamp::now());
+    let old = set(&stores, key, draft("a")).await;
+    set(&stores, key, draft("b")).await;
+    for (seq, expected) in [(5, old.version), (6, Version::NONE), (7, version(90))] {
+        assert_eq!(base(&stores, expecting(key, expected, seq), now).await, MarkBase::Other, "{expected:?}");
+        let after = dialog(&stores, key).await;
+        assert_eq!(
+            (after.read.read_seq(), after.ext.as_slice()),
+            (seq, &b"b"[..]),
+            "it is made all the same"
+        );
+    }
+    let after = dialog(&stores, key).await;
+    assert_eq!(base(&stores, expecting(key, after.version, 6), now).await, MarkBase::Other);
+    assert_eq!(dialog(&stores, key).await, after, "a mark that changes nothing is made in no dialog");
+    assert_eq!(base(&stores, up_to(key, 8), now).await, MarkBase::Other, "its caller has no copy");
+}
+
+pub async fn copies_marked_at_once_are_the_stored_ones(stores: Stores) {
+    let (key, now) = (key(7, "g9"), Timestamp::now());
+    let mut marked = Vec::new();
+    for round in 1..=8 {
+        let copy = dialog(&stores, key).await;
+        let writers = each_at_once(&stores, 1..=4, |stores, writer| {
+            let (copy, mark) = (copy.clone(), expecting(key, copy.version, 4 * round + writer));
+            async move {
+                if writer == 4 {
+                    return Some(set(&stores, key, draft("b")).await);
+                }
+                let base = base(&stores, mark.clone(), now).await;
+                let after = copy.marked(&mark.mark, now).unwrap();
+                after.filter(|_| base == MarkBase::Expected)
+            }
+        });
+        marked.push(writers.await.into_iter().flatten().collect::<Vec<_>>());
+    }
+    for round in &marked {
+        let mut versions: Vec<Version> = round.iter().map(|dialog| dialog.version).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        assert_eq!(versions.len(), round.len(), "two dialogs of one version: {round:?}");
+    }
 }
