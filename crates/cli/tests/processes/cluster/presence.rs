@@ -25,7 +25,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(30);
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
 /// No gateway of a test is silent for so long.
-const ALIVE: Duration = Duration::from_secs(60);
+pub(super) const ALIVE: Duration = Duration::from_secs(60);
 /// Until one that is silent is dead, in the test of that.
 const SILENT: Duration = Duration::from_secs(5);
 
@@ -63,7 +63,7 @@ impl Peer {
 }
 
 /// Two nodes with relations, where what takes time takes little, but for the death of a gateway.
-async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
+pub(super) async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
     let site = Site::new(redis);
     let quick = |config: &mut Config| {
         with_relations(config);
