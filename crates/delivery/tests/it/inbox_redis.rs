@@ -9,7 +9,7 @@ use kith_delivery::{
     WakeEvent, conformance::Subject,
 };
 use kith_store::Epoch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     inbox_stage::{InboxStage, fan, node, user},
@@ -352,4 +352,24 @@ async fn fan_out_runs_on_redis_cluster() {
         }
     }
     assert!(cluster.keys().into_iter().all(|keys| keys > 0), "each node has inboxes");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn wakes_of_each_slot_arrive_over_redis_cluster() {
+    let cluster = RedisCluster::start().await;
+    let stage = stage_at(cluster.url()).await;
+    let mut wakes = stage.keeper.subscribe(&node("a"));
+    assert_eq!(wakes.next().await, WakeEvent::Interrupted);
+    let lost = |id| NodeWake { node: node("a"), wake: Wake::Lost { user: user(id) } };
+    let sent: Vec<NodeWake> = (1..=32).map(lost).collect();
+    stage.keeper.publish(&sent).await.unwrap();
+    let mut left: Vec<Wake> = sent.into_iter().map(|sent| sent.wake).collect();
+    while !left.is_empty() {
+        let WakeEvent::Wake(wake) = timeout(PATIENCE, wakes.next()).await.unwrap() else {
+            panic!("nothing was lost")
+        };
+        let at = left.iter().position(|sent| *sent == wake).expect("each comes once");
+        left.remove(at);
+    }
 }

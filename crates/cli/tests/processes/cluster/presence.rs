@@ -24,9 +24,9 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
-/// A lifetime that no gateway in a test outlasts silently.
-const ALIVE: Duration = Duration::from_secs(60);
-/// The time after which a silent gateway is dead, in the test for it.
+/// No gateway of a test is silent for so long.
+pub(super) const ALIVE: Duration = Duration::from_secs(60);
+/// Until one that is silent is dead, in the test of that.
 const SILENT: Duration = Duration::from_secs(5);
 
 impl PresenceNode for Peer {
@@ -62,8 +62,8 @@ impl Peer {
     }
 }
 
-/// Starts two nodes with relations and short intervals, except for the time after which a gateway is dead.
-async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
+/// Two nodes with relations, where what takes time takes little, but for the death of a gateway.
+pub(super) async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
     let site = Site::new(redis);
     let quick = |config: &mut Config| {
         with_relations(config);

@@ -2,11 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
+use kith_proto::presence::v1::PresenceState;
+
 use crate::{
     cluster::{
+        presence,
         redis::{Redis, ask},
         site::{Site, stop},
     },
+    gateway_calls::{Gateway, events, open, watch},
     polls::until,
     port,
 };
@@ -58,5 +62,30 @@ async fn nodes_over_redis_cluster_see_writes() {
         assert_eq!(a.get(id).await.nick_name, nick_name, "one's own write at once");
         until(HEALTHY, async || b.get(id).await.nick_name == nick_name).await;
     }
+    stop([a, b]).await;
+}
+
+/// The events of each user are published in the slot of its keys.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB, Redis and Cassandra"]
+async fn presence_over_redis_cluster_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = redis_cluster(folder.path()).await;
+    let url = members[0].url().replacen("redis", "redis-cluster", 1);
+    let (_site, a, b) = presence::pair(Some(url), presence::ALIVE).await;
+    let mut users = Vec::new();
+    for number in 0..32 {
+        users.push(a.create(&format!("user{number}")).await.user_id);
+    }
+    let mut watch = watch(&b, &users).await;
+    assert!(events(&mut watch, users.len()).await.iter().all(|(_, state)| *state == PresenceState::Offline));
+    let mut gateway = Gateway::new("one");
+    for user in &users {
+        open(&a, &mut gateway, *user, "phone").await.unwrap();
+    }
+    let mut seen = events(&mut watch, users.len()).await;
+    seen.sort_unstable_by_key(|(user, _)| *user);
+    users.sort_unstable();
+    assert!(seen.into_iter().eq(users.into_iter().map(|user| (user, PresenceState::Online))));
     stop([a, b]).await;
 }
