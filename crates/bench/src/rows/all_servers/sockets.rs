@@ -30,7 +30,9 @@ use crate::{
 const GROUP: i64 = 1004;
 /// Sockets that are opening at the same time.
 const OPENING: usize = 64;
-/// How long a message may take to all sockets.
+/// Wait before a socket that was refused is opened again.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How long a message may take to all sockets, and a socket until it is open.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Socket = WebSocketStream<TcpStream>;
@@ -107,17 +109,33 @@ impl OpenSockets {
     }
 }
 
-/// A socket that has its list of conversations, and is live.
+/// A socket that has its list of conversations, and is live. A node that has no time for it now is asked again, as by clients.
 async fn open(node: SocketAddr, user: i64) -> Result<Socket> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match open_once(node, user).await? {
+            Ok(socket) => return Ok(socket),
+            Err(refused) => ensure!(Instant::now() < until, "a socket is refused: {refused}"),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// One try; the error of a node that may take the socket later.
+async fn open_once(node: SocketAddr, user: i64) -> Result<Result<Socket, String>> {
     let stream = TcpStream::connect(node).await?;
     stream.set_nodelay(true)?;
     let (mut socket, _) = client_async(format!("ws://{node}/ws"), stream).await?;
     socket.send(Message::text(format!(r#"{{"hello":{{"user":{user}}}}}"#))).await?;
     loop {
         let frame = next_text(&mut socket).await?;
-        ensure!(!frame.contains(r#""error""#), "a socket is refused: {frame}");
         if frame.contains(r#""live":true"#) {
-            return Ok(socket);
+            return Ok(Ok(socket));
+        }
+        if frame.starts_with(r#"{"error""#) {
+            let passes = ["unavailable", "resource_exhausted"].map(|code| format!(r#""code":"{code}""#));
+            ensure!(passes.iter().any(|code| frame.contains(code)), "a socket is refused: {frame}");
+            return Ok(Err(frame));
         }
     }
 }

@@ -55,9 +55,10 @@ impl ResponseSlot {
 #[cfg(test)]
 mod tests {
     use futures::{poll, stream};
-    use tonic::Status;
+    use tonic::Code;
 
     use super::*;
+    use crate::error::Error;
 
     fn response(cursor: &str) -> ReceiveResponse {
         ReceiveResponse { cursor: cursor.to_owned(), ..ReceiveResponse::default() }
@@ -65,14 +66,14 @@ mod tests {
 
     #[tokio::test]
     async fn stream_waits_until_its_response_is_taken() {
-        let all = [Ok(response("1")), Ok(response("2")), Err(Status::aborted("over"))];
+        let all = [Ok(response("1")), Ok(response("2")), Err(Error::not_found("user").into())];
         let slot = Arc::<ResponseSlot>::default();
         let mut stream = Arc::clone(&slot).fill_from(stream::iter(all).boxed());
         assert_eq!(stream.next().await.unwrap().unwrap(), ReceiveResponse::default());
         assert!(poll!(stream.next()).is_pending(), "the first one is still there");
         assert_eq!(slot.take(), Some(response("1")));
         assert_eq!(stream.next().await.unwrap().unwrap(), ReceiveResponse::default());
-        assert_eq!(stream.next().await.unwrap().unwrap_err().message(), "over");
+        assert_eq!(stream.next().await.unwrap().unwrap_err().code(), Code::NotFound);
         assert_eq!((slot.take(), slot.take()), (Some(response("2")), None));
     }
 }
