@@ -57,8 +57,7 @@ enum ImportKind {
     )]
     Messages(ImportSource),
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
-    #[command(
-        after_help = "A line is a follow in JSON, \
+    #[command(after_help = "A line is a follow in JSON, \
                       {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} (default \
                       of the time: now), or a line of a table: two ids separated by a comma, a tab, a \
                       semicolon or spaces, with or without quotes. A first line may name the columns: user_id \
@@ -66,8 +65,7 @@ enum ImportKind {
                       without these names the first two columns are the ids. Further columns are ignored, and \
                       lines that begin with # or %. A follow that exists already is not changed and counts as \
                       imported. Whether the users exist is not checked.\nExit codes: as those of kith \
-                      import."
-    )]
+                      import.")]
     Follows(ImportSource),
     /// Registers readers of audiences of notices from a file of JSON Lines
     #[command(after_help = "A line is a request of RegisterReaders in JSON: \

@@ -52,7 +52,10 @@ fn is_read(toml: &str) -> bool {
 fn configurations_of_deployments_fit_the_schema() {
     let schema = Schema::read();
     let example = text("deploy/kith.toml");
-    assert!(example.starts_with("#:schema ../docs/reference/kith.schema.json\n"), "editors look in the first line");
+    assert!(
+        example.starts_with("#:schema ../docs/reference/kith.schema.json\n"),
+        "editors look in the first line"
+    );
     assert!(schema.takes(&example));
     assert!(schema.takes(&block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap()));
 }
