@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -14,7 +14,7 @@ use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::{
-        BatchSendRequest, GetConversationRequest, SendMessageRequest,
+        BatchSendRequest, Conversation, GetConversationRequest, SendMessageRequest,
         message_service_client::MessageServiceClient, send_message_request::To,
     },
     receipt::v1::{
@@ -24,7 +24,10 @@ use kith_proto::{
 };
 use kith_server::{config::Config, edge::Edge, node::services::Services};
 use kith_store::*;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 use crate::{bare_node, broken_store, dialog_calls::to_mark, node::principal};
 
@@ -38,6 +41,22 @@ struct CountingDialogStore {
     reads: AtomicUsize,
     /// If set, marks are refused.
     fails: AtomicBool,
+    /// Which command of marks waits until the test gives a permit.
+    held: Mutex<Option<Held>>,
+    permit: Semaphore,
+}
+
+/// When the next command of marks waits.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    BeforeItsWrite,
+    BeforeItsAnswer,
+}
+
+impl CountingDialogStore {
+    async fn wait(&self) {
+        self.permit.acquire().await.unwrap().forget();
+    }
 }
 
 #[async_trait]
@@ -71,6 +90,7 @@ impl DialogStore for CountingDialogStore {
         marks: &[DialogMark],
         now: Timestamp,
     ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
+        let held = self.held.lock().unwrap().take();
         self.commands.fetch_add(1, Ordering::Relaxed);
         if self.fails.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable {
@@ -78,7 +98,14 @@ impl DialogStore for CountingDialogStore {
                 source: broken_store::driver(),
             });
         }
-        self.store.mark_dialogs(marks, now).await
+        if matches!(held, Some(Held::BeforeItsWrite)) {
+            self.wait().await;
+        }
+        let made = self.store.mark_dialogs(marks, now).await;
+        if matches!(held, Some(Held::BeforeItsAnswer)) {
+            self.wait().await;
+        }
+        made
     }
 
     async fn change_dialog(
@@ -132,6 +159,8 @@ async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogS
         commands: AtomicUsize::default(),
         reads: AtomicUsize::default(),
         fails: AtomicBool::default(),
+        held: Mutex::default(),
+        permit: Semaphore::new(0),
     });
     stores.dialogs = Arc::<CountingDialogStore>::clone(&dialogs);
     let (edge, services) = bare_node::serve(&stores, &config).await;
@@ -262,4 +291,99 @@ async fn marks_of_500_readers_are_few_commands() {
     let again = join_all(ids[1..].iter().map(mark)).await;
     assert!(again.iter().all(|marked| marked.read_seq == sent));
     assert_eq!(dialogs.commands.load(Ordering::Relaxed), commands, "what is marked already is not written");
+}
+
+/// A reader of a direct conversation with messages of another user, whose own marks are stored.
+struct Reader {
+    file: kith_store_sqlite::SqliteHandle,
+    dialogs: Arc<CountingDialogStore>,
+    edge: Edge,
+    user: i64,
+    id: String,
+    _services: Services,
+}
+
+impl Reader {
+    async fn of_messages(count: usize) -> Self {
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let (dialogs, edge, services) = started(&file).await;
+        let users = [bare_node::user(&edge, 0, "ann").await, bare_node::user(&edge, 0, "bob").await];
+        let to = Some(To::UserId(users[1]));
+        let message = SendMessageRequest { sender_id: users[0], to, body: "hi".into(), ..Default::default() };
+        let request = BatchSendRequest { messages: vec![message; count] };
+        MessageServiceClient::new(edge.clone()).batch_send(request).await.unwrap();
+        services.messages.stop_own_marks().await;
+        let id = format!("d{}-{}", users[0], users[1]);
+        Self { file, dialogs, edge, user: users[1], id, _services: services }
+    }
+
+    /// Marks up to a number, and returns what is read then.
+    async fn mark(&self, seq: i64) -> i64 {
+        let request = principal(self.user, to_mark(&self.id, seq));
+        MessageServiceClient::new(self.edge.clone()).mark_read(request).await.unwrap().into_inner().read_seq
+    }
+
+    async fn shown(&self) -> Conversation {
+        let request = GetConversationRequest { conversation_id: self.id.clone(), ..Default::default() };
+        let mut messages = MessageServiceClient::new(self.edge.clone());
+        messages
+            .get_conversation(principal(self.user, request))
+            .await
+            .unwrap()
+            .into_inner()
+            .conversation
+            .unwrap()
+    }
+
+    fn reads(&self) -> usize {
+        self.dialogs.reads.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn marks_in_a_row_read_the_dialog_once() {
+    let reader = Reader::of_messages(5).await;
+    reader.mark(1).await;
+    reader.shown().await;
+    let reads = reader.reads();
+    for seq in 2..=5 {
+        assert_eq!(reader.mark(seq).await, seq);
+        assert_eq!(reader.shown().await.read_seq, seq);
+    }
+    assert_eq!(reader.reads(), reads, "each mark leaves its dialog in memory");
+}
+
+/// Two nodes: the draft that one of them saves is not yet known to the other one, which marks.
+#[tokio::test]
+async fn mark_shows_the_draft_of_another_node() {
+    let reader = Reader::of_messages(2).await;
+    reader.mark(1).await;
+    let key = format!("{},{}", reader.user, reader.id).parse().unwrap();
+    let draft = DialogPatch { ext: Some(b"draft".to_vec()), ..DialogPatch::default() };
+    let store = &reader.file.stores().dialogs;
+    store.change_dialog(key, draft, Write::at(Timestamp::now())).await.unwrap();
+    assert!(reader.shown().await.ext.is_empty(), "the broadcast is on its way");
+    assert_eq!(reader.mark(2).await, 2);
+    let shown = reader.shown().await;
+    assert_eq!((shown.read_seq, &shown.ext[..]), (2, &b"draft"[..]));
+}
+
+#[tokio::test]
+async fn step_that_ends_last_lowers_no_mark() {
+    for held in [Held::BeforeItsWrite, Held::BeforeItsAnswer] {
+        let reader = Reader::of_messages(4).await;
+        reader.mark(1).await;
+        *reader.dialogs.held.lock().unwrap() = Some(held);
+        let commands = reader.dialogs.commands.load(Ordering::Relaxed);
+        let other = async {
+            until(&reader.dialogs, |dialogs| dialogs.commands.load(Ordering::Relaxed) > commands).await;
+            let marked = reader.mark(3).await;
+            reader.dialogs.permit.add_permits(1);
+            marked
+        };
+        let (early, marked) = tokio::join!(reader.mark(2), other);
+        assert_eq!((early >= 2, marked), (true, 3), "one does not wait for the other");
+        assert_eq!((reader.shown().await.read_seq, read_seq(&reader.file, reader.user).await), (3, 3));
+        assert_eq!((reader.mark(4).await, reader.shown().await.read_seq), (4, 4));
+    }
 }
