@@ -21,8 +21,7 @@ pub struct MembershipTransition {
 }
 
 impl MembershipTransition {
-    /// Created from the roster, and the rows for all users whom the changes name and for the acting users.
-    /// `now` is the time at which the changes are made.
+    /// Created from the roster and the rows for the acting users and those named in changes, made at `now`.
     #[must_use]
     pub fn new(
         group: GroupId,
@@ -36,8 +35,7 @@ impl MembershipTransition {
         Self { group, roster, rows, changed, bans, now, log_end }
     }
 
-    /// Adds these bans: those against all users whom a change names that [reads
-    /// bans](MemberChange::reads_bans).
+    /// Adds the bans on users in changes that [read bans](MemberChange::reads_bans).
     #[must_use]
     pub fn with_bans(self, bans: Bans) -> Self {
         Self { bans: bans.into(), ..self }

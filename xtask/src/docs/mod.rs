@@ -1,6 +1,6 @@
 //! The reference documents: the command writes them from its own code. Some are kept in `docs/reference/`. The
-//! others repeat the contract, which a node serves by reflection and at `/openapi.json`, so they are built and not
-//! kept.
+//! others repeat the contract, which a node serves by reflection and at `/openapi.json`, or what `--help` prints, so they
+//! are built and not kept.
 
 use std::{
     fs,
@@ -13,16 +13,16 @@ use anyhow::{Context as _, Result, bail};
 use crate::process::{cargo, root, succeed, target};
 
 /// Each kept document: its file, and its name in `kith reference`.
-const KEPT: [(&str, &str); 6] = [
+const KEPT: [(&str, &str); 5] = [
     ("docs/reference/authorization.md", "authorization"),
     ("docs/reference/errors.md", "errors"),
     ("docs/reference/metrics.md", "metrics"),
     ("docs/reference/configuration.md", "configuration"),
-    ("docs/reference/command-line.md", "command-line"),
     ("docs/reference/kith.schema.json", "configuration-schema"),
 ];
 /// Each document that is only built: its file in the target folder, and its name in `kith reference`.
-const BUILT: [(&str, &str); 2] = [("docs/api.md", "api"), ("docs/openapi.json", "openapi")];
+const BUILT: [(&str, &str); 3] =
+    [("docs/api.md", "api"), ("docs/openapi.json", "openapi"), ("docs/command-line.md", "command-line")];
 /// Builds a test too, since tests enable other features of libraries: without it, most libraries would be built
 /// again.
 const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "tidy"];

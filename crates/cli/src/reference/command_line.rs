@@ -1,4 +1,4 @@
-//! `docs/reference/command-line.md`.
+//! The page of the command line.
 
 use clap::{Arg, Command};
 

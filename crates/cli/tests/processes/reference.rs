@@ -70,7 +70,10 @@ fn links_within_the_documents_lead_to_an_anchor() {
     for (name, text) in &documents {
         for rest in text.split("](").skip(1) {
             let link = rest.split(')').next().unwrap();
-            let Some((file, anchor)) = link.split_once('#') else { continue };
+            // The tidy tests look at links to other documents.
+            let Some((file, anchor)) = link.split_once('#').filter(|_| !link.starts_with("../")) else {
+                continue;
+            };
             let file = if file.is_empty() { format!("{name}.md") } else { file.to_owned() };
             assert!(anchors.contains(&format!("{file}#{anchor}")), "{name}: {link}");
             links += 1;

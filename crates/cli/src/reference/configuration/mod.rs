@@ -20,7 +20,7 @@ Every value has a default; a node needs no configuration. The sources, the later
 2. `kith.toml` of the working directory, or the file that `--config` names,
 3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is \
 `KITH_STORE__SQLITE__READERS`,
-4. flags of the [command line](command-line.md): some keys have their own flag, `--set KEY=VALUE` sets any.
+4. flags of the command line: some keys have their own flag, `--set KEY=VALUE` sets any.
 
 An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. \
 Lists in the environment and in flags have commas between their items, and may be empty. Variables that \
