@@ -71,7 +71,8 @@ impl std::error::Error for EditError {}
 /// The text with one more key. An empty text is a new file.
 ///
 /// # Errors
-/// Why the text cannot be changed; it is read again after the change, so that nothing else than the key differs.
+/// Why the text cannot be changed; it is read again after the change, so that nothing else than the key
+/// differs.
 pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, EditError> {
     let before = if text.trim().is_empty() { CallerSet::new() } else { parsed(text)? };
     let entry = entry(key);

@@ -97,8 +97,8 @@ impl Rule {
         }
     }
 
-    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`, which no such call may:
-    /// a user that could name another one would be that one.
+    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`,
+    /// which no such call may: a user that could name another one would be that one.
     ///
     /// # Errors
     /// SCOPE_MISSING, ACTING_USER_REFUSED, NOT_ALLOWED.

@@ -15,8 +15,9 @@ pub struct Preset {
     pub purpose: &'static str,
 }
 
-/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to name one must not act
-/// as a service that may do everything. `signup` has that of users alone, because no user exists for whom one is created.
+/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to
+/// name one must not act as a service that may do everything. `signup` has that of users alone, because no
+/// user exists for whom one is created.
 pub const PRESETS: [Preset; 10] = [
     Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
     Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
@@ -83,8 +84,9 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
     Scope::SequenceOwn,
 ]));
 
-/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a sequence, and no right to
-/// act, to own, to import, to export or to administer. Email and phone are shown of the user itself.
+/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a
+/// sequence, and no right to act, to own, to import, to export or to administer. Email and phone are shown of
+/// the user itself.
 pub const USER_RIGHTS: Rights = DOMAINS.and(MESSAGES).and(Rights::of(&[Scope::GroupSecret]));
 
 /// Of every domain but messages.

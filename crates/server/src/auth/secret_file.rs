@@ -26,8 +26,8 @@ const STICKY: u32 = 0o1000;
 pub enum Content {
     /// A private key: is refused if others may read it.
     PrivateKey,
-    /// Keys of callers: others who may read it are worth a warning. Not more, because compose mounts files of the host with
-    /// the rights that they have there.
+    /// Keys of callers: others who may read it are worth a warning. Not more, because compose mounts files of
+    /// the host with the rights that they have there.
     Keys,
     /// Digests or certificates: everybody may read it.
     Public,
@@ -41,12 +41,13 @@ pub struct SecretFile {
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a file. It is opened once, and what is checked is what was opened: the file at the path may be exchanged meanwhile.
-/// Symbolic links are followed, because Kubernetes mounts secrets as links. The owner may be any user.
+/// Reads a file. It is opened once, and what is checked is what was opened: the file at the path may be
+/// exchanged meanwhile. Symbolic links are followed, because Kubernetes mounts secrets as links. The owner
+/// may be any user.
 ///
 /// # Errors
-/// When it is no regular file of at most [`BYTES_MAX`], when others can change it or exchange it in its folder, when others may
-/// read a private key, or when it cannot be read.
+/// When it is no regular file of at most [`BYTES_MAX`], when others can change it or exchange it in its
+/// folder, when others may read a private key, or when it cannot be read.
 pub fn read(path: &Path, content: Content) -> Result<SecretFile, UnfitFile> {
     let unfit = |why| UnfitFile { path: path.to_owned(), why };
     let file = open(path).map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;

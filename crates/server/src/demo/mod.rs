@@ -1,5 +1,5 @@
-//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing from other
-//! origins.
+//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing
+//! from other origins.
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};

@@ -72,7 +72,8 @@ pub(super) struct StreamEnd {
     pub(super) status: fn() -> Status,
 }
 
-/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and of the node.
+/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and
+/// of the node.
 pub(super) struct EndConditions {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
@@ -93,7 +94,8 @@ impl EndConditions {
         self.access = Some(Box::new(AccessSignal { live, wait: None }));
     }
 
-    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its place for good.
+    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its
+    /// place for good.
     pub(super) fn give_way(&mut self, signal: CloseSignal) {
         if let Some(free) = self.signals.iter_mut().find(|signal| signal.is_none()) {
             *free = Some(PolledSignal::new(signal));

@@ -1,7 +1,7 @@
 //! A reader of JSON that knows its position in the message, and refuses duplicate fields.
 //!
-//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no text without
-//! values.
+//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no
+//! text without values.
 
 use std::{
     cell::{Cell, RefCell},

@@ -176,8 +176,8 @@ impl StoreInfo {
         None
     }
 
-    /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
-    /// within the limit.
+    /// Why relations are not available although the node may serve all other calls; `None`: they are
+    /// available. Returns within the limit.
     pub async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -193,8 +193,8 @@ impl StoreInfo {
         &self.data
     }
 
-    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it is
-    /// unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
+    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it
+    /// is unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
     pub async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {

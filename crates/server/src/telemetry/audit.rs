@@ -1,5 +1,5 @@
-//! Security events: lines of the log with the target `kith::audit`, which no filter drops. Ids alone: no names of users, no
-//! addresses, texts or keys.
+//! Security events: lines of the log with the target `kith::audit`, which no filter drops. Ids alone: no
+//! names of users, no addresses, texts or keys.
 
 mod refusals;
 

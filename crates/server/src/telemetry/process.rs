@@ -1,4 +1,5 @@
-//! Figures of the process, under the names that Prometheus knows, from `/proc`. On another system there are none.
+//! Figures of the process, under the names that Prometheus knows, from `/proc`. On another system there are
+//! none.
 
 use std::{fs, sync::OnceLock};
 

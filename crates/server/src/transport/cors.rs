@@ -62,8 +62,8 @@ impl Cors {
         Some(Self { origins, layer })
     }
 
-    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information about
-    /// permitted requests.
+    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information
+    /// about permitted requests.
     pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
     where
         S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,

@@ -99,8 +99,8 @@ impl Service<Request<Incoming>> for ConnectionFront {
     }
 }
 
-/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is marked as
-/// dependent on the origin, so that no cache returns it to others.
+/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is
+/// marked as dependent on the origin, so that no cache returns it to others.
 fn refuse(request: Request<Incoming>, is_grpc: bool) -> PendingAnswer {
     let mut response =
         if is_grpc { origin::refused().into_http() } else { json::refuse(request, &origin::refused()) };

@@ -68,12 +68,14 @@ struct Jwk {
 pub(super) struct KeySet {
     /// By their ids.
     pub(super) keys: BTreeMap<Box<str>, Arc<PublicKey>>,
-    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a key.
+    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a
+    /// key.
     pub(super) odd: Vec<String>,
 }
 
-/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than this. So is a key
-/// that cannot be used: it must not keep the keys beside it, or the end of an old one, from taking effect.
+/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than
+/// this. So is a key that cannot be used: it must not keep the keys beside it, or the end of an old one, from
+/// taking effect.
 ///
 /// # Errors
 /// What is wrong with the file, in words that follow its name. No part of a key.

@@ -1,5 +1,5 @@
-//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
-//! of the lease of its writer.
+//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as
+//! the mark of the lease of its writer.
 
 use std::{sync::Arc, time::Duration};
 
