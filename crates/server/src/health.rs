@@ -28,7 +28,7 @@ pub enum State {
     Starting,
     /// It waits for `kith migrate`.
     MigrationPending,
-    /// It serves.
+    /// The node serves calls.
     Serving,
     /// Its store does not answer.
     StoreAway,
@@ -183,7 +183,7 @@ impl Reporter {
         remarks.push(remark);
     }
 
-    /// Ends a remark.
+    /// Removes the remark with this reason.
     pub fn end_remark(&self, reason: &str) {
         self.remarks.lock().retain(|known| known.cause.reason != reason);
     }

@@ -18,7 +18,7 @@ const REMARKED: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(crate) struct ConnectionRefusals {
     counter: Counter,
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     reason: &'static str,
     health: Reporter,
     /// Count since the last line.

@@ -37,7 +37,7 @@ pub struct CallerKey {
     pub name: String,
     /// What the caller may do.
     pub rights: Rights,
-    /// Of the key.
+    /// The digest of the key.
     pub digest: Digest,
     /// When the key was made, where that is known.
     pub made: Option<SystemTime>,
@@ -57,7 +57,7 @@ pub struct Callers {
 /// What another set changes of one caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallerChange {
-    /// Its name.
+    /// The caller's name.
     pub(crate) caller: String,
     pub(crate) kind: CallerChangeKind,
     /// Keys that are valid from now on, or with other rights.

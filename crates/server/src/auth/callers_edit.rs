@@ -16,7 +16,7 @@ pub struct AddedKey<'a> {
     pub name: &'a str,
     /// Presets and scopes. Those of a caller that exists already must allow the same.
     pub scopes: &'a [String],
-    /// Of the key.
+    /// The digest of the key.
     pub digest: Digest,
     /// When it was made; written as a date.
     pub made: SystemTime,
@@ -29,7 +29,7 @@ pub struct AddedKey<'a> {
 pub enum RevokeTarget<'a> {
     /// All keys of the caller with this name.
     Caller(&'a str),
-    /// One key.
+    /// Applies to a single key.
     Key(KeyId),
 }
 

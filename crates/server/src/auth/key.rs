@@ -35,7 +35,6 @@ impl Digest {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// All of it.
     pub(super) const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -7,9 +7,9 @@ use kith_service::rpc::rights::{Rights, Scope};
 /// A set of scopes with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// `backend`.
+    /// The preset's name, such as `backend`.
     pub name: &'static str,
-    /// Its scopes.
+    /// The scopes the preset grants.
     pub rights: Rights,
     /// Who should have it.
     pub purpose: &'static str,

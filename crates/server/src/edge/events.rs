@@ -97,7 +97,6 @@ impl EventCall {
         }
     }
 
-    /// Why it fails.
     pub(super) fn fail(&mut self, status: &Status) {
         self.reason = status.get_error_details().error_info().map(|info| info.reason.clone());
     }

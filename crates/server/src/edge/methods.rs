@@ -135,7 +135,6 @@ pub(super) struct Method {
     pub(super) service: String,
     pub(super) name: String,
     pub(super) kind: MethodKind,
-    /// Who may call.
     pub(super) rule: Rule,
     /// What its calls are to those who watch over security; `None`: nothing.
     pub(super) event: Option<Event>,
@@ -158,7 +157,7 @@ pub(super) struct Method {
 pub(crate) struct MethodCounts {
     /// `kith.user.v1.UserService`.
     pub(crate) service: String,
-    /// `GetUser`.
+    /// The method's short name, such as `GetUser`.
     pub(crate) method: String,
     /// Whether neither side streams.
     pub(crate) unary: bool,

@@ -50,7 +50,7 @@ where
 }
 
 impl Routes {
-    /// One service.
+    /// Creates routes with a single service.
     #[must_use]
     pub fn new<S: RouteService + NamedService>(service: S) -> Self {
         Self::default().add_service(service)

@@ -42,7 +42,6 @@ impl LatencyHistogram {
 }
 
 impl Default for LatencySnapshot {
-    /// Of no call.
     fn default() -> Self {
         Self(vec![0; BUCKETS].into())
     }

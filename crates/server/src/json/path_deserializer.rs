@@ -44,7 +44,6 @@ pub(super) enum FieldError {
 pub(super) enum PathTarget {
     /// The message itself.
     Root,
-    /// A field.
     Field(FieldDescriptor),
     /// An element of a list, or a value of a map.
     Value(FieldDescriptor),

@@ -31,7 +31,7 @@ pub struct CallerSources {
 /// The content of the sources.
 #[derive(Debug)]
 pub struct LoadedCallers {
-    /// The callers.
+    /// All callers that the sources define.
     pub set: CallerSet,
     /// All issuers of tokens of users.
     pub issuers: Vec<Issuer>,

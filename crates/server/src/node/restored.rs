@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub struct FinishedRestore {
     /// The location of the data.
     pub place: String,
-    /// The new epoch.
+    /// The epoch after the restore.
     pub epoch: i64,
     /// Name and next id of each kind.
     pub next_ids: Vec<(&'static str, i64)>,

@@ -58,7 +58,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// The addresses of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// gRPC.
+    /// The address of the gRPC port.
     pub grpc: SocketAddr,
     /// The operations port, if there is one.
     pub operations: Option<SocketAddr>,
@@ -221,7 +221,7 @@ impl Node {
         })
     }
 
-    /// Its addresses.
+    /// Returns the addresses the node listens on.
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
@@ -232,7 +232,7 @@ impl Node {
         self.health.serving().await;
     }
 
-    /// Its state.
+    /// Returns the node's current state.
     #[must_use]
     pub fn state(&self) -> State {
         self.health.state()

@@ -33,7 +33,7 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
-    /// In one line.
+    /// Describes the error in one line.
     pub fn line(self) -> StartError {
         match self {
             Self::Temporary(line) | Self::Permanent(line) => line,
@@ -44,7 +44,7 @@ impl StoreFailure {
 /// Why a serving node does not serve relations, members and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelationsUnfit {
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
     /// For display, with what to do.
     pub message: &'static str,
@@ -56,7 +56,7 @@ pub struct RelationsUnfit {
 #[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "such a build has no embedded store"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreObstacle {
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
     /// For display, with what to do.
     pub(crate) message: String,

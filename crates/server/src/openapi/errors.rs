@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::operations::content;
 use crate::json::code_names;
 
-/// By name.
 pub(super) fn schemas() -> [(String, Value); 2] {
     [("Error".to_owned(), error()), ("ErrorDetail".to_owned(), detail())]
 }

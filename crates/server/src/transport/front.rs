@@ -121,7 +121,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 pub(super) struct FrontFuture {
     answer: PendingAnswer,
     unread: Arc<ConnectionUnread>,
-    /// Over HTTP/1.1.
+    /// Present only for an answer over HTTP/1.1.
     open: Option<OpenAnswer>,
 }
 

@@ -94,7 +94,7 @@ impl Port {
         Ok(Self { listener, address, tls, http: config.http.clone(), ws: config.ws.clone() })
     }
 
-    /// Its address.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

@@ -33,7 +33,7 @@ pub(super) struct PublicKey {
 #[derive(PartialEq, Eq)]
 enum KeyMaterial {
     Ed25519(Vec<u8>),
-    /// Uncompressed.
+    /// An uncompressed point.
     P256(Vec<u8>),
     Rsa {
         modulus: Vec<u8>,
@@ -66,7 +66,6 @@ struct Jwk {
 /// The keys of an issuer.
 #[derive(Debug)]
 pub(super) struct KeySet {
-    /// By their ids.
     pub(super) keys: BTreeMap<Box<str>, Arc<PublicKey>>,
     /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a
     /// key.

@@ -42,7 +42,7 @@ pub use self::{
     url::JwksUrl,
 };
 
-/// Longest token.
+/// The longest token that is accepted, in bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8192;
 /// How far the clocks of an issuer and a node may be apart.
 pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
@@ -126,7 +126,7 @@ impl Issuer {
         self.keys.len()
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.config.issuer

@@ -182,7 +182,6 @@ async fn headers_that_mean_something_else_are_refused() {
     );
 }
 
-/// A44.
 #[tokio::test]
 async fn claims_must_be_there_and_right() {
     let one = signer("one", "a", 1);

@@ -14,7 +14,6 @@ pub(super) trait Nodes: fmt::Debug + Send + Sync {
     async fn others(&self) -> Vec<Arc<dyn Peer>>;
 }
 
-/// Another node.
 #[async_trait]
 pub(super) trait Peer: Send + Sync {
     /// A cached read of the canary there. `None`: no answer in time.

@@ -28,7 +28,6 @@ use super::{
 pub(super) const CANARIES: &str = "canary";
 /// Name of the lease of the one who writes it, and of the mark that is its version.
 const NAME: &str = "canary";
-/// Its only key.
 const KEY: u8 = 0;
 /// How long a write of it may wait to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
