@@ -21,7 +21,7 @@ pub struct Caller {
     pub id: CallerId,
     /// As configured; appears in logs and metrics.
     pub name: Box<str>,
-    /// What it may do.
+    /// The rights it has.
     pub rights: Rights,
     /// Which of its keys was given.
     pub key: KeyId,
@@ -35,7 +35,7 @@ pub struct Caller {
 pub struct CallerKey {
     /// Name of the caller.
     pub name: String,
-    /// What the caller may do.
+    /// The caller's rights.
     pub rights: Rights,
     /// The digest of the key.
     pub digest: Digest,

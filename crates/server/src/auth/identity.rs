@@ -1,4 +1,4 @@
-//! Who makes a call, by what its headers prove.
+//! Identifies the caller by what the call's headers prove.
 
 use std::{
     fmt,
@@ -32,7 +32,7 @@ const SCHEME: &[u8] = b"bearer ";
 /// Header, claims and signature, with a dot between them.
 const TOKEN_PARTS: usize = 3;
 
-/// Who makes a call.
+/// The party that makes a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
     /// A client that proves nothing, on a node without callers: it may do everything.

@@ -133,12 +133,12 @@ impl RefusalCause {
 
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedCall {
-    /// What the caller gets.
+    /// The status that the caller gets.
     pub(crate) error: Error,
     pub(crate) cause: RefusalCause,
     /// Of which caller the key is, or was until it expired.
     pub(crate) caller: Option<Arc<Caller>>,
-    /// Of the key that was given.
+    /// Identifies the key that was given.
     pub(crate) key: Option<KeyId>,
     pub(crate) acting_user: Option<UserId>,
 }

@@ -11,7 +11,7 @@ pub struct Preset {
     pub name: &'static str,
     /// The scopes the preset grants.
     pub rights: Rights,
-    /// Who should have it.
+    /// Describes who should have it.
     pub purpose: &'static str,
 }
 
@@ -133,7 +133,7 @@ fn one(text: &str) -> Result<Rights, UnknownScope> {
 pub struct UnknownScope {
     /// As given, where it has the form of a scope: a key at the wrong place must not be repeated.
     given: Option<String>,
-    /// What was probably meant.
+    /// The scope that was probably meant.
     meant: Option<&'static str>,
 }
 

@@ -37,7 +37,7 @@ pub enum Content {
 pub struct SecretFile {
     /// All of it. Overwritten when dropped.
     pub bytes: Zeroizing<Vec<u8>>,
-    /// What should be changed.
+    /// The change that should be made.
     pub warnings: Vec<Warning>,
 }
 
@@ -90,7 +90,7 @@ impl UnfitFile {
         }
     }
 
-    /// What is wrong, without what to do.
+    /// Says what is wrong, without what to do.
     #[must_use]
     pub fn finding(&self) -> String {
         let path = self.path.display();

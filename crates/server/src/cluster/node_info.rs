@@ -65,7 +65,7 @@ impl NodeInfo {
         Uuid::parse_str(&self.id).map_or(0, |id| id.as_u64_pair().0)
     }
 
-    /// As text of at most 1 KiB.
+    /// Encodes it as text with at most 1 KiB.
     pub(crate) fn encode(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         if text.len() <= BYTES_MAX - PROOF_BYTES { text } else { String::new() }

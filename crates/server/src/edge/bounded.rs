@@ -52,7 +52,6 @@ pub(super) struct MessageBounds {
     pub(super) meter: MessageMeter,
 }
 
-/// What comes next.
 #[derive(Debug)]
 enum Stage {
     /// The prefix of a message, of which this is there.

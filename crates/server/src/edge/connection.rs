@@ -1,4 +1,4 @@
-//! What one connection has of the node.
+//! Tracks the node's resources that one connection holds.
 
 use std::sync::Arc;
 

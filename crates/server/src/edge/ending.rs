@@ -1,4 +1,4 @@
-//! What ends a call before its answer is complete.
+//! Ends a call before its answer is complete.
 
 use std::{future::Future as _, pin::Pin, sync::Arc, task::Context};
 
@@ -79,7 +79,7 @@ pub(super) struct EndConditions {
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
     signals: [Option<PolledSignal>; 2],
-    /// Of a stream of a user.
+    /// Present only for a user's stream.
     access: Option<Box<AccessSignal>>,
 }
 

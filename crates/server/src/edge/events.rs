@@ -22,7 +22,7 @@ const WRITES: [(&str, &str, Event); 5] = [
     ("kith.user.v1.UserService", "SignOutUser", Event::Access),
 ];
 
-/// What kind of security event the calls of a method are.
+/// The kind of security event that a method's calls are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Nodes are changed, or what is stored is repaired.

@@ -138,7 +138,7 @@ pub(super) struct Method {
     pub(super) rule: Rule,
     /// What its calls are to those who watch over security; `None`: nothing.
     pub(super) event: Option<Event>,
-    /// Of health and reflection.
+    /// Set for health and reflection.
     pub(super) exempt: bool,
     /// Of the contract, or exempt.
     pub(super) known: bool,

@@ -29,7 +29,7 @@ pub struct Routes {
     guard: Option<AccessGuard>,
 }
 
-/// What a service answers with.
+/// The future that a service answers with.
 pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// A service as tonic generates them; a clone is a clone of an `Arc`.

@@ -66,7 +66,7 @@ impl LatencySnapshot {
         (calls > 0).then(|| upper(at))
     }
 
-    /// What came since an earlier moment.
+    /// Returns the calls that came since an earlier moment.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before)).collect())
     }

@@ -1,4 +1,4 @@
-//! What the addresses of issuers have answered last.
+//! Keeps the last answers from the issuers' addresses.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -74,7 +74,7 @@ pub(crate) struct Startup {
     /// Receives the reason if waiting for the store cannot succeed.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
-    /// Of a node for tests.
+    /// Used by a node for tests.
     #[cfg(feature = "embedded")]
     pub(crate) sandboxes: Option<Sandboxes>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct CallOutcome<'a> {
     pub(crate) code: &'static str,
     /// The reason that the error carries.
     pub(crate) reason: Option<&'a str>,
-    /// Of an import or an export.
+    /// Set for an import or an export.
     pub(crate) records: Option<u64>,
 }
 

@@ -147,7 +147,6 @@ mod tests {
 
     const LASTS: Duration = Duration::from_secs(60);
 
-    /// What was written.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

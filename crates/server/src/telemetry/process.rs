@@ -11,7 +11,7 @@ use kith_service::metric::{
 /// The unit of times in `/proc` is the same on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What `/proc/self/stat` says.
+/// Holds the values that `/proc/self/stat` reports.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
     /// In user mode and in the kernel.

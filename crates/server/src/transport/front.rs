@@ -68,7 +68,7 @@ impl ConnectionFront {
         Arc::clone(&self.unread)
     }
 
-    /// The same for a connection of HTTP/1.1.
+    /// Prepares the front for an HTTP/1.1 connection.
     pub(super) fn with_http1(self, state: Arc<Http1State>) -> Self {
         Self { http1: Some(state), ..self }
     }

@@ -299,7 +299,7 @@ impl ConnectionServer {
                 let unread = front.unread();
                 let too_long = async {
                     self.unread_too_long(&unread).await;
-                    // What the peer has not read has not arrived.
+                    // Data that the peer has not read has not arrived.
                     signs.broken();
                 };
                 let io = TokioIo::new(io.watched(Arc::clone(&signs)));

@@ -82,7 +82,7 @@ impl CompactToken {
         object(&json, TokenRefusal::Claims).and_then(Claims::of)
     }
 
-    /// What the signature is of.
+    /// The bytes that are signed.
     pub(super) fn signed(&self) -> &[u8] {
         &self.token[..self.signed]
     }

@@ -95,7 +95,6 @@ async fn user(tokens: &Tokens, token: &str) -> Result<i64, TokenRefusal> {
     user_at(tokens, token, NOW).await
 }
 
-/// Of the tokens of one issuer.
 async fn check(token: String) -> Result<i64, TokenRefusal> {
     user(&Tokens::new(vec![signer("one", "a", 1).issuer()]), &token).await
 }

@@ -38,7 +38,7 @@ const SCHEMA: u16 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct CanaryRecord {
     cache: TieredCache<u8, u64>,
-    /// The same, without broadcasts.
+    /// Like `cache`, but without broadcasts.
     aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,

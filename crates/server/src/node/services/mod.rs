@@ -307,7 +307,7 @@ fn removal_time(stores: &Stores, cluster: Option<&Cluster>) -> RemovalTime {
     RemovalTime::new(&stores.coordination, cluster.map(|cluster| cluster.node_info().id.as_str()))
 }
 
-/// What the domains of a node are built with.
+/// The parts that a node's domains are built with.
 #[derive(Clone, Copy)]
 struct Assembly<'a> {
     context: DomainContext<'a>,
