@@ -11,7 +11,8 @@ const RULES: &str = "kith.options.v1.rules";
 /// The option with the access rule of a method.
 const ACCESS: &str = "kith.type.v1.access";
 
-/// The contract, health, and the details of errors, so that callers that have only these descriptors can decode them.
+/// The contract, health, and the details of errors, so that callers that have only these descriptors can
+/// decode them.
 pub(crate) const SETS: [&[u8]; 3] =
     [kith_proto::DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
 

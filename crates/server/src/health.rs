@@ -1,5 +1,5 @@
-//! The health of the node: `grpc.health.v1` for every service and for the node as a whole (""), with reasons for
-//! operators.
+//! The health of the node: `grpc.health.v1` for every service and for the node as a whole (""), with reasons
+//! for operators.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -17,7 +17,8 @@ use tonic_health::pb::{
 
 use crate::edge;
 
-/// The metadata in which an answer about health names the [`State`]: a client that waits for a node to start needs no right for it.
+/// The metadata in which an answer about health names the [`State`]: a client that waits for a node to start
+/// needs no right for it.
 pub const STATE_KEY: &str = "kith-state";
 
 /// The state of a node. NOT_SERVING in all states except one.
@@ -27,7 +28,7 @@ pub enum State {
     Starting,
     /// It waits for `kith migrate`.
     MigrationPending,
-    /// It serves.
+    /// The node serves calls.
     Serving,
     /// Its store does not answer.
     StoreAway,
@@ -72,11 +73,12 @@ impl State {
 /// The reason for which a node does not serve, or a problem of a serving node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HealthCause {
-    /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`, `draining`; while it
-    /// serves `store_full`, `store_nearly_full`, `store_damaged`, `certificate_ends`, `redis_away`,
-    /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `feed_late`, `relations_away`, `relations_unconfigured`,
-    /// `connections_refused`, `connections_displaced`, `sockets_refused`, `operations_displaced`, `accept_failed`,
-    /// `insecure_callers`, `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
+    /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`,
+    /// `draining`; while it serves `store_full`, `store_nearly_full`, `store_damaged`, `certificate_ends`,
+    /// `redis_away`, `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `feed_unread`, `feed_late`,
+    /// `relations_away`, `relations_unconfigured`, `connections_refused`, `connections_displaced`,
+    /// `sockets_refused`, `operations_displaced`, `accept_failed`, `insecure_callers`,
+    /// `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
     pub reason: &'static str,
     /// For display, with what to do. Contains no stored data and no credentials.
     pub message: String,
@@ -104,8 +106,8 @@ pub struct Reporter {
     services: Arc<Vec<String>>,
     /// Problems while it serves.
     remarks: Arc<Mutex<Vec<ServingProblem>>>,
-    /// The reasons for which it does not serve; locked while the state changes, so that a late report cannot undo a
-    /// stop.
+    /// The reasons for which it does not serve; locked while the state changes, so that a late report cannot
+    /// undo a stop.
     causes: Arc<Mutex<Vec<HealthCause>>>,
     /// Bytes by which the data file can still grow.
     store_room: Arc<Mutex<Option<u64>>>,
@@ -181,7 +183,7 @@ impl Reporter {
         remarks.push(remark);
     }
 
-    /// Ends a remark.
+    /// Removes the remark with this reason.
     pub fn end_remark(&self, reason: &str) {
         self.remarks.lock().retain(|known| known.cause.reason != reason);
     }

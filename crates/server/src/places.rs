@@ -1,8 +1,10 @@
-//! Places of which there is a limited number, and which peers that prove nothing must not be able to keep from others.
+//! Places of which there is a limited number, and which peers that prove nothing must not be able to keep
+//! from others.
 //!
-//! Nothing is limited by address: behind a load balancer all clients have one. While there is room, everyone gets a
-//! place. When four fifths are taken, a newcomer gets that of the oldest stranger at the address with most of them. A
-//! stranger is a peer that has not made a call with a credential, which takes an honest client one round trip.
+//! Nothing is limited by address: behind a load balancer all clients have one. While there is room, everyone
+//! gets a place. When four fifths are taken, a newcomer gets that of the oldest stranger at the address with
+//! most of them. A stranger is a peer that has not made a call with a credential, which takes an honest
+//! client one round trip.
 
 use std::{
     cmp::Reverse,
@@ -136,8 +138,8 @@ impl Places {
         made
     }
 
-    /// Whether a newcomer has to get the place of a stranger. Callers use all places, and strangers at least a tenth: with
-    /// fewer, no newcomer would have time to prove anything.
+    /// Whether a newcomer has to get the place of a stranger. Callers use all places, and strangers at least
+    /// a tenth: with fewer, no newcomer would have time to prove anything.
     fn is_crowded(&self, table: &PlaceTable, is_proven: bool) -> bool {
         let above_four_fifths = table.taken >= self.most - self.most / 5;
         table.taken >= self.most

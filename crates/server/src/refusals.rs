@@ -12,12 +12,13 @@ const EVERY: Duration = Duration::from_secs(60);
 /// How long after the last line `/readyz` still has the remark.
 const REMARKED: Duration = Duration::from_secs(120);
 
-/// Counts something that may happen thousands of times a second. Reports the first time at once, then at most once a
-/// minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last time.
+/// Counts something that may happen thousands of times a second. Reports the first time at once, then at most
+/// once a minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last
+/// time.
 #[derive(Debug)]
 pub(crate) struct ConnectionRefusals {
     counter: Counter,
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     reason: &'static str,
     health: Reporter,
     /// Count since the last line.

@@ -106,8 +106,8 @@ fn start_with(config: &TelemetryConfig, security_events: bool) -> Result<Telemet
     Ok(Telemetry { _writer: guard, spans })
 }
 
-/// Sets up the log of a command that opens the data itself: its security events alone, on standard error. What it says else it says
-/// by itself.
+/// Sets up the log of a command that opens the data itself: its security events alone, on standard error.
+/// What it says else it says by itself.
 pub fn start_security_events(config: &TelemetryConfig) {
     let lines = lines(config.log_format, std::io::stderr).with_filter(log_filter::security_events(true));
     // It fails when the process has a subscriber already, which has the lines then.

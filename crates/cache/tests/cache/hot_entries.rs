@@ -11,7 +11,8 @@ const MEMORY_BYTES: u64 = 1_200_000;
 /// One key in eight is read in this many consecutive moments, so that it gets a slot, whichever key had it.
 const MOMENTS: u64 = 64;
 
-/// Every key. There are more of those that get a place than places, so that each has had one and most have lost it.
+/// Every key. There are more of those that get a place than places, so that each has had one and most have
+/// lost it.
 async fn read_all(stage: &Stage, expected: u64) {
     for key in 0..KEYS {
         for _moment in 0..if key % 8 == 0 { MOMENTS } else { 1 } {

@@ -22,7 +22,8 @@ impl Stage {
         self.cache.begin_write(&[1]).await
     }
 
-    /// With a write of the record 1 in progress, which is applied while the load of a read is held at the gate.
+    /// With a write of the record 1 in progress, which is applied while the load of a read is held at the
+    /// gate.
     async fn reading_during_a_write() -> (Self, WriteGuard<u64, String>, Gate, JoinHandle<Option<u64>>) {
         let stage = Self::new();
         stage.store.put(1, 1);

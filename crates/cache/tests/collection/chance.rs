@@ -140,8 +140,8 @@ async fn read(history: &History, node: usize, list: &List, alone: bool) {
     history.check(from, span, &paged, alone);
 }
 
-/// Two writers and four readers who read as long as something is written, spread over these nodes. Pages are to
-/// be found between two writes: `rest` is the longest pause of a writer.
+/// Two writers and four readers who read as long as something is written, spread over these nodes. Pages are
+/// to be found between two writes: `rest` is the longest pause of a writer.
 async fn run(history: &Arc<History>, nodes: &[List], rest: u64) {
     let actors = (0..WRITERS + 4).map(|actor| {
         let node = actor % nodes.len();

@@ -34,8 +34,8 @@ impl Door {
     }
 }
 
-/// A connection to the server whose changes wait on their way there and whose reads wait on their way back; where
-/// chance is given, all takes a while both ways.
+/// A connection to the server whose changes wait on their way there and whose reads wait on their way back;
+/// where chance is given, all takes a while both ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub(crate) server: FakeServer,

@@ -1,5 +1,5 @@
-//! Records whose changes are not broadcast, as counts that a store corrects by itself: no node answers with a copy that is older
-//! than its longest age, whatever is lost, late or cut. Every run follows from its seed.
+//! Records whose changes are not broadcast, as counts that a store corrects by itself: no node answers with a
+//! copy that is older than its longest age, whatever is lost, late or cut. Every run follows from its seed.
 
 use std::{sync::Arc, time::Duration};
 

@@ -51,7 +51,8 @@ async fn restored_dump_brings_back_no_old_copy() {
     assert!(world.store.epoch() > 1);
 }
 
-/// The question was for the server of before, and the one that its node accepts by now answers it from the dump.
+/// The question was for the server of before, and the one that its node accepts by now answers it from the
+/// dump.
 #[tokio::test(start_paused = true)]
 async fn answer_of_a_left_epoch_is_dropped() {
     let (world, [a, b, _c]) = World::with_cached(ONE).await;
@@ -92,8 +93,8 @@ async fn other_server_with_known_data_is_not_trusted() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The writer is dead, no node received its change, no node reads the change feed, and the server fell back without a
-/// trace.
+/// The writer is dead, no node received its change, no node reads the change feed, and the server fell back
+/// without a trace.
 #[tokio::test(start_paused = true)]
 async fn undetectable_loss_ends_with_the_copies() {
     let (world, [a, b]) = World::with_cached(ONE).await;
@@ -244,7 +245,8 @@ async fn change_is_published_again_after_nodes_moved() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The server fell back to before the epochs that its nodes follow: it cannot show the node that is behind a later one.
+/// The server fell back to before the epochs that its nodes follow: it cannot show the node that is behind a
+/// later one.
 #[tokio::test(start_paused = true)]
 async fn unknown_epoch_publishes_nothing() {
     let (world, [a, b]) = World::scripted().await;

@@ -87,9 +87,9 @@ impl Peer {
         self.loaders[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several: one write
-    /// of the store changes them all, and each kind is published separately, in the order of `ids`. Returns what was
-    /// acknowledged: a token for all of them, and their positions.
+    /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several:
+    /// one write of the store changes them all, and each kind is published separately, in the order of `ids`.
+    /// Returns what was acknowledged: a token for all of them, and their positions.
     pub(crate) async fn write(&self, ids: &[Id], exists: bool) -> Option<(Token, Vec<u64>)> {
         let mut guards = Vec::new();
         for of_kind in ids.chunk_by(|a, b| a.0 == b.0) {

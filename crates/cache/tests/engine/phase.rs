@@ -52,7 +52,8 @@ impl Phases {
         self.until(|phase| phase == Phase::Runs).await;
     }
 
-    /// Takes the steps of a task only while the node runs. `None`: it died, and the task was dropped where it was.
+    /// Takes the steps of a task only while the node runs. `None`: it died, and the task was dropped where it
+    /// was.
     pub(crate) async fn live<F: Future>(&self, task: F) -> Option<F::Output> {
         let mut task = pin!(task);
         loop {

@@ -43,7 +43,8 @@ struct Run {
 pub(crate) struct RunResult {
     /// A number that every replay of the seed must give.
     pub(crate) trace: u64,
-    /// Of a run without faults: cached reads, and those later than [`HEALTHY_P99`](crate::truth::HEALTHY_P99).
+    /// Of a run without faults: cached reads, and those later than
+    /// [`HEALTHY_P99`](crate::truth::HEALTHY_P99).
     pub(crate) healthy: (u64, u64),
 }
 
@@ -211,8 +212,8 @@ impl Run {
         }
     }
 
-    /// All faults have ended: every change has been published, every node is correct after the bound, and healthy from
-    /// then on.
+    /// All faults have ended: every change has been published, every node is correct after the bound, and
+    /// healthy from then on.
     async fn end(&self) -> Verdict {
         let (world, faults) = (&self.world, self.world.faults);
         let truth = &world.store.truth;

@@ -1,4 +1,5 @@
-//! The store of all nodes, and the access of each node to it: what the store has acknowledged is the truth. Answers late.
+//! The store of all nodes, and the access of each node to it: what the store has acknowledged is the truth.
+//! Answers late.
 
 use std::{sync::Arc, time::Duration};
 
@@ -82,8 +83,8 @@ impl Store {
         self.held.lock().lags = Some((id, back));
     }
 
-    /// From now on loads give this state of the record, which only the primary has; `None`: it is gone with the
-    /// primary.
+    /// From now on loads give this state of the record, which only the primary has; `None`: it is gone with
+    /// the primary.
     pub(crate) fn set_primary_only(&self, state: Option<(Id, u64, u64)>) {
         self.held.lock().primary_only = state;
     }

@@ -1,8 +1,8 @@
 //! The true states of the records, what was published of them, and which answers are therefore wrong.
 //!
-//! A read that begins at `t` and returns an older state than the newest is judged by when the states after it were
-//! **published**: when a change ran on the server in the log that nodes follow, or when the server first received an
-//! epoch that was raised after the state was committed. From then on
+//! A read that begins at `t` and returns an older state than the newest is judged by when the states after it
+//! were **published**: when a change ran on the server in the log that nodes follow, or when the server first
+//! received an epoch that was raised after the state was committed. From then on
 //! * if there is no fault in the whole run, the state may be read for [`HEALTHY`],
 //! * with any fault but the death of a writer for [`BOUND`]; a replacement of the server by an older one counts as a
 //!   new publication, since until nodes have noticed, it returns old states;
@@ -79,7 +79,8 @@ pub(crate) const TWO: Id = (Kind::Thing, 2);
 pub(crate) const LIST: Id = (Kind::List, 1);
 pub(crate) const RIGHT: Id = (Kind::Right, 1);
 
-/// A state of a record at a time. Its position in the history, from 1, is its value, so that an answer shows its age.
+/// A state of a record at a time. Its position in the history, from 1, is its value, so that an answer shows
+/// its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// As the store gave it.
@@ -196,7 +197,8 @@ impl Truth {
         known.dumped = known.changes;
     }
 
-    /// The faults ended long ago: from now on a node that has not detected the replacement of the server is wrong.
+    /// The faults ended long ago: from now on a node that has not detected the replacement of the server is
+    /// wrong.
     pub(crate) fn end_tolerance(&self) {
         self.0.lock().hidden = None;
     }
@@ -233,7 +235,8 @@ impl Truth {
         known.hidden.is_some() || known.undetectable_until.is_some_and(|until| began < until)
     }
 
-    /// What the server returns to a reader that follows this epoch must be as new as what was published in it (I1).
+    /// What the server returns to a reader that follows this epoch must be as new as what was published in it
+    /// (I1).
     pub(crate) fn check_read(&self, address: &str, cell: Option<&Cell>) {
         use kith_cache::remote::CellKind::{Null, Value};
         let (Some((epoch, id)), Some(cell)) = (parse(address), cell) else { return };
@@ -292,7 +295,8 @@ impl Truth {
             .find_map(|(id, history)| unpublished(history).map(|position| (*id, position + 1)))
     }
 
-    /// Judges an answer of a cached read: the position of the state that it gave, or that the record does not exist.
+    /// Judges an answer of a cached read: the position of the state that it gave, or that the record does not
+    /// exist.
     pub(crate) fn judge(
         &self,
         id: Id,
@@ -321,7 +325,8 @@ impl Truth {
         Ok(())
     }
 
-    /// Judges an answer about a record whose changes are not broadcast: it may lack what is younger than [`AGE_MAX`].
+    /// Judges an answer about a record whose changes are not broadcast: it may lack what is younger than
+    /// [`AGE_MAX`].
     pub(crate) fn judge_age(&self, id: Id, answer: Option<u64>, began: Instant) -> Result<(), String> {
         let known = self.0.lock();
         let history = known.records.get(&id).map_or(&[][..], Vec::as_slice);

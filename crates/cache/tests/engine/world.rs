@@ -54,7 +54,8 @@ impl World {
         world
     }
 
-    /// This number of joined nodes, for a script: nothing happens at random, and no node reads the change feed.
+    /// This number of joined nodes, for a script: nothing happens at random, and no node reads the change
+    /// feed.
     pub(crate) async fn scripted<const N: usize>() -> (Arc<Self>, [Arc<Peer>; N]) {
         Self::scripted_with(&[Fault::NoFeed]).await
     }

@@ -1,5 +1,5 @@
-//! What every server that nodes share does alike: one list, over the one within the process, over Redis and over
-//! a Redis Cluster.
+//! What every server that nodes share does alike: one list, over the one within the process, over Redis and
+//! over a Redis Cluster.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -310,7 +310,8 @@ async fn silence(shared: &dyn SharedBackend) {
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
 }
 
-/// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows it.
+/// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows
+/// it.
 async fn epochs(shared: &dyn SharedBackend) {
     assert_eq!(shared.probe(3, &Heartbeat::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
     assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);

@@ -87,7 +87,8 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// One that speaks TLS alone, with a certificate for this machine that it signed itself: itself and the file of it.
+    /// One that speaks TLS alone, with a certificate for this machine that it signed itself: itself and the
+    /// file of it.
     pub(crate) fn start_with_tls() -> (Self, PathBuf) {
         let folder = std::env::temp_dir().join(format!("kith-cache-tls-{:x}", rand::random::<u64>()));
         std::fs::create_dir_all(&folder).unwrap();

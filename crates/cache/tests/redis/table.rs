@@ -1,5 +1,5 @@
-//! The rules as Lua against the rules as functions: every state, every operation, versions older, equal, newer
-//! and none. States that no operation leads to are there too: Redis holds what others put there.
+//! The rules as Lua against the rules as functions: every state, every operation, versions older, equal,
+//! newer and none. States that no operation leads to are there too: Redis holds what others put there.
 
 use std::{sync::Arc, time::Duration};
 

@@ -80,8 +80,8 @@ async fn restarted_server_must_be_accepted() {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     for _round in 0..5 {
         server.restart();
-        // The loss is seen, and the client is about to connect again: what is asked now waits, and is the first
-        // that the new connection carries.
+        // The loss is seen, and the client is about to connect again: what is asked now waits, and is the
+        // first that the new connection carries.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let ask = || {
             let shared = Arc::clone(&shared);

@@ -1,4 +1,5 @@
-//! Records that change without a broadcast: their age bounds how wrong a copy is, whichever tiers it went through.
+//! Records that change without a broadcast: their age bounds how wrong a copy is, whichever tiers it went
+//! through.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,8 +23,8 @@ async fn peers() -> (Stage, [Peer; 3]) {
     (stage, peers)
 }
 
-/// Nodes that begin to read one after the other, so that each takes the oldest copy there is; all the time from then
-/// on. How long after `changed` the last of them answered with something else than `right`.
+/// Nodes that begin to read one after the other, so that each takes the oldest copy there is; all the time
+/// from then on. How long after `changed` the last of them answered with something else than `right`.
 async fn oldest(peers: &[Peer], changed: Instant, right: Option<u64>) -> Duration {
     let mut oldest = Duration::ZERO;
     while changed.elapsed() < 3 * AGE_MAX {

@@ -369,7 +369,8 @@ async fn every_node_knows_when_a_feed_is_read() {
     );
 }
 
-/// Commits version 2 of these records, as writers that die before they publish it, after the node has read version 1.
+/// Commits version 2 of these records, as writers that die before they publish it, after the node has read
+/// version 1.
 async fn die_after_commit(stage: &Stage, peer: &Peer, feed: &TestFeed, keys: std::ops::RangeInclusive<u64>) {
     for key in keys.clone() {
         stage.store.put(key, 1);

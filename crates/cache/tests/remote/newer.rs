@@ -13,8 +13,8 @@ use crate::stage::{Peer, Stage};
 /// So many records are in the memory of the node.
 const KEYS: u64 = 3;
 
-/// As a node of a newer version: commits, leaves no copy that this one can read, and publishes the change in its own
-/// format.
+/// As a node of a newer version: commits, leaves no copy that this one can read, and publishes the change in
+/// its own format.
 async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     stage.store.put(key, version);
     let (epoch, name) = (node.node.epoch(), 1_000_000 * key + version);

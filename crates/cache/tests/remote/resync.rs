@@ -15,7 +15,8 @@ async fn step(peer: &Peer) -> (u64, u64) {
     (done.stale, done.suspects)
 }
 
-/// Lets what a read leaves in the shared tier, in a task of its own, come there: virtual time goes on when all is done.
+/// Lets what a read leaves in the shared tier, in a task of its own, come there: virtual time goes on when
+/// all is done.
 async fn filled() {
     sleep(Duration::from_millis(1)).await;
 }
@@ -54,8 +55,8 @@ async fn copy_that_stays_wrong_is_counted_and_dropped() {
     assert_eq!(peer.read(7).await.0, Some(2));
 }
 
-/// Takes steps for this long, and counts the copies that they found stale. Each step is about one copy: of more, only some are
-/// compared with the store.
+/// Takes steps for this long, and counts the copies that they found stale. Each step is about one copy: of
+/// more, only some are compared with the store.
 async fn stale_within(peer: &Peer, seconds: u64) -> u64 {
     let (mut stale, namespace) = (0, peer.node.namespace("thing").unwrap());
     for _ in 0..seconds {

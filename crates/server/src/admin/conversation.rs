@@ -28,8 +28,8 @@ impl ConversationLogs {
         }
     }
 
-    /// Inspects one conversation. Reads no content of a message. Costs a few small reads of the store, and one more
-    /// each time the number of documents doubles.
+    /// Inspects one conversation. Reads no content of a message. Costs a few small reads of the store, and
+    /// one more each time the number of documents doubles.
     ///
     /// # Errors
     /// Errors of the store.
@@ -74,8 +74,8 @@ impl ConversationLogs {
         }
     }
 
-    /// The lowest number that is stored of a log that ends at `end`. Documents are removed from the front, so it is
-    /// found by bisection.
+    /// The lowest number that is stored of a log that ends at `end`. Documents are removed from the front, so
+    /// it is found by bisection.
     async fn first_seq(&self, id: ConversationId, end: Seq) -> Result<Seq, StoreError> {
         let first_of = |document: i64| document * DOCUMENT + 1;
         let (mut low, mut high) = (0, document_of(end));

@@ -1,5 +1,5 @@
-//! Upkeep of follows as streams: a message after each step, until the last one. A step begins when the previous message
-//! was taken; nothing is done for a caller that has gone.
+//! Upkeep of follows as streams: a message after each step, until the last one. A step begins when the
+//! previous message was taken; nothing is done for a caller that has gone.
 
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ trait SteppedRun: Send + 'static {
 fn steps<R: SteppedRun>(run: R) -> ProgressStream<R::Message> {
     let steps = stream::try_unfold(Some(run), |run| async move {
         let Some(mut run) = run else { return Ok(None) };
-        // Messages that are taken from a stream without a pause are sent together: without one, all steps of a fast
-        // store would be.
+        // Messages that are taken from a stream without a pause are sent together: without one, all steps of
+        // a fast store would be.
         tokio::task::yield_now().await;
         let (message, ended) = run.step().await?;
         Ok(Some((message, (!ended).then_some(run))))

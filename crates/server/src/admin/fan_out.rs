@@ -16,8 +16,8 @@ pub(super) struct Answer<T> {
     pub(super) result: Result<T, String>,
 }
 
-/// The answers of the other nodes by their ids, and whether they are complete: the registry may not answer. `only`: of
-/// the node with this id.
+/// The answers of the other nodes by their ids, and whether they are complete: the registry may not answer.
+/// `only`: of the node with this id.
 pub(super) async fn ask<T, F>(
     cluster: &Cluster,
     only: Option<&str>,

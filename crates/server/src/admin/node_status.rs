@@ -45,7 +45,8 @@ impl NodeStatus {
         Self { callers, ..self }
     }
 
-    /// How many bytes the data file can still grow by; `None`: the store is no file, or the system does not say.
+    /// How many bytes the data file can still grow by; `None`: the store is no file, or the system does not
+    /// say.
     pub(super) fn free_bytes(&self) -> Option<i64> {
         self.health.store_room().map(|free| i64::try_from(free).unwrap_or(i64::MAX))
     }
@@ -59,7 +60,8 @@ impl NodeStatus {
         self.health.state().name()
     }
 
-    /// Whether the store of relations answers, as the checks of the node report it; empty if this backend has none.
+    /// Whether the store of relations answers, as the checks of the node report it; empty if this backend has
+    /// none.
     pub(super) fn relations(&self, backend: &str) -> &'static str {
         if backend != "cluster" {
             return "";

@@ -1,7 +1,7 @@
 //! The stream of a watched node: the figures of every interval (ADR 0016).
 //!
-//! Counters exist already and are never reset, so a watcher stores their last values and subtracts. Without watchers
-//! nothing runs.
+//! Counters exist already and are never reset, so a watcher stores their last values and subtracts. Without
+//! watchers nothing runs.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 

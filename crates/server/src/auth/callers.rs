@@ -21,12 +21,12 @@ pub struct Caller {
     pub id: CallerId,
     /// As configured; appears in logs and metrics.
     pub name: Box<str>,
-    /// What it may do.
+    /// The rights it has.
     pub rights: Rights,
     /// Which of its keys was given.
     pub key: KeyId,
-    /// Cancelled when the key is removed or expires, or when the caller is removed or gets other rights. Streams of the caller
-    /// end then.
+    /// Cancelled when the key is removed or expires, or when the caller is removed or gets other rights.
+    /// Streams of the caller end then.
     pub ended: CancellationToken,
 }
 
@@ -35,9 +35,9 @@ pub struct Caller {
 pub struct CallerKey {
     /// Name of the caller.
     pub name: String,
-    /// What the caller may do.
+    /// The caller's rights.
     pub rights: Rights,
-    /// Of the key.
+    /// The digest of the key.
     pub digest: Digest,
     /// When the key was made, where that is known.
     pub made: Option<SystemTime>,
@@ -57,7 +57,7 @@ pub struct Callers {
 /// What another set changes of one caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallerChange {
-    /// Its name.
+    /// The caller's name.
     pub(crate) caller: String,
     pub(crate) kind: CallerChangeKind,
     /// Keys that are valid from now on, or with other rights.
@@ -101,7 +101,8 @@ struct KnownKey {
 }
 
 impl Callers {
-    /// No caller is configured: everybody who reaches the port may do everything. It stays so until the node restarts.
+    /// No caller is configured: everybody who reaches the port may do everything. It stays so until the node
+    /// restarts.
     #[must_use]
     pub fn open() -> Self {
         Self { known: ArcSwap::from_pointee(CallerTable::of(Vec::new(), None)), open: true }
@@ -125,8 +126,9 @@ impl Callers {
         self.known.load().callers
     }
 
-    /// The caller with this credential; `None` if it is unknown or has expired. Costs one SHA-256 of the credential, and no
-    /// lock. Credentials of which no byte is right are refused by the same steps as those of which all but one are.
+    /// The caller with this credential; `None` if it is unknown or has expired. Costs one SHA-256 of the
+    /// credential, and no lock. Credentials of which no byte is right are refused by the same steps as those
+    /// of which all but one are.
     #[must_use]
     pub fn find(&self, credential: &[u8]) -> Option<Arc<Caller>> {
         self.find_digest(&Digest::of(credential))
@@ -137,8 +139,8 @@ impl Callers {
         self.known.load().find(digest, SystemTime::now)
     }
 
-    /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with their streams;
-    /// the streams of all others end. Returns what changes, by name.
+    /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with
+    /// their streams; the streams of all others end. Returns what changes, by name.
     pub(crate) fn replace(&self, set: CallerSet) -> Vec<CallerChange> {
         let before = self.known.load_full();
         let now = Arc::new(CallerTable::of(set, Some(&before)));
@@ -149,7 +151,8 @@ impl Callers {
         changes(&before, &now, &begun, &ended)
     }
 
-    /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person reads.
+    /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person
+    /// reads.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let known = self.known.load();
         let mut keys: Vec<_> = known.all().map(KnownKey::canonical).collect();

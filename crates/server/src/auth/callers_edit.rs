@@ -16,7 +16,7 @@ pub struct AddedKey<'a> {
     pub name: &'a str,
     /// Presets and scopes. Those of a caller that exists already must allow the same.
     pub scopes: &'a [String],
-    /// Of the key.
+    /// The digest of the key.
     pub digest: Digest,
     /// When it was made; written as a date.
     pub made: SystemTime,
@@ -29,7 +29,7 @@ pub struct AddedKey<'a> {
 pub enum RevokeTarget<'a> {
     /// All keys of the caller with this name.
     Caller(&'a str),
-    /// One key.
+    /// Applies to a single key.
     Key(KeyId),
 }
 
@@ -71,7 +71,8 @@ impl std::error::Error for EditError {}
 /// The text with one more key. An empty text is a new file.
 ///
 /// # Errors
-/// Why the text cannot be changed; it is read again after the change, so that nothing else than the key differs.
+/// Why the text cannot be changed; it is read again after the change, so that nothing else than the key
+/// differs.
 pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, EditError> {
     let before = if text.trim().is_empty() { CallerSet::new() } else { parsed(text)? };
     let entry = entry(key);

@@ -33,8 +33,9 @@ type TomlValue<'a> = Spanned<DeValue<'a>>;
 /// The keys of all callers of a file, in its order.
 ///
 /// # Errors
-/// At the first thing that is wrong: the file is no TOML, has no caller or no key, a field is unknown or has another type, a
-/// name or digest is used twice, a scope is unknown, a date is none. The file is taken as a whole or not at all.
+/// At the first thing that is wrong: the file is no TOML, has no caller or no key, a field is unknown or has
+/// another type, a name or digest is used twice, a scope is unknown, a date is none. The file is taken as a
+/// whole or not at all.
 pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
     let callers = entries(text)?;
     Ok(callers.into_iter().flat_map(|caller| caller.keys).map(|(key, _)| key).collect())

@@ -1,4 +1,4 @@
-//! Who makes a call, by what its headers prove.
+//! Identifies the caller by what the call's headers prove.
 
 use std::{
     fmt,
@@ -32,7 +32,7 @@ const SCHEME: &[u8] = b"bearer ";
 /// Header, claims and signature, with a dot between them.
 const TOKEN_PARTS: usize = 3;
 
-/// Who makes a call.
+/// The party that makes a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
     /// A client that proves nothing, on a node without callers: it may do everything.
@@ -54,7 +54,8 @@ impl User {
     }
 }
 
-/// Who makes a call of this process, such as that of a socket. Put into the extensions of its request, which no peer can.
+/// Who makes a call of this process, such as that of a socket. Put into the extensions of its request, which
+/// no peer can.
 #[derive(Clone, Debug)]
 pub(crate) enum InProcessIdentity {
     User(Arc<User>),
@@ -136,13 +137,14 @@ impl Authentication {
         self.nodes.get_or_init(|| Box::new(verify));
     }
 
-    /// Who makes the call with these headers, of the method `SERVICE/METHOD`; `None` if it has no credential and needs one.
-    /// Removes credentials from the headers: no handler sees them. Costs no allocation and no lock with a key: one SHA-256 and one
-    /// lookup. A token that was verified before costs a second lookup, behind a lock.
+    /// Who makes the call with these headers, of the method `SERVICE/METHOD`; `None` if it has no credential
+    /// and needs one. Removes credentials from the headers: no handler sees them. Costs no allocation and no
+    /// lock with a key: one SHA-256 and one lookup. A token that was verified before costs a second lookup,
+    /// behind a lock.
     ///
     /// # Errors
-    /// CREDENTIALS_REFUSED: unknown, malformed, revoked, expired, or more than one. On a node without callers only a proof of
-    /// a node can be refused.
+    /// CREDENTIALS_REFUSED: unknown, malformed, revoked, expired, or more than one. On a node without callers
+    /// only a proof of a node can be refused.
     pub(crate) fn identify(
         &self,
         headers: &mut HeaderMap,
@@ -196,7 +198,8 @@ impl Authentication {
         }
     }
 
-    /// A caller by its key, or a user by its token. Keys and tokens take one way to the point where a key is known.
+    /// A caller by its key, or a user by its token. Keys and tokens take one way to the point where a key is
+    /// known.
     fn find(&self, credential: &[u8], now: Instant) -> Result<IdentityLookup, RefusedCall> {
         if credential.len() > tokens::TOKEN_BYTES_MAX {
             let token = RefusalCause::Token(TokenRefusal::Size);
@@ -215,8 +218,8 @@ impl Authentication {
         }
     }
 
-    /// Of what is no valid key and no token that can be read. What has the three parts of a token, and never was a key, is counted
-    /// with tokens, as on a socket.
+    /// Of what is no valid key and no token that can be read. What has the three parts of a token, and never
+    /// was a key, is counted with tokens, as on a socket.
     fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> RefusedCall {
         let expired = self.callers.expired(digest);
         if expired.is_none() && is_token(credential) {

@@ -5,8 +5,8 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// SHA-256 of a whole key. It is what configurations and nodes keep: a key of 256 random bits cannot be found from it, and
-/// a slow hash on every call would let callers without a key take the processor.
+/// SHA-256 of a whole key. It is what configurations and nodes keep: a key of 256 random bits cannot be found
+/// from it, and a slow hash on every call would let callers without a key take the processor.
 #[derive(Clone, Copy)]
 pub struct Digest([u8; 32]);
 
@@ -35,7 +35,6 @@ impl Digest {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// All of it.
     pub(super) const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

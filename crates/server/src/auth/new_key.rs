@@ -20,7 +20,8 @@ const CHARACTERS_MIN: usize = 32;
 const CHARACTERS_MAX: usize = 1024;
 /// Fewest different characters.
 const DIFFERENT_MIN: usize = 10;
-/// Texts which are in no key that was made at random, but in those of examples: compared without case and separators.
+/// Texts which are in no key that was made at random, but in those of examples: compared without case and
+/// separators.
 const DEFAULTS: [&str; 14] = [
     "replaceme",
     "changeme",
@@ -54,7 +55,8 @@ pub fn generate() -> Result<Zeroizing<String>, rand::rand_core::OsError> {
     Ok(key)
 }
 
-/// Makes sure that a key cannot be guessed: one that Kith made has its checksum, and any other is long and varied enough.
+/// Makes sure that a key cannot be guessed: one that Kith made has its checksum, and any other is long and
+/// varied enough.
 ///
 /// # Errors
 /// Why it is refused, without any part of it.

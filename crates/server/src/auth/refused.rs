@@ -1,4 +1,5 @@
-//! Why a call is refused before a handler sees it: for the log and the metric alone. Callers get one text for all causes.
+//! Why a call is refused before a handler sees it: for the log and the metric alone. Callers get one text for
+//! all causes.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use kith_store::UserId;
 
 use super::{Caller, Digest, KeyId, TokenRefusal};
 
-/// Shorter texts are no keys. Their digest is not logged: they may be passwords, which can be guessed from it.
+/// Shorter texts are no keys. Their digest is not logged: they may be passwords, which can be guessed from
+/// it.
 const KEY_LEAST: usize = 32;
 
 /// Why a credential, or a call of a known caller, is refused.
@@ -131,12 +133,12 @@ impl RefusalCause {
 
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedCall {
-    /// What the caller gets.
+    /// The status that the caller gets.
     pub(crate) error: Error,
     pub(crate) cause: RefusalCause,
     /// Of which caller the key is, or was until it expired.
     pub(crate) caller: Option<Arc<Caller>>,
-    /// Of the key that was given.
+    /// Identifies the key that was given.
     pub(crate) key: Option<KeyId>,
     pub(crate) acting_user: Option<UserId>,
 }

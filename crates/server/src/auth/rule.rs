@@ -15,7 +15,7 @@ use super::scope::USER_RIGHTS;
 const OF_NODES: [&str; 3] = ["InspectKey", "FlushMemory", "ReadCanary"];
 const ADMIN: &str = "kith.admin.v1.AdminService";
 
-/// Who may call a method.
+/// Says which callers may use a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Every client, without a credential.
@@ -29,7 +29,7 @@ pub enum Rule {
 /// What the contract says of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessRule {
-    /// What each caller needs.
+    /// The scopes that each caller needs.
     pub scope: Scope,
     /// What a caller needs besides to call for itself; `None`: no more than the first.
     pub own: Option<Scope>,
@@ -97,8 +97,8 @@ impl Rule {
         }
     }
 
-    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`, which no such call may:
-    /// a user that could name another one would be that one.
+    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`,
+    /// which no such call may: a user that could name another one would be that one.
     ///
     /// # Errors
     /// SCOPE_MISSING, ACTING_USER_REFUSED, NOT_ALLOWED.

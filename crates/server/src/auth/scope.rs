@@ -7,16 +7,17 @@ use kith_service::rpc::rights::{Rights, Scope};
 /// A set of scopes with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// `backend`.
+    /// The preset's name, such as `backend`.
     pub name: &'static str,
-    /// Its scopes.
+    /// The scopes the preset grants.
     pub rights: Rights,
-    /// Who should have it.
+    /// Describes who should have it.
     pub purpose: &'static str,
 }
 
-/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to name one must not act
-/// as a service that may do everything. `signup` has that of users alone, because no user exists for whom one is created.
+/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to
+/// name one must not act as a service that may do everything. `signup` has that of users alone, because no
+/// user exists for whom one is created.
 pub const PRESETS: [Preset; 10] = [
     Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
     Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
@@ -83,8 +84,9 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
     Scope::SequenceOwn,
 ]));
 
-/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a sequence, and no right to
-/// act, to own, to import, to export or to administer. Email and phone are shown of the user itself.
+/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a
+/// sequence, and no right to act, to own, to import, to export or to administer. Email and phone are shown of
+/// the user itself.
 pub const USER_RIGHTS: Rights = DOMAINS.and(MESSAGES).and(Rights::of(&[Scope::GroupSecret]));
 
 /// Of every domain but messages.
@@ -131,7 +133,7 @@ fn one(text: &str) -> Result<Rights, UnknownScope> {
 pub struct UnknownScope {
     /// As given, where it has the form of a scope: a key at the wrong place must not be repeated.
     given: Option<String>,
-    /// What was probably meant.
+    /// The scope that was probably meant.
     meant: Option<&'static str>,
 }
 

@@ -26,8 +26,8 @@ const STICKY: u32 = 0o1000;
 pub enum Content {
     /// A private key: is refused if others may read it.
     PrivateKey,
-    /// Keys of callers: others who may read it are worth a warning. Not more, because compose mounts files of the host with
-    /// the rights that they have there.
+    /// Keys of callers: others who may read it are worth a warning. Not more, because compose mounts files of
+    /// the host with the rights that they have there.
     Keys,
     /// Digests or certificates: everybody may read it.
     Public,
@@ -37,16 +37,17 @@ pub enum Content {
 pub struct SecretFile {
     /// All of it. Overwritten when dropped.
     pub bytes: Zeroizing<Vec<u8>>,
-    /// What should be changed.
+    /// The change that should be made.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a file. It is opened once, and what is checked is what was opened: the file at the path may be exchanged meanwhile.
-/// Symbolic links are followed, because Kubernetes mounts secrets as links. The owner may be any user.
+/// Reads a file. It is opened once, and what is checked is what was opened: the file at the path may be
+/// exchanged meanwhile. Symbolic links are followed, because Kubernetes mounts secrets as links. The owner
+/// may be any user.
 ///
 /// # Errors
-/// When it is no regular file of at most [`BYTES_MAX`], when others can change it or exchange it in its folder, when others may
-/// read a private key, or when it cannot be read.
+/// When it is no regular file of at most [`BYTES_MAX`], when others can change it or exchange it in its
+/// folder, when others may read a private key, or when it cannot be read.
 pub fn read(path: &Path, content: Content) -> Result<SecretFile, UnfitFile> {
     let unfit = |why| UnfitFile { path: path.to_owned(), why };
     let file = open(path).map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;
@@ -89,7 +90,7 @@ impl UnfitFile {
         }
     }
 
-    /// What is wrong, without what to do.
+    /// Says what is wrong, without what to do.
     #[must_use]
     pub fn finding(&self) -> String {
         let path = self.path.display();

@@ -16,8 +16,8 @@ use tonic::{
 use super::{NodeInfo, Proofs};
 use crate::{auth::identity::NODE_PROOF, config::Config};
 
-/// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller knows the
-/// keys of the nodes, and names the call and the called node.
+/// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller
+/// knows the keys of the nodes, and names the call and the called node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeCalls {
     proofs: Proofs,

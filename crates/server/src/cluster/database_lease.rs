@@ -1,5 +1,5 @@
-//! The lease of a database: held by a single node, or by the nodes that share one Redis under one prefix. Other nodes would
-//! not receive changes.
+//! The lease of a database: held by a single node, or by the nodes that share one Redis under one prefix.
+//! Other nodes would not receive changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,9 +28,9 @@ pub(crate) struct DatabaseLease {
 }
 
 impl DatabaseLease {
-    /// The lease of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
-    /// that share Redis. The holder includes the id of the database: nodes that still run after their database was
-    /// dropped share nothing with those that start over the new one.
+    /// The lease of a node with this configuration; `None` if no other node can reach its data. `keys`: those
+    /// of nodes that share Redis. The holder includes the id of the database: nodes that still run after
+    /// their database was dropped share nothing with those that start over the new one.
     pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&NodeKeys>) -> Option<Self> {
         if config.store.backend == Backend::Sqlite {
             return None;

@@ -1,5 +1,5 @@
-//! The keys that authenticate data between nodes, and what only nodes may issue. All are derived from one random key in the store, so nodes
-//! need no other shared secret.
+//! The keys that authenticate data between nodes, and what only nodes may issue. All are derived from one
+//! random key in the store, so nodes need no other shared secret.
 
 use hmac::{Hmac, Mac as _};
 use kith_cache::{TokenIssuer, remote::MessageMac};
@@ -55,9 +55,9 @@ impl NodeKeys {
         self.derived("callers")
     }
 
-    /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database, another one
-    /// for every other database. A database that replaces a dropped one has another key, and a copy of a database has
-    /// another name.
+    /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database,
+    /// another one for every other database. A database that replaces a dropped one has another key, and a
+    /// copy of a database has another name.
     pub(super) fn database_id(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.derived(&format!("database {}", self.database));
         u64::from_be_bytes([a, b, c, d, e, f, g, h])

@@ -1,7 +1,7 @@
 //! A node of a cluster: shared state, the node's node info, and calls to other nodes.
 //!
-//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the configuration, and
-//! the tasks that follow, publish and watch while the node runs.
+//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the
+//! configuration, and the tasks that follow, publish and watch while the node runs.
 
 mod callers_digest;
 mod calls;
@@ -93,8 +93,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings` creates the
-    /// invalidations for changes in the store, from the windows of conversations.
+    /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings`
+    /// creates the invalidations for changes in the store, from the windows of conversations.
     pub(crate) fn new(
         server: SharedServer,
         keys: &NodeKeys,
@@ -151,8 +151,9 @@ impl Cluster {
         }
     }
 
-    /// Begins the feeds of a database that no node has served yet, before this node joins its first epoch. There are no copies to
-    /// discard then. A feed that cannot be begun in this time is no reason not to serve: it discards all copies later.
+    /// Begins the feeds of a database that no node has served yet, before this node joins its first epoch.
+    /// There are no copies to discard then. A feed that cannot be begun in this time is no reason not to
+    /// serve: it discards all copies later.
     pub(crate) async fn begin_feeds(&self, limit: Duration) {
         let epochs = &self.member.bus.epochs;
         let begun = self.feeds.iter().map(async |feed| {
@@ -214,8 +215,8 @@ impl Cluster {
         &self.schemas.agreement
     }
 
-    /// Publishes queued changes, for at most this time, and leaves the cluster. The other nodes receive the rest
-    /// through the change feed.
+    /// Publishes queued changes, for at most this time, and leaves the cluster. The other nodes receive the
+    /// rest through the change feed.
     pub(crate) async fn stop(&self, limit: Duration) {
         if !within(limit, || self.member.bus.sharing.queue.is_empty()).await {
             tracing::warn!(
@@ -312,8 +313,8 @@ impl Cluster {
         self.member.bus.sharing.queue.len()
     }
 
-    /// The nodes of the epoch that this one follows, itself among them. A killed node is left out once another one has its
-    /// address.
+    /// The nodes of the epoch that this one follows, itself among them. A killed node is left out once
+    /// another one has its address.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -343,8 +344,8 @@ impl Cluster {
         Ok(others)
     }
 
-    /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits for it, at
-    /// most this long. Returns whether it has moved.
+    /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits
+    /// for it, at most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
         self.member.bus.sharing.queue.raise_barrier(epoch);
         within(limit, || self.node().epoch() >= epoch).await

@@ -19,8 +19,8 @@ use crate::{build_info, config::Config, telemetry::instance};
 /// Most bytes of a node info with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
 const PROOF_BYTES: usize = 64;
-/// A documentation address (RFC 5737), which is used to find the outgoing address of the machine; nothing is sent
-/// there.
+/// A documentation address (RFC 5737), which is used to find the outgoing address of the machine; nothing is
+/// sent there.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
 /// The information about a node that it publishes to the others, for operators.
@@ -37,7 +37,8 @@ pub(crate) struct NodeInfo {
     pub(crate) started: Timestamp,
     /// The newest migration that its program knows; 0: the program is older than this field.
     pub(crate) schema: u32,
-    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is older than this field.
+    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is older than
+    /// this field.
     pub(crate) callers: String,
 }
 
@@ -64,7 +65,7 @@ impl NodeInfo {
         Uuid::parse_str(&self.id).map_or(0, |id| id.as_u64_pair().0)
     }
 
-    /// As text of at most 1 KiB.
+    /// Encodes it as text with at most 1 KiB.
     pub(crate) fn encode(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         if text.len() <= BYTES_MAX - PROOF_BYTES { text } else { String::new() }
@@ -115,8 +116,8 @@ impl About for ProvenNodeInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListedNode {
     pub(crate) node_info: NodeInfo,
-    /// Whether a node wrote it, and it can be called. Any program that can write to Redis can add records. Unverified
-    /// nodes are not called, because the listener would get proofs.
+    /// Whether a node wrote it, and it can be called. Any program that can write to Redis can add records.
+    /// Unverified nodes are not called, because the listener would get proofs.
     pub(crate) is_proven: bool,
 }
 
@@ -129,9 +130,9 @@ impl ListedNode {
     }
 }
 
-/// Leaves out each node whose address belongs to a node that was heard later: its process was killed, and the one that runs
-/// there now refuses calls to it. Heard, not started: clocks of nodes differ. Only a node that is proven takes the place of
-/// another one.
+/// Leaves out each node whose address belongs to a node that was heard later: its process was killed, and the
+/// one that runs there now refuses calls to it. Heard, not started: clocks of nodes differ. Only a node that
+/// is proven takes the place of another one.
 pub(super) fn without_replaced(nodes: impl Iterator<Item = (Peer, ListedNode)>) -> Vec<(Peer, ListedNode)> {
     let nodes: Vec<_> = nodes.collect();
     let mut heard: HashMap<String, Duration> = HashMap::new();

@@ -27,8 +27,9 @@ impl Proofs {
         Self { calls: keys.calls(), records: keys.records() }
     }
 
-    /// A proof that the node `from` makes this call, `SERVICE/METHOD`, to the node `to` at this time. It proves no
-    /// other call and no other node, so that a program that reads it can at most repeat the call for a while.
+    /// A proof that the node `from` makes this call, `SERVICE/METHOD`, to the node `to` at this time. It
+    /// proves no other call and no other node, so that a program that reads it can at most repeat the call
+    /// for a while.
     pub(super) fn of_call(&self, from: &str, to: &str, method: &str, now: Timestamp) -> String {
         let time = now.0.to_string();
         let proof = mac(&self.calls, &call(from, to, method, &time)).finalize().into_bytes();

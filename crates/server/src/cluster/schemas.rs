@@ -25,8 +25,8 @@ const OLDER: &str =
 
 /// Determines whether all nodes know the schema of this one. Cheap to clone.
 ///
-/// It checks until this is true once, and then records it in the store for all nodes: a program that does not know the
-/// schema of the store does not start, so only nodes that started before the migration can be older.
+/// It checks until this is true once, and then records it in the store for all nodes: a program that does not
+/// know the schema of the store does not start, so only nodes that started before the migration can be older.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaWatch {
     pub(super) coordination: Arc<dyn Coordination>,

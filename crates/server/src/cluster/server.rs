@@ -137,15 +137,16 @@ impl SharedServer {
         metrics::counter!(metric::REDIS_GARBLED.name).absolute(self.redis.garbled());
     }
 
-    /// The reason for which it cannot be used although it answers, in one line with what to do; `None`: it can be used,
-    /// or is unavailable. Takes at most a few times `redis.connect_timeout`.
+    /// The reason for which it cannot be used although it answers, in one line with what to do; `None`: it
+    /// can be used, or is unavailable. Takes at most a few times `redis.connect_timeout`.
     pub async fn refusal(&self) -> Option<RedisRefused> {
         let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);
         Some(RedisRefused { line, lasts: refusal.lasts() })
     }
 
-    /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another database have it.
+    /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another
+    /// database have it.
     ///
     /// # Errors
     /// If it does not answer.

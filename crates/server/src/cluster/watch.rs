@@ -22,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const EXAMINE_TRUSTED: Duration = Duration::from_secs(5);
 const EXAMINE_UNTRUSTED: Duration = Duration::from_secs(1);
 
-/// How long a change feed may not be read to its end before the node reports it. Notes of other nodes last 5 s.
+/// How long a change feed may not be read to its end before the node reports it. Notes of other nodes last 5
+/// s.
 const FEED_UNREAD: Duration = Duration::from_secs(10);
 /// How late the reader of a change feed may publish changes before the node reports it.
 const FEED_LATE: Duration = Duration::from_secs(10);
@@ -82,8 +83,8 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
     }
 }
 
-/// Reports when no node reads a change feed of the store to its end, and when this node reads one too late, until it is
-/// dropped.
+/// Reports when no node reads a change feed of the store to its end, and when this node reads one too late,
+/// until it is dropped.
 pub(super) async fn watch_feeds(stats: Arc<FollowerStats>, health: Reporter) {
     let mut unread = ReadyzRemark::new(health.clone(), "feed_unread");
     let (mut late, mut before) = (ReadyzRemark::new(health, "feed_late"), Vec::new());

@@ -1,5 +1,5 @@
-//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing from other
-//! origins.
+//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing
+//! from other origins.
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -17,7 +17,6 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 const JAVASCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
 
-/// By path.
 const FILES: [(&str, HeaderValue, &str); 9] = [
     ("/demo", HTML, include_str!("page/index.html")),
     ("/demo/style.css", CSS, include_str!("page/style.css")),

@@ -1,7 +1,7 @@
 //! Whether the user of a call is let in: one lookup in memory for each call of a user.
 //!
-//! It is checked where a call reaches the services of its node or sandbox, which have the records. Streams are ended when their user
-//! loses its access, see [`kith_service::user::Accesses::enter`].
+//! It is checked where a call reaches the services of its node or sandbox, which have the records. Streams
+//! are ended when their user loses its access, see [`kith_service::user::Accesses::enter`].
 
 use std::{convert::Infallible, fmt, sync::Arc};
 

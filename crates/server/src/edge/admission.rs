@@ -1,7 +1,8 @@
-//! What is checked of a call before it takes a slot: its deadline, its credential, the acting user, and the rule of its method.
+//! What is checked of a call before it takes a slot: its deadline, its credential, the acting user, and the
+//! rule of its method.
 //!
-//! The one place where rights are checked: gRPC, gRPC-Web, JSON and the calls of sockets all pass it. Whose record a call
-//! may read or change is decided by the domains, which see the message.
+//! The one place where rights are checked: gRPC, gRPC-Web, JSON and the calls of sockets all pass it. Whose
+//! record a call may read or change is decided by the domains, which see the message.
 
 use http::HeaderMap;
 use kith_service::{
@@ -39,8 +40,8 @@ pub(super) struct AdmittedCall {
 }
 
 impl AdmittedCall {
-    /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights; the key of its
-    /// user's token is removed. Costs a lock.
+    /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights;
+    /// the key of its user's token is removed. Costs a lock.
     pub(super) fn close_signal(&self) -> Option<CloseSignal> {
         let ended = match &self.by {
             Identity::Caller(caller) => &caller.ended,
@@ -110,8 +111,8 @@ impl UnverifiedCall {
     }
 }
 
-/// Reads what the call says of itself, and takes its credentials out of the headers. `by`: who makes it, if it is one of this
-/// process.
+/// Reads what the call says of itself, and takes its credentials out of the headers. `by`: who makes it, if
+/// it is one of this process.
 pub(super) fn admit(
     auth: &Authentication,
     headers: &mut HeaderMap,

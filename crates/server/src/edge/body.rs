@@ -18,7 +18,7 @@ const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");
 const AGE: HeaderName = HeaderName::from_static("kith-age-ms");
 
-/// What the caller reads.
+/// The body that the caller reads.
 pub struct EdgeBody {
     inner: Body,
     served: Option<AnswerMetadata>,

@@ -1,5 +1,5 @@
-//! The bound on the bytes of a message, unpacked, and what they count. tonic bounds every message of a service alike; most
-//! methods need far less than the batches of the same service.
+//! The bound on the bytes of a message, unpacked, and what they count. tonic bounds every message of a
+//! service alike; most methods need far less than the batches of the same service.
 
 use std::{
     mem,
@@ -27,8 +27,8 @@ pub trait RequestBody: Body<Data = Bytes, Error: Into<StdError>> + Unpin + Send 
 
 impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin + Send + 'static> RequestBody for B {}
 
-/// A body that fails at a message which is larger than it may be, or at one message too many, and yields each message
-/// unpacked.
+/// A body that fails at a message which is larger than it may be, or at one message too many, and yields each
+/// message unpacked.
 #[derive(Debug)]
 pub struct BoundedBody<B> {
     inner: B,
@@ -52,7 +52,6 @@ pub(super) struct MessageBounds {
     pub(super) meter: MessageMeter,
 }
 
-/// What comes next.
 #[derive(Debug)]
 enum Stage {
     /// The prefix of a message, of which this is there.

@@ -14,7 +14,8 @@ use tonic::Code;
 use super::methods::CODES;
 use crate::auth::{Caller, identity::Identity};
 
-/// Callers that are counted separately, so that renaming callers again and again makes no endless number of series.
+/// Callers that are counted separately, so that renaming callers again and again makes no endless number of
+/// series.
 const CALLERS_MAX: usize = 200;
 /// Of callers beyond those. No configured caller can have a name with brackets.
 const OTHERS: &str = "(other)";
@@ -63,7 +64,8 @@ impl CallerCalls {
         }
     }
 
-    /// Where calls of this principal are counted. `None`: it proves nothing, as every client of a node without callers.
+    /// Where calls of this principal are counted. `None`: it proves nothing, as every client of a node
+    /// without callers.
     pub(super) fn of(&self, by: &Identity) -> Option<Arc<CallerCounters>> {
         match by {
             Identity::Anonymous => None,

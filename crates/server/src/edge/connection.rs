@@ -1,4 +1,4 @@
-//! What one connection has of the node.
+//! Tracks the node's resources that one connection holds.
 
 use std::sync::Arc;
 
@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::unread::ConnectionUnread;
 use crate::places::{HeldPlace, PlaceKind, Places, RemotePeer};
 
-/// What one connection has of the node: answers that its peer has not read, and streams of health and of reflection.
+/// What one connection has of the node: answers that its peer has not read, and streams of health and of
+/// reflection.
 ///
-/// Those streams pass no gate, so they have bounds of their own: of the node, and of each connection, so that one connection
-/// cannot take the permits of all others. To a client of gRPC a health watch that is refused is an unhealthy node.
+/// Those streams pass no gate, so they have bounds of their own: of the node, and of each connection, so that
+/// one connection cannot take the permits of all others. To a client of gRPC a health watch that is refused
+/// is an unhealthy node.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) unread: Arc<ConnectionUnread>,
@@ -51,7 +53,8 @@ impl WatchLimits {
         Arc::new(Connection { unread, peer, signs, watches: semaphore(self.per_connection) })
     }
 
-    /// A permit for a stream of this connection, or of a caller within the process; `None`: the limit is reached.
+    /// A permit for a stream of this connection, or of a caller within the process; `None`: the limit is
+    /// reached.
     pub(super) fn acquire(&self, connection: Option<&Connection>) -> Option<WatchPermit> {
         let Some(connection) = connection else {
             let (node, _) = self.node.take(&RemotePeer::internal()).ok()?;

@@ -19,7 +19,6 @@ const FINEST: Duration = Duration::from_millis(1);
 pub(super) struct Deadlines {
     /// Of a call that says nothing.
     pub(super) default: Duration,
-    /// At most.
     pub(super) most: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What ends a call before its answer is complete.
+//! Ends a call before its answer is complete.
 
 use std::{future::Future as _, pin::Pin, sync::Arc, task::Context};
 
@@ -72,13 +72,14 @@ pub(super) struct StreamEnd {
     pub(super) status: fn() -> Status,
 }
 
-/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and of the node.
+/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and
+/// of the node.
 pub(super) struct EndConditions {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
     signals: [Option<PolledSignal>; 2],
-    /// Of a stream of a user.
+    /// Present only for a user's stream.
     access: Option<Box<AccessSignal>>,
 }
 
@@ -93,7 +94,8 @@ impl EndConditions {
         self.access = Some(Box::new(AccessSignal { live, wait: None }));
     }
 
-    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its place for good.
+    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its
+    /// place for good.
     pub(super) fn give_way(&mut self, signal: CloseSignal) {
         if let Some(free) = self.signals.iter_mut().find(|signal| signal.is_none()) {
             *free = Some(PolledSignal::new(signal));

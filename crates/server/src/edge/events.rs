@@ -22,7 +22,7 @@ const WRITES: [(&str, &str, Event); 5] = [
     ("kith.user.v1.UserService", "SignOutUser", Event::Access),
 ];
 
-/// What kind of security event the calls of a method are.
+/// The kind of security event that a method's calls are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Nodes are changed, or what is stored is repaired.
@@ -97,7 +97,6 @@ impl EventCall {
         }
     }
 
-    /// Why it fails.
     pub(super) fn fail(&mut self, status: &Status) {
         self.reason = status.get_error_details().error_info().map(|info| info.reason.clone());
     }

@@ -70,7 +70,7 @@ impl RunningCall {
         self.watch = Some(watch);
     }
 
-    /// Who is to answer.
+    /// Returns the name of the service that answers.
     pub(super) fn service(&self) -> &str {
         &self.record.method().service
     }

@@ -61,11 +61,12 @@ const FAULTS: [Code; 6] = [
     Code::DataLoss,
 ];
 
-/// Reasons of `RESOURCE_EXHAUSTED` that are not the caller's. All others are limits that it has reached itself.
+/// Reasons of `RESOURCE_EXHAUSTED` that are not the caller's. All others are limits that it has reached
+/// itself.
 const EXHAUSTED_NODE: [&str; 2] = [Reason::Overloaded.name(), Reason::StoreFull.name()];
 
-/// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind, and who may call, since
-/// their contracts are not Kith's.
+/// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind, and
+/// who may call, since their contracts are not Kith's.
 const EXEMPT: [(&str, &str, MethodKind, Rule); 4] = [
     ("grpc.health.v1.Health", "Check", MethodKind::Unary, Rule::Open),
     ("grpc.health.v1.Health", "Watch", MethodKind::Watch, Rule::Open),
@@ -94,8 +95,8 @@ struct MethodDeclaration {
     event: Option<Event>,
 }
 
-/// All methods of the contract, service by service. The descriptors are read once for every edge of the process, and
-/// not kept: they take more memory than this.
+/// All methods of the contract, service by service. The descriptors are read once for every edge of the
+/// process, and not kept: they take more memory than this.
 static CONTRACT: LazyLock<Vec<MethodDeclaration>> = LazyLock::new(|| {
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET);
     let pool = pool.expect("the descriptors are built into the program");
@@ -134,11 +135,10 @@ pub(super) struct Method {
     pub(super) service: String,
     pub(super) name: String,
     pub(super) kind: MethodKind,
-    /// Who may call.
     pub(super) rule: Rule,
     /// What its calls are to those who watch over security; `None`: nothing.
     pub(super) event: Option<Event>,
-    /// Of health and reflection.
+    /// Set for health and reflection.
     pub(super) exempt: bool,
     /// Of the contract, or exempt.
     pub(super) known: bool,
@@ -157,7 +157,7 @@ pub(super) struct Method {
 pub(crate) struct MethodCounts {
     /// `kith.user.v1.UserService`.
     pub(crate) service: String,
-    /// `GetUser`.
+    /// The method's short name, such as `GetUser`.
     pub(crate) method: String,
     /// Whether neither side streams.
     pub(crate) unary: bool,

@@ -1,6 +1,6 @@
-//! What every call passes before a handler sees it: its deadline, its credential, the acting user, the rule of its method, the
-//! bound on calls in flight; and what every answer passes after it: codes that gRPC callers expect, trailing metadata,
-//! metrics.
+//! What every call passes before a handler sees it: its deadline, its credential, the acting user, the rule
+//! of its method, the bound on calls in flight; and what every answer passes after it: codes that gRPC
+//! callers expect, trailing metadata, metrics.
 //!
 //! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
 //! allocation on this path would be seen in it.
@@ -125,7 +125,8 @@ impl Load {
         self.0.gate.shed()
     }
 
-    /// What was counted since the start of the methods of the contract that were called, by service and method.
+    /// What was counted since the start of the methods of the contract that were called, by service and
+    /// method.
     pub(crate) fn counted(&self) -> Vec<MethodCounts> {
         self.0.methods.counted()
     }
@@ -148,8 +149,8 @@ struct EdgeShared {
 }
 
 impl Edge {
-    /// Serves `base` alone until [`Self::open`], and every client as long as no [callers](Self::with_callers) are set. Metrics are
-    /// those of the recorder installed before.
+    /// Serves `base` alone until [`Self::open`], and every client as long as no [callers](Self::with_callers)
+    /// are set. Metrics are those of the recorder installed before.
     #[must_use]
     pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
         let shared = EdgeShared {
@@ -177,15 +178,16 @@ impl Edge {
         self.with_credentials(callers, Arc::new(Tokens::none()))
     }
 
-    /// Serves these callers, and the users of these tokens. If the callers are open, every client is served, and no token read.
+    /// Serves these callers, and the users of these tokens. If the callers are open, every client is served,
+    /// and no token read.
     #[must_use]
     pub fn with_credentials(mut self, callers: Arc<Callers>, tokens: Arc<Tokens>) -> Self {
         self.auth = Arc::new(Authentication::new(callers, tokens));
         self
     }
 
-    /// Takes calls of other nodes whose proof (metadata `kith-node`) of a call, as `SERVICE/METHOD`, `verify` knows. A second call
-    /// changes nothing.
+    /// Takes calls of other nodes whose proof (metadata `kith-node`) of a call, as `SERVICE/METHOD`, `verify`
+    /// knows. A second call changes nothing.
     pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.auth.trust_nodes(verify);
     }
@@ -406,8 +408,8 @@ impl Edge {
         MessageBounds { most, many, packing, meter }
     }
 
-    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its caller, and
-    /// for those without an end the stop of the node.
+    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its
+    /// caller, and for those without an end the stop of the node.
     fn end_conditions(&self, method: &Method, admitted: &AdmittedCall) -> EndConditions {
         let caller = if method.kind == MethodKind::Unary { None } else { admitted.close_signal() };
         let closing = &self.shared.closing;

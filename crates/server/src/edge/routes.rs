@@ -1,7 +1,7 @@
 //! Which service answers a call, by the name in its path.
 //!
-//! A router for paths in general costs a call some ten allocations: parameters of the path, a box of the service, one
-//! of its future, two of each body. Here a path has two parts, and the first is looked up.
+//! A router for paths in general costs a call some ten allocations: parameters of the path, a box of the
+//! service, one of its future, two of each body. Here a path has two parts, and the first is looked up.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ pub struct Routes {
     guard: Option<AccessGuard>,
 }
 
-/// What a service answers with.
+/// The future that a service answers with.
 pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// A service as tonic generates them; a clone is a clone of an `Arc`.
@@ -50,7 +50,7 @@ where
 }
 
 impl Routes {
-    /// One service.
+    /// Creates routes with a single service.
     #[must_use]
     pub fn new<S: RouteService + NamedService>(service: S) -> Self {
         Self::default().add_service(service)
@@ -82,7 +82,8 @@ impl Routes {
         self.guard.iter().for_each(AccessGuard::report_refusals);
     }
 
-    /// Has the service of this name answer, if the user of the call is let in; UNIMPLEMENTED where there is none.
+    /// Has the service of this name answer, if the user of the call is let in; UNIMPLEMENTED where there is
+    /// none.
     pub(super) fn answer<B: RequestBody>(&self, name: &str, request: Request<B>) -> RouteFuture {
         match self.by_name.get(name).or(self.fallback.as_ref()) {
             Some(service) => match &self.guard {

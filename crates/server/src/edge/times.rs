@@ -1,7 +1,7 @@
 //! How long calls took, counted so that any two moments can be compared.
 //!
-//! Buckets as of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition. A
-//! reader subtracts its previous reading, and nothing is reset, so that any number of readers have their own pace.
+//! Buckets as of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition. A reader
+//! subtracts its previous reading, and nothing is reset, so that any number of readers have their own pace.
 
 use std::{
     array,
@@ -12,7 +12,8 @@ use std::{
 /// Buckets in each doubling, as a power of two.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
-/// Times are distinguished up to so many doublings of a microsecond: 67 s. Longer ones are in the last bucket.
+/// Times are distinguished up to so many doublings of a microsecond: 67 s. Longer ones are in the last
+/// bucket.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (DOUBLINGS as usize - FINE_BITS as usize + 1) * FINE;
 
@@ -41,7 +42,6 @@ impl LatencyHistogram {
 }
 
 impl Default for LatencySnapshot {
-    /// Of no call.
     fn default() -> Self {
         Self(vec![0; BUCKETS].into())
     }
@@ -53,8 +53,8 @@ impl LatencySnapshot {
         self.0.iter().sum()
     }
 
-    /// The time that so many parts of the calls took at most, 0 to 1; at most a sixteenth too long. `None` of no
-    /// call.
+    /// The time that so many parts of the calls took at most, 0 to 1; at most a sixteenth too long. `None` of
+    /// no call.
     pub(crate) fn quantile(&self, part: f64) -> Option<Duration> {
         let calls = self.calls();
         let rank = rank(part, calls);
@@ -66,7 +66,7 @@ impl LatencySnapshot {
         (calls > 0).then(|| upper(at))
     }
 
-    /// What came since an earlier moment.
+    /// Returns the calls that came since an earlier moment.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before)).collect())
     }

@@ -7,8 +7,9 @@ use tonic::Code;
 use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The span of a call of this method. It continues the caller's trace (W3C `traceparent`). Disabled, it costs a comparison. Names are those of OpenTelemetry's
-/// semantic conventions for gRPC; nothing in it is of a person.
+/// The span of a call of this method. It continues the caller's trace (W3C `traceparent`). Disabled, it costs
+/// a comparison. Names are those of OpenTelemetry's semantic conventions for gRPC; nothing in it is of a
+/// person.
 pub(super) fn span(service: &str, method: &str, headers: &HeaderMap) -> Span {
     let span = tracing::debug_span!(
         target: TRACE_TARGET,
@@ -29,8 +30,8 @@ pub(super) fn span(service: &str, method: &str, headers: &HeaderMap) -> Span {
     span
 }
 
-/// Records the code of the answer. A call fails for its server by the codes of the conventions, not by those of a caller that asked for
-/// the wrong thing.
+/// Records the code of the answer. A call fails for its server by the codes of the conventions, not by those
+/// of a caller that asked for the wrong thing.
 pub(super) fn end(span: &Span, code: Code) {
     span.record("rpc.grpc.status_code", i32::from(code));
     if matches!(

@@ -1,15 +1,15 @@
 //! Messages that come compressed.
 //!
-//! tonic unpacks them, too, but by the limit of the largest message of a service, and nothing sees how large they are
-//! before they are decoded, which costs far more.
+//! tonic unpacks them, too, but by the limit of the largest message of a service, and nothing sees how large
+//! they are before they are decoded, which costs far more.
 
 use std::io::{self, Read};
 
 use http::{HeaderMap, HeaderName};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-/// The largest window that a decoder of Zstandard must have (RFC 8878), as a power of two: 8 MiB. A message that asks for a
-/// larger one would have its bytes allocated.
+/// The largest window that a decoder of Zstandard must have (RFC 8878), as a power of two: 8 MiB. A message
+/// that asks for a larger one would have its bytes allocated.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// How the messages of a request are packed.
@@ -33,8 +33,8 @@ impl From<io::Error> for UnpackError {
 }
 
 impl Packing {
-    /// Takes it out of the headers, so that the service gets its messages unpacked. One that is unknown stays: the service refuses
-    /// it.
+    /// Takes it out of the headers, so that the service gets its messages unpacked. One that is unknown
+    /// stays: the service refuses it.
     pub(super) fn take(headers: &mut HeaderMap) -> Option<Self> {
         let packing = match headers.get(&ENCODING)?.as_bytes() {
             b"gzip" => Self::Gzip,

@@ -1,7 +1,7 @@
 //! Answers that their peers have not read yet.
 //!
-//! A peer whose window is closed, or that does not read, would otherwise have the node hold as many answers as it may have
-//! calls, each of up to 4 MiB, and the place of every stream for as long as a stream may take.
+//! A peer whose window is closed, or that does not read, would otherwise have the node hold as many answers
+//! as it may have calls, each of up to 4 MiB, and the place of every stream for as long as a stream may take.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,8 @@ use std::sync::{
 
 use bytes::Bytes;
 
-/// Smaller data is not counted: it costs about what the stream of its call costs anyway, and their number is bounded.
+/// Smaller data is not counted: it costs about what the stream of its call costs anyway, and their number is
+/// bounded.
 const COUNTED_FROM: usize = 1 << 10;
 
 /// The bytes of answers that the node holds for all connections, and the most that it may.
@@ -20,8 +21,8 @@ pub(super) struct NodeUnread {
     per_connection: usize,
 }
 
-/// Answers of one connection that its peer has not read: their bytes, which are among those of the node, and since when they
-/// wait for the peer.
+/// Answers of one connection that its peer has not read: their bytes, which are among those of the node, and
+/// since when they wait for the peer.
 #[derive(Debug)]
 pub(crate) struct ConnectionUnread {
     node: Arc<NodeUnread>,
@@ -109,7 +110,8 @@ impl ConnectionUnread {
         self.waiting(since).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends a period. True: something has waited for the peer through all of it, and maybe a part of the one before.
+    /// Ends a period. True: something has waited for the peer through all of it, and maybe a part of the one
+    /// before.
     pub(crate) fn end_period(&self) -> bool {
         let period = self.period.load(Ordering::Relaxed);
         // Those of the period before, and none of any earlier one.

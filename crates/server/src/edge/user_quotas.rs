@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 
 use crate::{auth::Rule, config::LimitsConfig};
 
-/// Bytes of a request that count as one call, unpacked: what they cost to decode is far above what a call costs.
+/// Bytes of a request that count as one call, unpacked: what they cost to decode is far above what a call
+/// costs.
 const UNIT: usize = 16 << 10;
 
-/// Counts calls of users before they take a slot. Services are not counted, also when they act for a user: the node does not know
-/// whom they have authenticated.
+/// Counts calls of users before they take a slot. Services are not counted, also when they act for a user:
+/// the node does not know whom they have authenticated.
 #[derive(Debug)]
 pub(super) struct UserQuotas {
     calls: UserQuota,
@@ -77,8 +78,8 @@ impl MessageMeter {
     }
 }
 
-/// Where the edge leaves the meter of a call whose body has another form than the message, and so counts its own bytes. Clones
-/// share one place.
+/// Where the edge leaves the meter of a call whose body has another form than the message, and so counts its
+/// own bytes. Clones share one place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeterSlot(Arc<Mutex<Option<MessageMeter>>>);
 

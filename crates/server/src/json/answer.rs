@@ -90,7 +90,8 @@ pub(crate) fn failure(status: &Status) -> Response<Body> {
     response
 }
 
-/// When the same request may be sent again, in seconds: HTTP has no fractions, so it is rounded up. `None`: never.
+/// When the same request may be sent again, in seconds: HTTP has no fractions, so it is rounded up. `None`:
+/// never.
 fn retry_after(status: &Status) -> Option<u64> {
     let wait = status.get_details_retry_info()?.retry_delay?;
     Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))

@@ -6,7 +6,6 @@ use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
 
 use crate::descriptors;
 
-/// One method.
 #[derive(Debug)]
 pub(super) struct Rpc {
     pub(super) path: String,

@@ -12,8 +12,8 @@ use super::{
 
 /// Reads a message from its JSON form: that of proto3, except masks, see `mask.rs`.
 ///
-/// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. Unknown and
-/// duplicate fields are errors.
+/// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field.
+/// Unknown and duplicate fields are errors.
 ///
 /// # Errors
 /// INVALID_ARGUMENT that names the field, or line and column if the text is not JSON. Never contains a value.

@@ -1,10 +1,11 @@
-//! The location of a value without a JSON form in an answer: values that protobuf can hold and JSON cannot, such as a
-//! timestamp after the year 9999. Handlers do not create such answers; if one does, its error names the record.
+//! The location of a value without a JSON form in an answer: values that protobuf can hold and JSON cannot,
+//! such as a timestamp after the year 9999. Handlers do not create such answers; if one does, its error names
+//! the record.
 
 use prost_reflect::{DynamicMessage, Value};
 
-/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is none.
-/// Walks the whole message, so it is called only after the serialization failed.
+/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is
+/// none. Walks the whole message, so it is called only after the serialization failed.
 pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
     let found = find(message)?;
     let ids = found.ids.map_or(String::new(), |ids| format!(" ({ids})"));

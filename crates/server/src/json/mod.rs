@@ -46,7 +46,8 @@ impl BodyLimits {
     }
 }
 
-/// Answers one request that is neither gRPC nor gRPC-Web: a call as JSON, or the reason for which it is not a call.
+/// Answers one request that is neither gRPC nor gRPC-Web: a call as JSON, or the reason for which it is not a
+/// call.
 pub(crate) async fn answer<B: RequestBody>(
     edge: &Edge,
     limits: BodyLimits,

@@ -1,7 +1,7 @@
 //! A reader of JSON that knows its position in the message, and refuses duplicate fields.
 //!
-//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no text without
-//! values.
+//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no
+//! text without values.
 
 use std::{
     cell::{Cell, RefCell},
@@ -44,7 +44,6 @@ pub(super) enum FieldError {
 pub(super) enum PathTarget {
     /// The message itself.
     Root,
-    /// A field.
     Field(FieldDescriptor),
     /// An element of a list, or a value of a map.
     Value(FieldDescriptor),

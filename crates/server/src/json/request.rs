@@ -37,8 +37,8 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const DIGITS_MAX: usize = 10;
 const GRPC_MOST: u64 = 99_999_999;
 
-/// The request in gRPC form. Its body is transcoded when the handler reads it, within its deadline. An unread body is
-/// left in `unread`.
+/// The request in gRPC form. Its body is transcoded when the handler reads it, within its deadline. An unread
+/// body is left in `unread`.
 pub(super) fn translate<B: RequestBody>(
     rpc: &'static Rpc,
     limits: BodyLimits,
@@ -104,8 +104,8 @@ struct BodyLimit {
     key: &'static str,
 }
 
-/// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the status
-/// that the caller is to get.
+/// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the
+/// status that the caller is to get.
 #[derive(Debug)]
 pub(super) struct TranscodedBody<B: RequestBody> {
     /// `None` once the message was yielded, or refused.
@@ -189,8 +189,8 @@ impl<B: RequestBody> Drop for TranscodedBody<B> {
     }
 }
 
-/// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers that wait
-/// for `100 Continue` do not send, and HTTP/2 ends one stream without the others.
+/// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers
+/// that wait for `100 Continue` do not send, and HTTP/2 ends one stream without the others.
 fn may_still_send<B>(request: &Request<B>) -> bool {
     request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT)
 }

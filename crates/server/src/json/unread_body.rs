@@ -8,15 +8,15 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::edge::RequestBody;
 
-/// How much of a refused body is read, and for how long. A caller of HTTP/1.1 that still sends would otherwise get a
-/// reset before it reads the reason.
+/// How much of a refused body is read, and for how long. A caller of HTTP/1.1 that still sends would
+/// otherwise get a reset before it reads the reason.
 pub(super) const DRAIN_BYTES: usize = 16 << 20;
 /// The same for one who may not call at all: enough for most calls, and little work for the node.
 pub(super) const DRAIN_UNAUTH_BYTES: usize = 64 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// Holds a body that is not read to its end until it is decided how much of it is drained: the call may be refused, and
-/// its body dropped, before that. Clones share one place.
+/// Holds a body that is not read to its end until it is decided how much of it is drained: the call may be
+/// refused, and its body dropped, before that. Clones share one place.
 pub(super) struct UnreadBody<B>(Arc<Mutex<DrainDecision<B>>>);
 
 enum DrainDecision<B> {
@@ -97,7 +97,8 @@ mod tests {
 
     const FRAME: usize = 16 << 10;
 
-    /// The frames that are read of a body without an end that is left before, or after, the amount is decided.
+    /// The frames that are read of a body without an end that is left before, or after, the amount is
+    /// decided.
     async fn read_of(most: usize, known_before: bool) -> usize {
         let (read, unread) = (Arc::new(AtomicUsize::new(0)), UnreadBody::default());
         let counted = Arc::clone(&read);

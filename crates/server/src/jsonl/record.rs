@@ -14,9 +14,9 @@ use crate::json;
 /// A record of either kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// A user.
+    /// The line holds a user.
     User(User),
-    /// A group.
+    /// The line holds a group.
     Group(Group),
 }
 

@@ -31,7 +31,7 @@ pub struct CallerSources {
 /// The content of the sources.
 #[derive(Debug)]
 pub struct LoadedCallers {
-    /// The callers.
+    /// All callers that the sources define.
     pub set: CallerSet,
     /// All issuers of tokens of users.
     pub issuers: Vec<Issuer>,
@@ -87,8 +87,8 @@ impl CallerSources {
         Self { issuers: config.auth.issuers.clone(), ..Self::default() }
     }
 
-    /// Asks the addresses of issuers for their keys, which is all that the other methods know of them. Takes 5 s at most.
-    /// Returns whether all have answered.
+    /// Asks the addresses of issuers for their keys, which is all that the other methods know of them. Takes
+    /// 5 s at most. Returns whether all have answered.
     pub async fn fetch(&self) -> bool {
         self.fetched.fetch(&self.issuers).await
     }
@@ -137,8 +137,9 @@ impl CallerSources {
         }
     }
 
-    /// Parses each file by itself. One that cannot be used says what it said `before`: it must not keep the others from taking
-    /// effect, such as a key that is removed. Also returns why files cannot be used, as [`Self::find`] does.
+    /// Parses each file by itself. One that cannot be used says what it said `before`: it must not keep the
+    /// others from taking effect, such as a key that is removed. Also returns why files cannot be used, as
+    /// [`Self::find`] does.
     pub(super) fn parse(&self, contents: Contents, before: &CallerFiles) -> (CallerFiles, Vec<UnusedSource>) {
         let (mut files, mut refused) = (before.clone(), Vec::new());
         let unused = |text| UnusedSource { text, is_address: false };

@@ -22,9 +22,11 @@ use crate::{
     telemetry::audit,
 };
 
-/// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished by then.
+/// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished
+/// by then.
 const STABLE: Duration = Duration::from_millis(500);
-/// Least time between two looks at the addresses of issuers, and the time after which one that did not answer is asked again.
+/// Least time between two looks at the addresses of issuers, and the time after which one that did not answer
+/// is asked again.
 const FETCH_LEAST: Duration = Duration::from_secs(30);
 /// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
@@ -64,8 +66,8 @@ pub(crate) enum ReloadOutcome {
 }
 
 impl CallersReload {
-    /// Reads the callers of a node that starts. Blocks while files are read, and waits at most 5 s for the addresses of issuers.
-    /// A node starts without the keys of an address that does not answer.
+    /// Reads the callers of a node that starts. Blocks while files are read, and waits at most 5 s for the
+    /// addresses of issuers. A node starts without the keys of an address that does not answer.
     ///
     /// # Errors
     /// If a file cannot be used: a starting node has no previous callers.
@@ -123,8 +125,8 @@ impl CallersReload {
         }
     }
 
-    /// Asks the addresses of issuers every `period`, and sooner when one has not answered, or a token names a key that is not
-    /// known, which everybody can make.
+    /// Asks the addresses of issuers every `period`, and sooner when one has not answered, or a token names a
+    /// key that is not known, which everybody can make.
     async fn fetch_keys(&self, period: Duration, health: &Reporter) {
         if !self.sources.has_addresses() {
             return std::future::pending().await;
@@ -155,9 +157,9 @@ impl CallersReload {
         metrics::gauge!(metric::CREDENTIALS_EXPIRE_SECONDS.name).set(first);
     }
 
-    /// Reads the files now. New callers are valid when this returns. A file that cannot be used changes nothing, and causes a
-    /// remark of the node; the others are applied. Takes 500 ms if something has changed, and 5 s at most. Cancelling it
-    /// changes nothing.
+    /// Reads the files now. New callers are valid when this returns. A file that cannot be used changes
+    /// nothing, and causes a remark of the node; the others are applied. Takes 500 ms if something has
+    /// changed, and 5 s at most. Cancelling it changes nothing.
     pub(crate) async fn read_again(&self, health: &Reporter) -> ReloadOutcome {
         let mut state = self.state.lock().await;
         let read = self.stable_contents(state.digest).await;

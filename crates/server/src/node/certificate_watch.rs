@@ -1,5 +1,5 @@
-//! Reports certificates that end: in `/readyz`, in the log at the start and each day, and in a metric. Clients refuse a node whose
-//! certificate has ended, and the node itself notices nothing.
+//! Reports certificates that end: in `/readyz`, in the log at the start and each day, and in a metric.
+//! Clients refuse a node whose certificate has ended, and the node itself notices nothing.
 
 use std::{
     fs,

@@ -1,7 +1,9 @@
-//! Compares the clock of this machine with that of the store, and reports in the log and in `/readyz` when one is wrong.
+//! Compares the clock of this machine with that of the store, and reports in the log and in `/readyz` when
+//! one is wrong.
 //!
-//! Stored times follow the clock of the store, so a node with a wrong clock writes right times. A store without a clock of its
-//! own is in this machine: then only a clock that is ahead of the time that ran is seen.
+//! Stored times follow the clock of the store, so a node with a wrong clock writes right times. A store
+//! without a clock of its own is in this machine: then only a clock that is ahead of the time that ran is
+//! seen.
 
 use std::time::{Duration, SystemTime};
 

@@ -20,7 +20,7 @@ pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
 /// The initial content of new sandboxes.
 #[derive(Debug)]
 pub(crate) enum SandboxTemplate {
-    /// Nothing.
+    /// The store starts empty.
     Empty,
     /// The seed. Nothing writes to it.
     Seeded(SqliteHandle),

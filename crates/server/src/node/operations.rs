@@ -1,6 +1,6 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the state of the node and nothing of what is
-//! stored. On the loopback device it only answers requests that name this machine as their host: otherwise a page of a
-//! name that resolves to this machine could read it.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the state of the node
+//! and nothing of what is stored. On the loopback device it only answers requests that name this machine as
+//! their host: otherwise a page of a name that resolves to this machine could read it.
 
 use std::{
     pin::pin,

@@ -36,8 +36,8 @@ impl RunningConfig {
         Ok(Self { values: by_key(loaded)? })
     }
 
-    /// Applies possible changes: the files of TLS and of callers, and the filter of the logs. A changed value of a
-    /// secret is not detected.
+    /// Applies possible changes: the files of TLS and of callers, and the filter of the logs. A changed value
+    /// of a secret is not detected.
     ///
     /// # Errors
     /// As [`values`].

@@ -1,4 +1,5 @@
-//! The end of a restore of a cluster: what an operator does once between the restore and the start of the nodes.
+//! The end of a restore of a cluster: what an operator does once between the restore and the start of the
+//! nodes.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub struct FinishedRestore {
     /// The location of the data.
     pub place: String,
-    /// The new epoch.
+    /// The epoch after the restore.
     pub epoch: i64,
     /// Name and next id of each kind.
     pub next_ids: Vec<(&'static str, i64)>,
@@ -28,11 +29,12 @@ pub struct FinishedRestore {
     pub sequences: u64,
 }
 
-/// Finishes the restore of a backup that was begun at this time: raises the epoch, and skips ids and sequence numbers, so
-/// that no token, id or number from the lost time gets a new meaning. May be repeated.
+/// Finishes the restore of a backup that was begun at this time: raises the epoch, and skips ids and sequence
+/// numbers, so that no token, id or number from the lost time gets a new meaning. May be repeated.
 ///
 /// # Errors
-/// If the store does not answer, contains no data of this program, is used by nodes, or the time is in the future.
+/// If the store does not answer, contains no data of this program, is used by nodes, or the time is in the
+/// future.
 pub async fn finish_restore(
     config: &Config,
     backed_up_at: SystemTime,

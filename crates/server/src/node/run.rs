@@ -51,13 +51,14 @@ const REFUSALS: Duration = Duration::from_secs(10);
 const UPKEEP: Duration = Duration::from_secs(5);
 /// Minimum time for running writes, if calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
-/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported immediately.
+/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported
+/// immediately.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// The addresses of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// gRPC.
+    /// The address of the gRPC port.
     pub grpc: SocketAddr,
     /// The operations port, if there is one.
     pub operations: Option<SocketAddr>,
@@ -111,8 +112,9 @@ struct BoundPorts {
 }
 
 impl Node {
-    /// Binds the ports, opens the store, and serves. An embedded node serves when this returns, unless a migration must
-    /// be applied by a person. A node of a cluster may still wait for its store, which its health reports.
+    /// Binds the ports, opens the store, and serves. An embedded node serves when this returns, unless a
+    /// migration must be applied by a person. A node of a cluster may still wait for its store, which its
+    /// health reports.
     ///
     /// # Errors
     /// If a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
@@ -160,7 +162,8 @@ impl Node {
         }
     }
 
-    /// Serves health, reflection and the operations port; calls of the domains get an error that allows a retry.
+    /// Serves health, reflection and the operations port; calls of the domains get an error that allows a
+    /// retry.
     fn listen(
         config: Arc<Config>,
         ports: BoundPorts,
@@ -218,7 +221,7 @@ impl Node {
         })
     }
 
-    /// Its addresses.
+    /// Returns the addresses the node listens on.
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
@@ -229,7 +232,7 @@ impl Node {
         self.health.serving().await;
     }
 
-    /// Its state.
+    /// Returns the node's current state.
     #[must_use]
     pub fn state(&self) -> State {
         self.health.state()
@@ -277,8 +280,8 @@ impl Node {
         self.info.data()
     }
 
-    /// Returns the reason if waiting for the store cannot succeed; the node must be stopped then. Otherwise it never
-    /// returns.
+    /// Returns the reason if waiting for the store cannot succeed; the node must be stopped then. Otherwise
+    /// it never returns.
     pub async fn fatal_error(&self) -> StartError {
         let mut fatal = self.fatal.subscribe();
         let found = fatal.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
@@ -288,8 +291,8 @@ impl Node {
         }
     }
 
-    /// Stops gracefully; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers. Returns
-    /// false if calls or writes were abandoned.
+    /// Stops gracefully; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers.
+    /// Returns false if calls or writes were abandoned.
     pub async fn stop(self, hurry: impl Future<Output = ()>) -> bool {
         tracing::info!("kith stops");
         let (calls, writes) = self.shut_down(hurry).await;

@@ -58,7 +58,8 @@ impl SeedRecords {
         Ok(Self { place, records })
     }
 
-    /// Creates the records in their order, so that allocated ids are the same each time. Uses temporary caches.
+    /// Creates the records in their order, so that allocated ids are the same each time. Uses temporary
+    /// caches.
     pub(crate) async fn apply(self, stores: &Stores, config: &Config) -> Result<(), StartError> {
         // The health of this temporary node is never read.
         let edge = Edge::new(Routes::default(), &config.limits);

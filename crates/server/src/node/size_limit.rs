@@ -4,9 +4,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::start_error::StartError;
 
-/// Lets a write above the limit fail, so that callers get STORE_FULL. Without this the system ends the process by a signal, and
-/// nothing says why. Holds until the end of the process; programs that it starts are not affected. Must be called within the
-/// runtime.
+/// Lets a write above the limit fail, so that callers get STORE_FULL. Without this the system ends the
+/// process by a signal, and nothing says why. Holds until the end of the process; programs that it starts are
+/// not affected. Must be called within the runtime.
 ///
 /// # Errors
 /// If the system does not let the process handle the signal.

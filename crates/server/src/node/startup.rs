@@ -74,7 +74,7 @@ pub(crate) struct Startup {
     /// Receives the reason if waiting for the store cannot succeed.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
-    /// Of a node for tests.
+    /// Used by a node for tests.
     #[cfg(feature = "embedded")]
     pub(crate) sandboxes: Option<Sandboxes>,
 }
@@ -104,8 +104,9 @@ impl From<StoreError> for StartupError {
 }
 
 impl Startup {
-    /// Migrates, builds the services, serves them, and watches over the store from then on. If a migration must be
-    /// applied by a person, the node releases its file, and serves after the migration has been applied.
+    /// Migrates, builds the services, serves them, and watches over the store from then on. If a migration
+    /// must be applied by a person, the node releases its file, and serves after the migration has been
+    /// applied.
     pub(crate) async fn serve_once(self) -> Result<(), StartError> {
         let end = self.end.clone();
         match self.serve().await {
@@ -327,7 +328,8 @@ impl Startup {
         }
     }
 
-    /// Ends the node if its database was claimed by another: it was suspended for longer than its claim lasts.
+    /// Ends the node if its database was claimed by another: it was suspended for longer than its claim
+    /// lasts.
     async fn keep_database_lease(&self) {
         if let Some(lease) = self.database_lease.get() {
             lease.keep().await;
@@ -379,8 +381,8 @@ impl Startup {
         );
     }
 
-    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. All other calls
-    /// are served.
+    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. All
+    /// other calls are served.
     async fn watch_relations(&self) {
         let mut reported: Option<RelationsUnfit> = None;
         loop {

@@ -33,7 +33,7 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
-    /// In one line.
+    /// Describes the error in one line.
     pub fn line(self) -> StartError {
         match self {
             Self::Temporary(line) | Self::Permanent(line) => line,
@@ -44,7 +44,7 @@ impl StoreFailure {
 /// Why a serving node does not serve relations, members and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelationsUnfit {
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
     /// For display, with what to do.
     pub message: &'static str,
@@ -56,7 +56,7 @@ pub struct RelationsUnfit {
 #[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "such a build has no embedded store"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreObstacle {
-    /// In `/readyz`.
+    /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
     /// For display, with what to do.
     pub(crate) message: String,
@@ -176,8 +176,8 @@ impl StoreInfo {
         None
     }
 
-    /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
-    /// within the limit.
+    /// Why relations are not available although the node may serve all other calls; `None`: they are
+    /// available. Returns within the limit.
     pub async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -193,8 +193,8 @@ impl StoreInfo {
         &self.data
     }
 
-    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it is
-    /// unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
+    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it
+    /// is unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
     pub async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {

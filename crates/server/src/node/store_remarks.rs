@@ -1,5 +1,5 @@
-//! What a serving node says about its store besides whether it answers: that room runs out, and that stored data cannot be
-//! read. In `/readyz`, in the log, and in metrics.
+//! What a serving node says about its store besides whether it answers: that room runs out, and that stored
+//! data cannot be read. In `/readyz`, in the log, and in metrics.
 
 use std::time::{Duration, SystemTime};
 

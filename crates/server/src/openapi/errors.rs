@@ -1,16 +1,15 @@
-//! What failed calls answer.
+//! Schemas for the answers to failed calls.
 
 use serde_json::{Value, json};
 
 use super::operations::content;
 use crate::json::code_names;
 
-/// By name.
 pub(super) fn schemas() -> [(String, Value); 2] {
     [("Error".to_owned(), error()), ("ErrorDetail".to_owned(), detail())]
 }
 
-/// Of every operation.
+/// Builds the error response that every operation has.
 pub(super) fn response() -> Value {
     json!({
         "description": "The call failed. The code of HTTP follows from `code`.",

@@ -1,4 +1,5 @@
-//! The JSON form of the contract as OpenAPI 3.1, written out of the descriptors: the same that transcode the calls.
+//! The JSON form of the contract as OpenAPI 3.1, written out of the descriptors: the same that transcode the
+//! calls.
 //!
 //! Every unary method and health are paths. Streams have no JSON form and are left out.
 
@@ -27,8 +28,8 @@ is given twice, is an error.
 Metadata that a method sends behind its answer comes as headers with `trailer-` before their name, such as `trailer-kith-tier`. Methods that \
 stream have no JSON form.";
 
-/// The document, as text with a line feed at its end. The same version of the program writes the same bytes. Takes tens of
-/// milliseconds and some MB: keep it, or let it be made off the runtime.
+/// The document, as text with a line feed at its end. The same version of the program writes the same bytes.
+/// Takes tens of milliseconds and some MB: keep it, or let it be made off the runtime.
 ///
 /// # Errors
 /// If the descriptors that are built into the program cannot be read.

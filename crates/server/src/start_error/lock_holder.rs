@@ -10,8 +10,8 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 /// `TCP_LISTEN` in the tables of the system.
 const LISTEN: &str = "0A";
 
-/// Name and process of a program that listens on the port; `None` without `/proc`, or if the process belongs to another
-/// user.
+/// Name and process of a program that listens on the port; `None` without `/proc`, or if the process belongs
+/// to another user.
 pub(super) fn of(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<String> =

@@ -1,5 +1,5 @@
-//! Security events: lines of the log with the target `kith::audit`, which no filter drops. Ids alone: no names of users, no
-//! addresses, texts or keys.
+//! Security events: lines of the log with the target `kith::audit`, which no filter drops. Ids alone: no
+//! names of users, no addresses, texts or keys.
 
 mod refusals;
 
@@ -15,7 +15,7 @@ pub(crate) const TARGET: &str = "kith::audit";
 /// A call that is a security event, as the edge knows it.
 #[derive(Debug)]
 pub(crate) struct CallLine<'a> {
-    /// `role_change`.
+    /// The event's name, such as `role_change`.
     pub(crate) event: &'static str,
     pub(crate) caller: &'a str,
     pub(crate) key: Option<KeyId>,
@@ -29,11 +29,11 @@ pub(crate) struct CallLine<'a> {
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct CallOutcome<'a> {
-    /// Of gRPC.
+    /// The name of the gRPC code.
     pub(crate) code: &'static str,
-    /// Of the error.
+    /// The reason that the error carries.
     pub(crate) reason: Option<&'a str>,
-    /// Of an import or an export.
+    /// Set for an import or an export.
     pub(crate) records: Option<u64>,
 }
 

@@ -14,7 +14,8 @@ pub(super) fn id() -> &'static str {
     &ID
 }
 
-/// The id of a node that starts: that of the process for its first node, and another one for each further node.
+/// The id of a node that starts: that of the process for its first node, and another one for each further
+/// node.
 pub(crate) fn node_id() -> String {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) { Uuid::new_v4().to_string() } else { ID.clone() }

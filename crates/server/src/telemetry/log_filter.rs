@@ -70,9 +70,9 @@ pub(super) fn security_events(written: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
     filter_fn(move |line| written && line.target() == TARGET).with_max_level_hint(LevelFilter::INFO)
 }
 
-/// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
-/// configured; without one it is what is configured. Whatever was asked for before is forgotten. Call it within the
-/// runtime.
+/// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by
+/// what is configured; without one it is what is configured. Whatever was asked for before is forgotten. Call
+/// it within the runtime.
 ///
 /// # Errors
 /// If it is not a valid filter; nothing is changed then.
@@ -147,7 +147,6 @@ mod tests {
 
     const LASTS: Duration = Duration::from_secs(60);
 
-    /// What was written.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

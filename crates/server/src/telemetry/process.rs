@@ -1,4 +1,5 @@
-//! Figures of the process, under the names that Prometheus knows, from `/proc`. On another system there are none.
+//! Figures of the process, under the names that Prometheus knows, from `/proc`. On another system there are
+//! none.
 
 use std::{fs, sync::OnceLock};
 
@@ -10,7 +11,7 @@ use kith_service::metric::{
 /// The unit of times in `/proc` is the same on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What `/proc/self/stat` says.
+/// Holds the values that `/proc/self/stat` reports.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
     /// In user mode and in the kernel.

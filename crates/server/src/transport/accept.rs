@@ -28,7 +28,7 @@ pub(crate) struct PortName {
     pub(crate) refused: &'static str,
     /// The reason while strangers give way.
     pub(crate) displaced: &'static str,
-    /// What sets the limit.
+    /// Names the setting for the limit.
     pub(crate) limit: &'static str,
 }
 

@@ -15,8 +15,8 @@ use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
 type NextFrame = Option<Result<Frame<Bytes>, StdError>>;
 
-/// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
-/// peer. While it waits for the peer, the waiting time is counted, too.
+/// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is
+/// written to the peer. While it waits for the peer, the waiting time is counted, too.
 #[derive(Debug)]
 pub(super) struct AnswerBody {
     inner: ProtocolBody,
@@ -36,8 +36,8 @@ pub(super) enum ProtocolBody {
 }
 
 impl AnswerBody {
-    /// Reads the first data at once: so an answer that the peer does not read consists of counted bytes. A message is
-    /// not counted.
+    /// Reads the first data at once: so an answer that the peer does not read consists of counted bytes. A
+    /// message is not counted.
     ///
     /// # Errors
     /// With the body, if there is no room for the data, which is dropped.

@@ -1,5 +1,5 @@
-//! The validity period of a certificate: reads the few fields of X.509 that lead to it, without a library for the rest.
-//! rustls verifies certificates, but does not return their times.
+//! The validity period of a certificate: reads the few fields of X.509 that lead to it, without a library for
+//! the rest. rustls verifies certificates, but does not return their times.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,8 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the first of the certificates in this PEM ends, up to one that cannot be read; `None`: the first one cannot.
+/// When the first of the certificates in this PEM ends, up to one that cannot be read; `None`: the first one
+/// cannot.
 pub(crate) fn first_end(pem: &[u8]) -> Option<SystemTime> {
     let ends = |der: Result<CertificateDer<'_>, _>| period(&der.ok()?).map(|(_from, until)| until);
     CertificateDer::pem_slice_iter(pem).map_while(ends).min()

@@ -10,7 +10,7 @@ use tower_http::cors::CorsLayer;
 
 use crate::config::CorsConfig;
 
-/// What a page may send: JSON, gRPC-Web, and what Kith itself reads.
+/// The headers that a page may send: for JSON, for gRPC-Web, and those that Kith itself reads.
 const SENT: [HeaderName; 11] = [
     header::CONTENT_TYPE,
     header::AUTHORIZATION,
@@ -24,7 +24,7 @@ const SENT: [HeaderName; 11] = [
     HeaderName::from_static("x-grpc-web"),
     HeaderName::from_static("x-user-agent"),
 ];
-/// What a page may read.
+/// The headers that a page may read.
 const READ: [HeaderName; 10] = [
     header::RETRY_AFTER,
     HeaderName::from_static("grpc-status"),
@@ -62,8 +62,8 @@ impl Cors {
         Some(Self { origins, layer })
     }
 
-    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information about
-    /// permitted requests.
+    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information
+    /// about permitted requests.
     pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
     where
         S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,

@@ -68,7 +68,7 @@ impl ConnectionFront {
         Arc::clone(&self.unread)
     }
 
-    /// The same for a connection of HTTP/1.1.
+    /// Prepares the front for an HTTP/1.1 connection.
     pub(super) fn with_http1(self, state: Arc<Http1State>) -> Self {
         Self { http1: Some(state), ..self }
     }
@@ -99,8 +99,8 @@ impl Service<Request<Incoming>> for ConnectionFront {
     }
 }
 
-/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is marked as
-/// dependent on the origin, so that no cache returns it to others.
+/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is
+/// marked as dependent on the origin, so that no cache returns it to others.
 fn refuse(request: Request<Incoming>, is_grpc: bool) -> PendingAnswer {
     let mut response =
         if is_grpc { origin::refused().into_http() } else { json::refuse(request, &origin::refused()) };
@@ -121,7 +121,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 pub(super) struct FrontFuture {
     answer: PendingAnswer,
     unread: Arc<ConnectionUnread>,
-    /// Over HTTP/1.1.
+    /// Present only for an answer over HTTP/1.1.
     open: Option<OpenAnswer>,
 }
 

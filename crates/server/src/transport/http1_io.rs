@@ -1,9 +1,10 @@
-//! The times of a connection of HTTP/1.1: how long the head of a request may take, and when its peer is asked to close.
+//! The times of a connection of HTTP/1.1: how long the head of a request may take, and when its peer is asked
+//! to close.
 //!
-//! hyper has one limit for the time between two requests and for the head of the next one. A load balancer keeps idle
-//! connections for a minute, and must be the side that closes them: a request that crosses the close of the node is
-//! lost. A head of which a part has arrived must be complete within seconds. So hyper gets the long limit, and
-//! [`HeadWatch`] has the short one.
+//! hyper has one limit for the time between two requests and for the head of the next one. A load balancer
+//! keeps idle connections for a minute, and must be the side that closes them: a request that crosses the
+//! close of the node is lost. A head of which a part has arrived must be complete within seconds. So hyper
+//! gets the long limit, and [`HeadWatch`] has the short one.
 
 use std::{
     io,
@@ -53,7 +54,8 @@ impl Http1State {
 pub(crate) struct OpenAnswer(Option<Arc<Http1State>>);
 
 impl OpenAnswer {
-    /// Looks at the head of the answer: it may have to ask the peer to close, and a socket has no further requests.
+    /// Looks at the head of the answer: it may have to ask the peer to close, and a socket has no further
+    /// requests.
     pub(crate) fn head(&mut self, code: StatusCode, headers: &mut HeaderMap) {
         if code == StatusCode::SWITCHING_PROTOCOLS {
             self.0 = None;

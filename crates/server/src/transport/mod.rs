@@ -69,8 +69,8 @@ const PORT: PortName = PortName {
     displaced: "connections_displaced",
     limit: "limits.connections",
 };
-/// Buffer of an HTTP/1.1 connection besides the headers: enough for fast bodies, and small enough for every connection.
-/// (HTTP/2 has its windows.)
+/// Buffer of an HTTP/1.1 connection besides the headers: enough for fast bodies, and small enough for every
+/// connection. (HTTP/2 has its windows.)
 const HTTP1_BUFFER: usize = 64 << 10;
 
 /// A bound port that does not yet accept.
@@ -94,7 +94,7 @@ impl Port {
         Ok(Self { listener, address, tls, http: config.http.clone(), ws: config.ws.clone() })
     }
 
-    /// Its address.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -111,8 +111,8 @@ impl Port {
         self.tls.clone()
     }
 
-    /// Accepts connections and serves them until [`Connections::close`]. Connections that are refused are reported to
-    /// `health`.
+    /// Accepts connections and serves them until [`Connections::close`]. Connections that are refused are
+    /// reported to `health`.
     #[must_use]
     pub fn serve(self, edge: Edge, limits: &LimitsConfig, health: Reporter) -> Connections {
         let connections = Connections {
@@ -195,8 +195,8 @@ impl Connections {
         ws::SocketShutdown { tasks: self.sockets.clone(), closing, abort }
     }
 
-    /// Accepts no more connections, asks every peer to close (GOAWAY), and waits until running calls have ended. After
-    /// `limit` the rest is cut off; returns false then.
+    /// Accepts no more connections, asks every peer to close (GOAWAY), and waits until running calls have
+    /// ended. After `limit` the rest is cut off; returns false then.
     pub async fn close(&self, limit: Duration) -> bool {
         self.closing.cancel();
         self.tasks.close();
@@ -240,8 +240,8 @@ fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     http
 }
 
-/// Requests of one connection come one after the other, also if a peer does not wait for answers. How long the head of
-/// one may take is the matter of [`HeadWatch`].
+/// Requests of one connection come one after the other, also if a peer does not wait for answers. How long
+/// the head of one may take is the matter of [`HeadWatch`].
 fn http1(limits: &LimitsConfig) -> http1::Builder {
     let headers = usize::try_from(limits.headers_bytes).unwrap_or(usize::MAX);
     let mut http = http1::Builder::new();
@@ -299,7 +299,7 @@ impl ConnectionServer {
                 let unread = front.unread();
                 let too_long = async {
                     self.unread_too_long(&unread).await;
-                    // What the peer has not read has not arrived.
+                    // Data that the peer has not read has not arrived.
                     signs.broken();
                 };
                 let io = TokioIo::new(io.watched(Arc::clone(&signs)));
@@ -310,9 +310,9 @@ impl ConnectionServer {
         }
     }
 
-    /// Serves until the connection ends, at the latest `grace` after its age. `at_age` asks the peer to close;
-    /// `shut_down`, when the node stops, lets running calls end. When `too_long` ends, the peer has not read for too long, and
-    /// is cut off.
+    /// Serves until the connection ends, at the latest `grace` after its age. `at_age` asks the peer to
+    /// close; `shut_down`, when the node stops, lets running calls end. When `too_long` ends, the peer has
+    /// not read for too long, and is cut off.
     async fn serve_to_end<C: Future>(
         &self,
         mut connection: Pin<&mut C>,

@@ -10,8 +10,8 @@ use crate::config::CorsConfig;
 
 /// The pages that may call. A browser names the page in `origin`; other programs send no such header.
 ///
-/// That `origin` and `host` are equal is never a reason to accept a page: a name of another party may resolve to this
-/// machine, and its page then has the same origin as the node.
+/// That `origin` and `host` are equal is never a reason to accept a page: a name of another party may resolve
+/// to this machine, and its page then has the same origin as the node.
 #[derive(Clone, Debug)]
 pub(super) struct Origins {
     listed: Vec<HeaderValue>,
@@ -34,8 +34,8 @@ impl Origins {
         Self { listed, own }
     }
 
-    /// Whether a request may be answered: from a page of `http.cors.origins`, from the page of this node on the
-    /// loopback device, or not from a page.
+    /// Whether a request may be answered: from a page of `http.cors.origins`, from the page of this node on
+    /// the loopback device, or not from a page.
     pub(super) fn allow(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(header::ORIGIN) else { return true };
         let given_once = headers.get_all(header::ORIGIN).iter().nth(1).is_none();

@@ -1,6 +1,8 @@
-//! What the form of a certificate or key file says about why it cannot be served, in words that say what to do.
+//! What the form of a certificate or key file says about why it cannot be served, in words that say what to
+//! do.
 
-/// Why a file holds no certificate that can be read, as words that follow its path. `None`: its form is right.
+/// Why a file holds no certificate that can be read, as words that follow its path. `None`: its form is
+/// right.
 #[must_use]
 pub fn certificate_fault(bytes: &[u8]) -> Option<&'static str> {
     if is_binary(bytes) {
@@ -16,7 +18,8 @@ pub fn certificate_fault(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Why a file holds no private key that can be read, as words that follow its path. `None`: its form is right.
+/// Why a file holds no private key that can be read, as words that follow its path. `None`: its form is
+/// right.
 #[must_use]
 pub fn key_fault(bytes: &[u8]) -> Option<&'static str> {
     if is_binary(bytes) {

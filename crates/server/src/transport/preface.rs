@@ -1,5 +1,5 @@
-//! The first bytes of a connection, read before anything else: they distinguish HTTP/2 from HTTP/1.1, and a silent peer
-//! is disconnected.
+//! The first bytes of a connection, read before anything else: they distinguish HTTP/2 from HTTP/1.1, and a
+//! silent peer is disconnected.
 
 use std::io;
 

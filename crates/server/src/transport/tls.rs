@@ -46,7 +46,8 @@ impl Certificates {
     /// Reads the files; `None` when TLS is not configured.
     ///
     /// # Errors
-    /// If they cannot be read, do not match, the key is readable by all users, or others may change one of them.
+    /// If they cannot be read, do not match, the key is readable by all users, or others may change one of
+    /// them.
     pub(crate) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
         let files = TlsFiles { cert: cert.clone(), key: key.clone() };
@@ -69,8 +70,8 @@ impl Certificates {
         self.served.lock().acceptor.clone()
     }
 
-    /// Reads the files again. New connections use changed content; returns whether it changed. Invalid files change
-    /// nothing.
+    /// Reads the files again. New connections use changed content; returns whether it changed. Invalid files
+    /// change nothing.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -113,7 +114,8 @@ impl TlsFiles {
             None => Ok(()),
         };
         let cert = secret_file::read(&self.cert, Content::Public).map_err(unfit("cert_file"))?;
-        // Before the rights of the key file are judged, which are not those of a key if the files are exchanged.
+        // Before the rights of the key file are judged, which are not those of a key if the files are
+        // exchanged.
         formed("cert_file", &self.cert, pem_form::certificate_fault(&cert.bytes))?;
         let key = secret_file::read(&self.key, Content::PrivateKey).map_err(unfit("key_file"))?;
         formed("key_file", &self.key, pem_form::key_fault(&key.bytes))?;

@@ -72,7 +72,8 @@ impl Web {
     }
 }
 
-/// The content type of a request of gRPC-Web, without parameters such as `charset`. `None`: it is another request.
+/// The content type of a request of gRPC-Web, without parameters such as `charset`. `None`: it is another
+/// request.
 fn grpc_web<B>(request: &Request<B>) -> Option<&'static str> {
     let kind = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
     let kind = kind.split_once(';').map_or(kind, |(kind, _)| kind).trim();

@@ -23,8 +23,9 @@ pub(super) struct VerifiedToken {
     pub(super) until: Instant,
 }
 
-/// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that calls with wrong ones displace
-/// none. In each shard the older of two generations makes room; a token that is used moves to the younger one.
+/// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that calls with
+/// wrong ones displace none. In each shard the older of two generations makes room; a token that is used
+/// moves to the younger one.
 #[derive(Default)]
 pub(super) struct VerifiedTokens {
     shards: [Mutex<CacheShard>; SHARDS],

@@ -1,4 +1,4 @@
-//! What a token says: for whom, until when, and of which user.
+//! A token's claims: its audience, its expiry and its user.
 
 use std::{
     fmt,

@@ -23,8 +23,8 @@ pub(super) struct CompactToken {
     pub(super) signature: Vec<u8>,
 }
 
-/// Everything that is looked at. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are not: who writes the token chooses them.
-/// A field that is there twice is an error of the reader.
+/// Everything that is looked at. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are not: who writes the
+/// token chooses them. A field that is there twice is an error of the reader.
 #[derive(Deserialize)]
 struct Header<'a> {
     #[serde(borrow)]
@@ -82,7 +82,7 @@ impl CompactToken {
         object(&json, TokenRefusal::Claims).and_then(Claims::of)
     }
 
-    /// What the signature is of.
+    /// The bytes that are signed.
     pub(super) fn signed(&self) -> &[u8] {
         &self.token[..self.signed]
     }
@@ -94,7 +94,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Reads an object: a list would be taken for its fields in their order. `wrong`: it is JSON with other fields.
+/// Reads an object: a list would be taken for its fields in their order. `wrong`: it is JSON with other
+/// fields.
 fn object<'a, T: Deserialize<'a>>(json: &'a [u8], wrong: TokenRefusal) -> Result<T, TokenRefusal> {
     if json.trim_ascii_start().first() != Some(&b'{') {
         return Err(TokenRefusal::Form);

@@ -29,11 +29,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Most bytes of the keys of an issuer, and of the head of an answer.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Reads what an issuer publishes at this address, from a server that is trusted by the certificates of `ca_file`, or
-/// else by those of the system. Takes 5 s at most.
+/// Reads what an issuer publishes at this address, from a server that is trusted by the certificates of
+/// `ca_file`, or else by those of the system. Takes 5 s at most.
 ///
 /// # Errors
-/// Why it cannot be read, in words that follow the address. Equal for equal causes, without a text of the server.
+/// Why it cannot be read, in words that follow the address. Equal for equal causes, without a text of the
+/// server.
 pub(crate) async fn fetch(url: &JwksUrl, ca_file: Option<&Path>) -> Result<Vec<u8>, String> {
     let ca_file = ca_file.map(Path::to_owned);
     let trusted = spawn_blocking(move || trusted(ca_file));

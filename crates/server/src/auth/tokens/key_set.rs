@@ -33,7 +33,7 @@ pub(super) struct PublicKey {
 #[derive(PartialEq, Eq)]
 enum KeyMaterial {
     Ed25519(Vec<u8>),
-    /// Uncompressed.
+    /// An uncompressed point.
     P256(Vec<u8>),
     Rsa {
         modulus: Vec<u8>,
@@ -66,14 +66,15 @@ struct Jwk {
 /// The keys of an issuer.
 #[derive(Debug)]
 pub(super) struct KeySet {
-    /// By their ids.
     pub(super) keys: BTreeMap<Box<str>, Arc<PublicKey>>,
-    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a key.
+    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a
+    /// key.
     pub(super) odd: Vec<String>,
 }
 
-/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than this. So is a key
-/// that cannot be used: it must not keep the keys beside it, or the end of an old one, from taking effect.
+/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than
+/// this. So is a key that cannot be used: it must not keep the keys beside it, or the end of an old one, from
+/// taking effect.
 ///
 /// # Errors
 /// What is wrong with the file, in words that follow its name. No part of a key.

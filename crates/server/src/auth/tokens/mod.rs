@@ -1,7 +1,8 @@
 //! Users by tokens: JSON Web Tokens that configured issuers have signed.
 //!
-//! Kith issues none. The keys of an issuer are in a file, or at an address that the configuration names. A token is bound to the keys, the audience and the
-//! algorithms of the issuer that it names, and the algorithm to the kind of the key.
+//! Kith issues none. The keys of an issuer are in a file, or at an address that the configuration names. A
+//! token is bound to the keys, the audience and the algorithms of the issuer that it names, and the algorithm
+//! to the kind of the key.
 
 mod cache;
 mod claims;
@@ -41,7 +42,7 @@ pub use self::{
     url::JwksUrl,
 };
 
-/// Longest token.
+/// The longest token that is accepted, in bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8192;
 /// How far the clocks of an issuer and a node may be apart.
 pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
@@ -75,11 +76,12 @@ pub(crate) struct UnverifiedToken {
     user: Arc<User>,
 }
 
-/// The issuers that a node knows at this moment, and the tokens that it has verified. Cheap to read; a new set replaces the
-/// whole old one.
+/// The issuers that a node knows at this moment, and the tokens that it has verified. Cheap to read; a new
+/// set replaces the whole old one.
 pub struct Tokens {
     known: ArcSwap<IssuerSet>,
-    /// Everybody can make a token with a known key id and a wrong signature: those must not take all processors.
+    /// Everybody can make a token with a known key id and a wrong signature: those must not take all
+    /// processors.
     verify_permits: Arc<Semaphore>,
     /// A token names a key that its issuer does not have, and keys of this issuer are fetched.
     missed: Notify,
@@ -101,7 +103,8 @@ impl Issuer {
         Ok(Self { config, keys, odd_keys })
     }
 
-    /// What is wrong with keys of the file that are left out, in words that follow its name. No part of a key.
+    /// What is wrong with keys of the file that are left out, in words that follow its name. No part of a
+    /// key.
     #[must_use]
     pub fn odd_keys(&self) -> &[String] {
         &self.odd_keys
@@ -123,7 +126,7 @@ impl Issuer {
         self.keys.len()
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.config.issuer
@@ -151,7 +154,8 @@ impl Tokens {
         self.known.load().issuers.len()
     }
 
-    /// The user of a token, as calls find it, also where it is seen for the first time, and how long the token is taken.
+    /// The user of a token, as calls find it, also where it is seen for the first time, and how long the
+    /// token is taken.
     ///
     /// # Errors
     /// The rule that the token breaks.
@@ -164,14 +168,14 @@ impl Tokens {
         Ok((user.id, user.ends.saturating_duration_since(now)))
     }
 
-    /// Returns once a token names a key that is not known, of an issuer whose keys are fetched: it may have a new one. Every client can
-    /// make such a token.
+    /// Returns once a token names a key that is not known, of an issuer whose keys are fetched: it may have a
+    /// new one. Every client can make such a token.
     pub(crate) async fn key_missed(&self) {
         self.missed.notified().await;
     }
 
-    /// Takes on other keys. Those that stay keep their users' streams; the streams of the others end, and no token that they have
-    /// signed is taken any more. Returns whether anything has changed.
+    /// Takes on other keys. Those that stay keep their users' streams; the streams of the others end, and no
+    /// token that they have signed is taken any more. Returns whether anything has changed.
     pub fn replace(&self, mut issuers: Vec<Issuer>) -> bool {
         let before = self.known.load_full();
         for issuer in &mut issuers {
@@ -188,8 +192,8 @@ impl Tokens {
         true
     }
 
-    /// Looks a token up. Costs a lock of a part of the table if it was verified before; else its text is read, and no signature
-    /// verified. `digest` is that of the token.
+    /// Looks a token up. Costs a lock of a part of the table if it was verified before; else its text is
+    /// read, and no signature verified. `digest` is that of the token.
     ///
     /// # Errors
     /// Whatever is wrong with it besides its signature.
@@ -246,8 +250,8 @@ impl Tokens {
 }
 
 impl UnverifiedToken {
-    /// Verifies the signature; at most a quarter of the processors do that at one time. The token is known then.
-    /// Dropped before, it has done nothing.
+    /// Verifies the signature; at most a quarter of the processors do that at one time. The token is known
+    /// then. Dropped before, it has done nothing.
     ///
     /// # Errors
     /// When the key has not signed the token.

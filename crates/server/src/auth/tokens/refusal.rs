@@ -126,7 +126,7 @@ impl TokenRefusal {
     }
 }
 
-/// What is wrong with the token, as a sentence without a value of it.
+/// Says what is wrong with the token, without any of its values.
 impl fmt::Display for TokenRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.texts().1)

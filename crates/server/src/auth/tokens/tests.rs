@@ -95,7 +95,6 @@ async fn user(tokens: &Tokens, token: &str) -> Result<i64, TokenRefusal> {
     user_at(tokens, token, NOW).await
 }
 
-/// Of the tokens of one issuer.
 async fn check(token: String) -> Result<i64, TokenRefusal> {
     user(&Tokens::new(vec![signer("one", "a", 1).issuer()]), &token).await
 }
@@ -182,7 +181,6 @@ async fn headers_that_mean_something_else_are_refused() {
     );
 }
 
-/// A44.
 #[tokio::test]
 async fn claims_must_be_there_and_right() {
     let one = signer("one", "a", 1);

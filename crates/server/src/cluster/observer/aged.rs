@@ -1,5 +1,5 @@
-//! The canary in a namespace without broadcasts: checks that copies keep their longest age on the way through Redis and
-//! memory, as counts and presence must.
+//! The canary in a namespace without broadcasts: checks that copies keep their longest age on the way through
+//! Redis and memory, as counts and presence must.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
@@ -33,12 +33,13 @@ pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, nodes: Arc<dyn Nodes>
     loop {
         sleep(EVERY).await;
         if !nodes.can_judge() {
-            // Redis may keep copies that it cannot replace. What was read before proves nothing about later ones.
+            // Redis may keep copies that it cannot replace. What was read before proves nothing about later
+            // ones.
             seen.clear();
             continue;
         }
-        // Correct copies are not counted: alerts use the count of checks to decide whether nodes receive each other's
-        // changes.
+        // Correct copies are not counted: alerts use the count of checks to decide whether nodes receive each
+        // other's changes.
         if is_stale(&*canaries, &mut seen).await == Some(true) {
             findings.checked(AFTER, true);
             findings.log_stale(AGED, AFTER, 1);
@@ -46,8 +47,8 @@ pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, nodes: Arc<dyn Nodes>
     }
 }
 
-/// Whether the copy lacks a version that this node had read before its longest age; `None`: unknown yet. `seen`: the
-/// read versions with their times, in order.
+/// Whether the copy lacks a version that this node had read before its longest age; `None`: unknown yet.
+/// `seen`: the read versions with their times, in order.
 async fn is_stale(canaries: &dyn CanaryReads, seen: &mut VecDeque<(Instant, u64)>) -> Option<bool> {
     let began = Instant::now();
     let held = canaries.aged().await;

@@ -6,22 +6,21 @@ use tokio::time::sleep;
 /// The nodes of a cluster, for an observer.
 #[async_trait]
 pub(super) trait Nodes: fmt::Debug + Send + Sync {
-    /// Whether this node is connected in both directions, and has published all of its changes. While it is not, the copies
-    /// of others, and its own, prove nothing.
+    /// Whether this node is connected in both directions, and has published all of its changes. While it is
+    /// not, the copies of others, and its own, prove nothing.
     fn can_judge(&self) -> bool;
 
     /// The other nodes that can be reached now, in no order; none while the registry does not answer.
     async fn others(&self) -> Vec<Arc<dyn Peer>>;
 }
 
-/// Another node.
 #[async_trait]
 pub(super) trait Peer: Send + Sync {
     /// A cached read of the canary there. `None`: no answer in time.
     async fn canary(&self) -> Option<PeerCopy>;
 
-    /// The copy of a record in its memory, which may be served; nothing is read or filled. `None`: no answer in
-    /// time.
+    /// The copy of a record in its memory, which may be served; nothing is read or filled. `None`: no answer
+    /// in time.
     async fn held(&self, namespace: &str, key: &str) -> Option<PeerCopy>;
 }
 
@@ -40,8 +39,8 @@ impl PeerCopy {
     }
 }
 
-/// Whether the copy is older than allowed; `None`: unknown. A node that is cut off may serve its memory for a moment:
-/// an old copy counts only if its node, and the writer, still trust their memory after that time.
+/// Whether the copy is older than allowed; `None`: unknown. A node that is cut off may serve its memory for a
+/// moment: an old copy counts only if its node, and the writer, still trust their memory after that time.
 pub(super) async fn is_stale(
     nodes: &dyn Nodes,
     held: PeerCopy,

@@ -18,12 +18,12 @@ const POLL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mil
 /// The record that is written only to be observed.
 #[async_trait]
 pub(super) trait Canary: fmt::Debug + Send + Sync {
-    /// Acquires the lease of its writer, unless another node has it. Returns the holder of the lease; `None` also while
-    /// the store does not answer.
+    /// Acquires the lease of its writer, unless another node has it. Returns the holder of the lease; `None`
+    /// also while the store does not answer.
     async fn acquire_lease(&self) -> Option<String>;
 
-    /// Writes it, if the lease is still held. Returns its version after the write is acknowledged and published;
-    /// `None` if either is unknown.
+    /// Writes it, if the lease is still held. Returns its version after the write is acknowledged and
+    /// published; `None` if either is unknown.
     async fn write(&self, lease: String) -> Option<u64>;
 }
 
@@ -36,8 +36,8 @@ pub(super) struct CanaryBounds {
     pub(super) trust: Duration,
 }
 
-/// Writes the canary, if its lease is free, and measures how long the others take to return it. False: another node
-/// has the lease, or nothing can be measured now.
+/// Writes the canary, if its lease is free, and measures how long the others take to return it. False:
+/// another node has the lease, or nothing can be measured now.
 pub(super) async fn check(
     canary: &dyn Canary,
     nodes: &dyn Nodes,
@@ -63,7 +63,8 @@ pub(super) async fn check(
     true
 }
 
-/// Reads from one node until it returns the version, and counts the result. Returns whether it failed to return it.
+/// Reads from one node until it returns the version, and counts the result. Returns whether it failed to
+/// return it.
 async fn check_peer(
     nodes: &dyn Nodes,
     peer: &Arc<dyn Peer>,

@@ -30,7 +30,8 @@ pub(crate) struct ObserverCounts {
 }
 
 impl ObserverCounts {
-    /// Nodes that answered, and those of them that trusted their memory and had an older copy; since the start.
+    /// Nodes that answered, and those of them that trusted their memory and had an older copy; since the
+    /// start.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
     }

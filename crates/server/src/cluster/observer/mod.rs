@@ -1,9 +1,9 @@
 //! Checks on other nodes, as a caller would, whether earlier writes are visible.
 //!
-//! One node at a time writes the canary and times how long the others take to serve it; every node checks some of its
-//! own writes in the memories of the others, and the age of its own copies of records without broadcasts. Findings
-//! become metrics, and stale copies log lines. A node that does not answer, or knows that it is cut off, is not
-//! counted: no bound applies to it.
+//! One node at a time writes the canary and times how long the others take to serve it; every node checks
+//! some of its own writes in the memories of the others, and the age of its own copies of records without
+//! broadcasts. Findings become metrics, and stale copies log lines. A node that does not answer, or knows
+//! that it is cut off, is not counted: no bound applies to it.
 
 mod aged;
 mod ask;

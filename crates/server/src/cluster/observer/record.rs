@@ -1,5 +1,5 @@
-//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
-//! of the lease of its writer.
+//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as
+//! the mark of the lease of its writer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,6 @@ use super::{
 pub(super) const CANARIES: &str = "canary";
 /// Name of the lease of the one who writes it, and of the mark that is its version.
 const NAME: &str = "canary";
-/// Its only key.
 const KEY: u8 = 0;
 /// How long a write of it may wait to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,7 +38,7 @@ const SCHEMA: u16 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct CanaryRecord {
     cache: TieredCache<u8, u64>,
-    /// The same, without broadcasts.
+    /// Like `cache`, but without broadcasts.
     aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,

@@ -5,8 +5,8 @@ use kith_service::write::cache_defaults::CacheDefaults;
 
 use crate::config::{Backend, Config};
 
-/// As configured, if others may write to the store. A data file is locked by this node, so copies stay until this node
-/// changes the record.
+/// As configured, if others may write to the store. A data file is locked by this node, so copies stay until
+/// this node changes the record.
 pub(super) fn cache_defaults(config: &Config) -> CacheDefaults {
     let cache = &config.cache;
     let (ttl, negative_ttl) = match config.store.backend {

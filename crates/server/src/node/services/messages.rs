@@ -38,7 +38,7 @@ pub(super) struct Sending {
     delivery: Delivery,
 }
 
-/// What streams of received messages need besides messages.
+/// Everything that streams of received messages need besides messages.
 pub(super) struct StreamParts {
     /// Issues their cursors.
     pub(super) pages: PageTokens,

@@ -120,8 +120,8 @@ impl Services {
         self.receipts.start();
     }
 
-    /// Waits for running writes, then publishes queued changes to other nodes; both within the limit. Returns false if
-    /// writes were abandoned. Unpublished changes are not lost: the change feed has them.
+    /// Waits for running writes, then publishes queued changes to other nodes; both within the limit. Returns
+    /// false if writes were abandoned. Unpublished changes are not lost: the change feed has them.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.access.stop().await;
@@ -149,8 +149,8 @@ impl Services {
     }
 }
 
-/// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens of earlier runs of
-/// this node are not valid for its empty memory.
+/// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens of earlier
+/// runs of this node are not valid for its empty memory.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -307,7 +307,7 @@ fn removal_time(stores: &Stores, cluster: Option<&Cluster>) -> RemovalTime {
     RemovalTime::new(&stores.coordination, cluster.map(|cluster| cluster.node_info().id.as_str()))
 }
 
-/// What the domains of a node are built with.
+/// The parts that a node's domains are built with.
 #[derive(Clone, Copy)]
 struct Assembly<'a> {
     context: DomainContext<'a>,
@@ -345,8 +345,8 @@ struct LowerDomains {
     upkeep: RelationUpkeep,
 }
 
-/// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
-/// presence for joins and leaves.
+/// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the
+/// listener of presence for joins and leaves.
 async fn lower_domains(
     parts: Assembly<'_>,
     users: Users,

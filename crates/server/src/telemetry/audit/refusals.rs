@@ -35,7 +35,8 @@ impl RefusalLog {
         Self { counters: RefusalCause::ALL.map(counter), seen: Mutex::default() }
     }
 
-    /// Counts a call of this method that is refused, and writes a line unless one was written since the last report but one.
+    /// Counts a call of this method that is refused, and writes a line unless one was written since the last
+    /// report but one.
     pub(crate) fn add(&self, refused: &RefusedCall, method: (&str, &str), trace_id: Option<&str>) {
         self.counters[refused.cause.place()].increment(1);
         let caller = refused.caller.as_ref().map_or(NO_CALLER, |caller| &*caller.name);
@@ -73,7 +74,8 @@ impl RefusalLog {
         first
     }
 
-    /// What was counted and not logged. A caller and cause of which none came since the report before is forgotten.
+    /// What was counted and not logged. A caller and cause of which none came since the report before is
+    /// forgotten.
     fn take_counts(&self) -> Vec<(Box<str>, RefusalCause, u64)> {
         let mut found = Vec::new();
         self.seen.lock().retain(|caller, seen| {
