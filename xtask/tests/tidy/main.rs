@@ -5,6 +5,7 @@
 mod breaks;
 mod circles;
 mod commands;
+mod comments;
 mod contract;
 mod dependencies;
 mod documents;
