@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../quick/measured.rs"]
+mod measured;
+mod rows;
+
 use futures::future::join_all;
 use kith_bench::comparison::{Fault, Run, Scheme, Sizes, run};
 

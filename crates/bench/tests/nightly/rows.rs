@@ -1,0 +1,90 @@
+//! The rows that need most servers, with too little of everything to measure.
+
+use crate::measured::{CQL, MONGODB, REDIS, measure};
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_all_servers_measure_both_sides() {
+    let rows = [
+        "send_many_servers",
+        "send_many_rate",
+        "send_one_servers",
+        "send_one_rate",
+        "send_direct_servers",
+        "send_direct_rate",
+        "send_rest",
+        "send_rest_net",
+        "scripts_offline",
+        "scripts_online",
+        "list_20_unread_servers",
+        "list_200_unread_servers",
+        "marks_rate",
+        "join_changes",
+        "join_time",
+        "feed_rate",
+        "overload_sends",
+        "overload_get_user",
+        "sockets_opened",
+        "socket_memory",
+        "socket_delivery_cpu",
+    ];
+    measure(&[MONGODB, CQL], &rows);
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_several_nodes_measure_both_sides() {
+    let rows = ["sequence_used", "idle_node", "idle_cassandra", "idle_mongod", "idle_mongod_next"];
+    measure(&[MONGODB, CQL], &rows);
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_messages_measure_both_sides() {
+    let rows = [
+        "append_mongodb",
+        "append_end_1k",
+        "append_end_64k",
+        "append_operations",
+        "append_operations_of_3",
+        "append_operations_steps",
+        "send_direct",
+        "send_one_group",
+        "pull_recent",
+        "pull_1000",
+        "list_200",
+        "recent_mix",
+        "send_cpu",
+        "list_20_cpu",
+        "pull_20_cpu",
+        "max_seqs_cpu",
+        "fan_out_500",
+    ];
+    measure(&[MONGODB, CQL, REDIS], &rows);
+}
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn notice_and_receipt_rows_measure_both_sides() {
+    let rows = [
+        "count_notices_cpu",
+        "receipt_cpu",
+        "notice_totals_flat",
+        "notice_totals_10",
+        "notice_totals_100",
+        "notice_totals_1000",
+        "notice_totals_10_script",
+        "notice_totals_100_script",
+        "notice_totals_1000_script",
+        "notice_mark_mongodb",
+        "notice_mark_sqlite",
+        "notice_readers",
+        "notice_bytes",
+        "receipts_50",
+        "receipt_100k",
+        "receipt_mark_500",
+        "receipt_mark_500_bits",
+        "receipt_marks",
+    ];
+    measure(&[MONGODB, CQL, REDIS], &rows);
+}
