@@ -1,6 +1,6 @@
 //! Nodes over a Redis Cluster with three members.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use kith_proto::presence::v1::PresenceState;
 
@@ -10,7 +10,7 @@ use crate::{
         redis::{Redis, ask},
         site::{Site, stop},
     },
-    gateway_calls::{Gateway, events, open, watch},
+    gateway_calls::{Gateway, events, open, state, watch},
     polls::until,
     port,
 };
@@ -77,22 +77,19 @@ async fn presence_over_redis_cluster_is_seen() {
     for number in 0..32 {
         users.push(a.create(&format!("user{number}")).await.user_id);
     }
+    // A new cluster may first not know who is online.
+    for user in &users {
+        until(Duration::from_secs(20), async || state(&b, *user).await == PresenceState::Offline).await;
+    }
     let mut watch = watch(&b, &users).await;
+    assert!(events(&mut watch, users.len()).await.iter().all(|(_, state)| *state == PresenceState::Offline));
     let mut gateway = Gateway::new("one");
     for user in &users {
         open(&a, &mut gateway, *user, "phone").await.unwrap();
     }
-    // A new cluster may first not know who is online.
-    let mut online = BTreeSet::new();
-    while online.len() < users.len() {
-        for (user, state) in events(&mut watch, 1).await {
-            if state == PresenceState::Online {
-                online.insert(user)
-            } else {
-                online.remove(&user)
-            };
-        }
-    }
-    assert!(users.iter().all(|user| online.contains(user)));
+    let mut seen = events(&mut watch, users.len()).await;
+    seen.sort_unstable_by_key(|(user, _)| *user);
+    users.sort_unstable();
+    assert!(seen.into_iter().eq(users.into_iter().map(|user| (user, PresenceState::Online))));
     stop([a, b]).await;
 }
