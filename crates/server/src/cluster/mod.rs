@@ -156,12 +156,16 @@ impl Cluster {
     /// serve: it discards all copies later.
     pub(crate) async fn begin_feeds(&self, limit: Duration) {
         let epochs = &self.member.bus.epochs;
-        let begun = self.feeds.iter().map(async |feed| {
-            while matches!(epochs.current().await, Ok((0, _))) && feed.begin_new().await != Ok(true) {
+        let begun = async {
+            while matches!(epochs.current().await, Ok((0, _))) {
+                let begun = join_all(self.feeds.iter().map(StoreFeed::begin_new)).await;
+                if begun.iter().all(|begun| *begun == Ok(true)) {
+                    return;
+                }
                 sleep(POLL).await;
             }
-        });
-        drop(timeout(limit, join_all(begun)).await);
+        };
+        drop(timeout(limit, begun).await);
     }
 
     /// Begins to follow, to publish queued changes, and to report in `health` whether Redis is unavailable.
