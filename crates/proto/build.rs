@@ -3,7 +3,7 @@
 use std::{env, error::Error, fs, path::PathBuf};
 
 use protox::prost_reflect::{
-    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value,
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor, Value,
 };
 
 const FILES: [&str; 15] = [
@@ -26,8 +26,36 @@ const FILES: [&str; 15] = [
 
 /// The actions in `kith.type.v1.access` that read: `ACTION_READ`, `ACTION_EXPORT`, `ACTION_ADMIN_READ`.
 const READS: [i32; 3] = [1, 5, 6];
-/// The value in `google.protobuf.MethodOptions.idempotency_level`.
+/// Values in `google.protobuf.MethodOptions.idempotency_level`.
+const IDEMPOTENCY_UNKNOWN: i32 = 0;
 const NO_SIDE_EFFECTS: i32 = 1;
+const IDEMPOTENT: i32 = 2;
+/// Fields that make repeated requests one write.
+const IDS: [&str; 2] = ["request_id", "client_message_id"];
+/// The field that says where a list goes on, how an answer changes it, and whether more follows.
+const CONTINUATIONS: [(&str, &str, &str); 5] = [
+    ("page_token", "self.page_token = response.next_page_token;", "!self.page_token.is_empty()"),
+    (
+        "from_seq",
+        "self.from_seq = items.last().map_or(self.from_seq, |last| last.seq + 1);",
+        "response.more && !items.is_empty()",
+    ),
+    (
+        "before_seq",
+        "self.before_seq = items.last().map_or(self.before_seq, |last| last.seq);",
+        "response.more && !items.is_empty()",
+    ),
+    (
+        "after_user_id",
+        "self.after_user_id = items.last().map_or(self.after_user_id, |last| last.user_id);",
+        "true",
+    ),
+    (
+        "after_group_id",
+        "self.after_group_id = items.last().map_or(self.after_group_id, |last| last.group_id);",
+        "true",
+    ),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
@@ -38,6 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // `file_descriptor_set` does not work here: its types have no room for the contract's options.
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
     fs::write(out.join("identified_requests.rs"), identified_requests(&compiler.descriptor_pool()))?;
+    fs::write(out.join("call_rules.rs"), call_rules(&compiler.descriptor_pool()))?;
+    fs::write(out.join("list_requests.rs"), list_requests(&compiler.descriptor_pool()))?;
     tonic_prost_build::configure()
         .codec_path("crate::ExactCodec")
         .btree_map(".")
@@ -74,10 +104,117 @@ fn identified_requests(pool: &DescriptorPool) -> String {
     code.collect()
 }
 
+/// Makes the table of all methods' rules, ordered by path.
+fn call_rules(pool: &DescriptorPool) -> String {
+    let mut rules: Vec<String> = methods(pool).map(|method| call_rule(&method)).collect();
+    rules.sort();
+    format!("static RULES: [(&str, CallRule); {}] = [\n{}];", rules.len(), rules.concat())
+}
+
+/// A method is repeatable if it has no side effects or is idempotent, or if its request has an id.
+fn call_rule(method: &MethodDescriptor) -> String {
+    let id = IDS.iter().find_map(|name| Some(method.input().get_field_by_name(name)?.number()));
+    let level = idempotency_level(method);
+    format!(
+        "(\"/{}/{}\", CallRule {{ streams: {}, reads: {}, is_repeatable: {}, id: {id:?} }}),\n",
+        method.parent_service().full_name(),
+        method.name(),
+        method.is_client_streaming() || method.is_server_streaming(),
+        level == NO_SIDE_EFFECTS,
+        id.is_some() || level != IDEMPOTENCY_UNKNOWN,
+    )
+}
+
+fn methods(pool: &DescriptorPool) -> impl Iterator<Item = MethodDescriptor> {
+    let own = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    own.flat_map(|service| service.methods().collect::<Vec<_>>())
+}
+
+/// Implements `ListRequest` for every method that answers by a single list, and says where it goes on or
+/// has a result for each id.
+fn list_requests(pool: &DescriptorPool) -> String {
+    methods(pool).filter_map(|method| list_request(&method)).collect()
+}
+
+fn list_request(method: &MethodDescriptor) -> Option<String> {
+    let (request, response) = (method.input(), method.output());
+    let module = request.package_name().strip_prefix("kith.")?.replace('.', "::");
+    let mut lists = response.fields().filter(FieldDescriptor::is_list);
+    let (list, None) = (lists.next()?, lists.next()) else { return None };
+    let item = match list.kind() {
+        Kind::Message(item) if item.package_name() == request.package_name() => {
+            format!("crate::{module}::{}", item.name())
+        }
+        Kind::Int64 => "i64".to_owned(),
+        _ => return None,
+    };
+    let goes_on = CONTINUATIONS.iter().find(|(field, ..)| request.get_field_by_name(field).is_some());
+    let batch = batch_request(&request, &list, &module);
+    let (advance, more) = match (goes_on, &batch) {
+        (Some((_, advance, more)), _) => (*advance, *more),
+        (None, Some(_)) => ("", "false"),
+        (None, None) => return None,
+    };
+    Some(format!(
+        "impl ListRequest for crate::{module}::{} {{
+            const PATH: &'static str = \"/{}/{}\";
+            type Response = crate::{module}::{};
+            type Item = {item};
+            fn advance(&mut self, response: Self::Response) -> (Vec<Self::Item>, bool) {{
+                let items = response.{};
+                {advance}
+                let more = {more};
+                (items, more)
+            }}
+        }}\n{}",
+        request.name(),
+        method.parent_service().full_name(),
+        method.name(),
+        response.name(),
+        list.name(),
+        batch.unwrap_or_default(),
+    ))
+}
+
+/// Implements `BatchRequest` for a request with ids whose results have an id each, and may have an error.
+fn batch_request(request: &MessageDescriptor, results: &FieldDescriptor, module: &str) -> Option<String> {
+    let ids = request.fields().find(|field| field.is_list() && field.kind() == Kind::Int64)?;
+    let Kind::Message(result) = results.kind() else { return None };
+    let id = result.get_field_by_name(&format!("{}_id", ids.name().strip_suffix("_ids")?))?;
+    result.get_field_by_name("error")?.containing_oneof()?;
+    let enclosing = snake_case(result.name());
+    Some(format!(
+        "impl BatchRequest for crate::{module}::{} {{
+            fn ids(&mut self) -> &mut Vec<i64> {{ &mut self.{} }}
+            fn id_and_reason(result: &Self::Item) -> (i64, &str) {{
+                let reason = match &result.result {{
+                    Some(crate::{module}::{enclosing}::Result::Error(error)) => &*error.reason,
+                    _ => \"\",
+                }};
+                (result.{}, reason)
+            }}
+        }}\n",
+        request.name(),
+        ids.name(),
+        id.name(),
+    ))
+}
+
+/// The module that prost makes for a message: `user_result` for `UserResult`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
 /// Checks that every method declares who may call it: without that a new method does not build.
 fn check_access(pool: &DescriptorPool) -> Result<(), String> {
-    let own = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    for method in own.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+    for method in methods(pool) {
         check_method(pool, &method).map_err(|why| format!("{}: {why}", method.full_name()))?;
     }
     Ok(())
@@ -108,15 +245,22 @@ fn check_method(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<(), 
 
 /// Checks that the contract marks a method as free from side effects exactly where its action reads, so that
 /// clients may rely on it. Endless streams are left out: an open stream has effects, for example it makes a
-/// user count as reached.
+/// user count as reached. Clients repeat these methods, those marked as idempotent, and writes with an id.
 fn check_effects(pool: &DescriptorPool, method: &MethodDescriptor, action: i32) -> Result<(), &'static str> {
     let rules =
         pool.get_extension_by_name("kith.options.v1.rules").ok_or("kith.options.v1.rules is unknown")?;
     let options = method.options();
     let rules = options.get_extension(&rules);
     let watch = rules.as_message().and_then(|rules| rules.get_field_by_name("watch")?.as_bool());
-    let level = options.get_field_by_name("idempotency_level").and_then(|level| level.as_enum_number());
-    let (reads, declared) = (READS.contains(&action) && watch != Some(true), level == Some(NO_SIDE_EFFECTS));
+    let level = idempotency_level(method);
+    let (reads, declared) = (READS.contains(&action) && watch != Some(true), level == NO_SIDE_EFFECTS);
+    let is_plain_write = !READS.contains(&action)
+        && !method.is_client_streaming()
+        && !method.is_server_streaming()
+        && !IDS.iter().any(|id| method.input().get_field_by_name(id).is_some());
+    if level == IDEMPOTENT && !is_plain_write {
+        return Err("idempotency_level = IDEMPOTENT is for writes without a stream and without an id");
+    }
     match (reads, declared) {
         (true, false) => Err("its action reads: it needs option idempotency_level = NO_SIDE_EFFECTS"),
         (false, true) => {
@@ -124,6 +268,12 @@ fn check_effects(pool: &DescriptorPool, method: &MethodDescriptor, action: i32) 
         }
         _ => Ok(()),
     }
+}
+
+fn idempotency_level(method: &MethodDescriptor) -> i32 {
+    let options = method.options();
+    let level = options.get_field_by_name("idempotency_level").and_then(|level| level.as_enum_number());
+    level.unwrap_or(IDEMPOTENCY_UNKNOWN)
 }
 
 fn text(message: &DynamicMessage, field: &str) -> String {

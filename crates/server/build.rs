@@ -1,5 +1,5 @@
-//! Names the commit that the program is built from: out of `BUILD_COMMIT` and `BUILD_DATE` where they are set (an image is built
-//! without `.git`), else out of git, else `unknown`.
+//! Names the commit that the program is built from: from `BUILD_COMMIT` and `BUILD_DATE` if they are set (an
+//! image is built without `.git`), else from git, else `unknown`.
 
 use std::{env, path::Path, process::Command};
 
@@ -20,13 +20,13 @@ fn main() {
     println!("cargo::rustc-env=KITH_COMMIT_DATE={}", given("BUILD_DATE", date));
 }
 
-/// A variable of the build, which is no part of the configuration of a node.
+/// A build variable, which is no part of a node's configuration.
 fn variable(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok()
 }
 
-/// A build for development looks again when another branch is checked out, but is not made again for each commit. A release is
-/// made again for each.
+/// A development build looks again when another branch is checked out, but is not rebuilt for each commit. A
+/// release is rebuilt for each commit.
 fn watch_head() {
     let is_release = variable("PROFILE").is_some_and(|profile| profile == "release");
     let names = if is_release { &["HEAD", "logs/HEAD"][..] } else { &["HEAD"] };
@@ -40,8 +40,8 @@ fn watch_head() {
     }
 }
 
-/// The answer of git about the repository whose root is that of this workspace; `None`: without git, or in an archive that lies
-/// in another repository.
+/// git's answer about the repository whose root is this workspace's root. `None`: without git, or in an
+/// archive inside another repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR")?).join("../..");
     if !root.join(".git").exists() {

@@ -1,13 +1,11 @@
-//! Measures and tries things on real servers: the ratios, the hunt, the alerts, the demonstration.
+//! Measures and tries things on real servers: ratios, hunt, alerts, clients, demonstration.
 
 use std::{env, process::Command};
 
 use anyhow::Result;
 
 use crate::{
-    SampleOptions,
     process::{cargo, outlive_ctrl_c, root, succeed, target},
-    sample,
     servers::{Servers, cassandra_program, mongod_program, redis_program, start_cassandra},
     tools,
 };
@@ -32,16 +30,18 @@ pub(crate) fn alerts(arguments: &[String]) -> Result<()> {
     over_its_own_servers(command)
 }
 
+/// Builds the laboratory for release and runs its `clients`, which starts its servers and builds the clients.
+pub(crate) fn trial(arguments: &[String]) -> Result<()> {
+    let mut command = laboratory("clients", arguments)?;
+    command.env("KITH_TEST_BUF", tools::buf()?);
+    over_its_own_servers(command)
+}
+
 /// Builds the laboratory for release and shows a cluster at work, over servers that it starts itself.
 pub(crate) fn demo(arguments: &[String]) -> Result<()> {
     let command = laboratory("demo", arguments)?;
-    sample::run(&SampleOptions {
-        users: 10_000,
-        groups: 500,
-        bad: 0,
-        seed: 1,
-        out: root().join("target/sample"),
-    })?;
+    let mut sample = Command::new(target().join("release/kith"));
+    succeed(sample.args(["sample", "--out"]).arg(root().join("target/sample")))?;
     over_its_own_servers(command)
 }
 

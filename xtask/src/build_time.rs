@@ -4,21 +4,22 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{cargo, outlive_ctrl_c, root, succeed, target};
+use crate::{
+    node::Node,
+    process::{cargo, outlive_ctrl_c, root, succeed, target},
+};
 
 /// The file that is edited: policy in one domain.
 const EDITED: &str = "crates/service/src/user/users.rs";
 /// The number in the line that an edit changes: a function in the file uses it.
 const NUMBER: usize = 16;
-/// How long a node that was built may take until it serves.
-const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const MEGABYTE: u64 = 1_000_000;
 const LABORATORY: [&str; 2] = ["-p", "kith-lab"];
 
@@ -38,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
     let full = folder.join("full");
     let begun = Instant::now();
     release(&full, &[])?;
-    serves(&full.join("release/kith"))?;
+    drop(Node::start(&full.join("release/kith"))?);
     row("`cargo run --release` from nothing until the node serves", &time(begun));
     row("size of the program", &size(&full.join("release/kith"))?);
     let mut edited = EditedFile::read()?;
@@ -122,26 +123,6 @@ impl Drop for EditedFile {
             eprintln!("{EDITED} stays edited: {error}");
         }
     }
-}
-
-/// Starts the node on free ports over its own folder, and waits until it has written its addresses.
-fn serves(program: &Path) -> Result<()> {
-    let ports = program.with_extension("ports");
-    let mut node = Command::new(program)
-        .args(["serve", "--ephemeral", "--port", "0", "--ports-file"])
-        .arg(&ports)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let begun = Instant::now();
-    while !ports.exists() && begun.elapsed() < SERVES_WITHIN {
-        thread::sleep(Duration::from_millis(20));
-    }
-    let serves = ports.exists();
-    node.kill()?;
-    node.wait()?;
-    ensure!(serves, "the node does not serve within {SERVES_WITHIN:?}");
-    Ok(())
 }
 
 /// Runs the crate's tests up to the first line that reports a running test.

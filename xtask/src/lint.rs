@@ -1,12 +1,13 @@
 //! Checks the code before its tests are worth running.
 
-use std::env;
+use std::{env, process::Command};
 
 use anyhow::Result;
 
 use crate::{
     contract, docs,
-    process::{cargo, succeed},
+    process::{cargo, root, succeed},
+    tools,
 };
 
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -30,9 +31,16 @@ pub(crate) fn run() -> Result<()> {
     }
     docs::check()?;
     contract::check()?;
+    workflows()?;
     deny()?;
     println!("lint: all checks hold");
     Ok(())
+}
+
+/// Without shellcheck and pyflakes, which some machines have: every machine finds the same.
+fn workflows() -> Result<()> {
+    let mut actionlint = Command::new(tools::actionlint()?);
+    succeed(actionlint.args(["-shellcheck=", "-pyflakes="]).current_dir(root()))
 }
 
 fn deny() -> Result<()> {

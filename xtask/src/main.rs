@@ -1,22 +1,26 @@
-//! The project's own tasks: `cargo xtask test`, `lint`, `docs`, `baseline`, `servers`, `bench`, `lab`,
-//! `alerts`, `demo`, `engine`, `mutants`, `build-time`, `sample`.
+//! The project's own tasks: `cargo xtask test`, `clients`, `lint`, `docs`, `baseline`, `servers`, `bench`,
+//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `overhead`, `build-time`.
 
 mod bench;
 mod build_time;
+mod chart;
+mod clients;
 mod contract;
 mod docs;
 mod engine;
 mod lint;
 mod mutants;
 mod nightly;
+mod node;
+mod overhead;
 mod process;
-mod sample;
 mod servers;
+mod site;
 mod test;
 mod tools;
 mod up;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
@@ -33,13 +37,19 @@ enum Task {
         #[arg(long)]
         long: bool,
     },
+    /// Runs the tests of the clients in other languages and of their samples, as `test` does.
+    Clients {
+        /// Only folders whose name contains this.
+        only: Option<String>,
+    },
     /// Runs what takes too long for each landing: long tests, 10,000 seeds of the engine, mutants, every row
     /// of the laboratory, lints of other builds. Takes hours.
     Nightly {
         /// Only parts whose name contains this.
         only: Option<String>,
     },
-    /// Checks format, lints, reference documents, the contract by buf and (where installed) cargo-deny.
+    /// Checks format, lints, reference documents, the contract by buf, workflows by actionlint and (where
+    /// installed) cargo-deny.
     Lint,
     /// Writes the reference documents out of the code: to `docs/reference/`, and API and OpenAPI to
     /// `target/docs/`.
@@ -60,6 +70,9 @@ enum Task {
     /// Builds the laboratory for release and shows that faults of real clusters set off the alerts of
     /// deploy/prometheus; further arguments are its own.
     Alerts(PassedArguments),
+    /// Builds the laboratory for release and sends messages by the client of each language to a cluster under
+    /// cuts and kills; further arguments are its own.
+    Trial(PassedArguments),
     /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over
     /// servers that it starts on this machine, each tier, Redis pulled away, a node killed.
     Demo(PassedArguments),
@@ -78,11 +91,16 @@ enum Task {
         /// Only these rules.
         rules: Vec<String>,
     },
+    /// Checks the Helm chart: it renders the manifests of deploy/kubernetes, refuses bad values, and its
+    /// resources are valid.
+    Chart,
+    /// Builds the site of this version into `target/site`, and checks every link in it.
+    Site,
+    /// Measures the CPU time of a call by each client over that of the bare stub, and fails above a goal.
+    Overhead,
     /// Measures how long builds take, from nothing and after an edit, and prints a table. Takes half an
     /// hour and needs an idle machine.
     BuildTime,
-    /// Writes believable users and groups as JSON Lines; the same seed gives the same bytes.
-    Sample(SampleOptions),
 }
 
 /// Arguments of another program.
@@ -91,26 +109,6 @@ struct PassedArguments {
     /// Arguments that are passed on.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
-}
-
-/// The options for the sample.
-#[derive(Debug, clap::Args)]
-struct SampleOptions {
-    /// How many users, all good.
-    #[arg(long, default_value_t = 10_000)]
-    users: usize,
-    /// How many groups, all good.
-    #[arg(long, default_value_t = 500)]
-    groups: usize,
-    /// Bad lines among them, a quarter of them among the groups.
-    #[arg(long, default_value_t = 0)]
-    bad: usize,
-    /// The seed from which the content is made.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Folder for `users.jsonl` and `groups.jsonl`.
-    #[arg(long, default_value = "target/sample")]
-    out: PathBuf,
 }
 
 /// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this
@@ -128,6 +126,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Test { filter, long } => test::run(filter.as_deref(), long),
+        Task::Clients { only } => clients::check(only.as_deref()),
         Task::Nightly { only } => nightly::run(only.as_deref()),
         Task::Lint => lint::run(),
         Task::Docs { check: true } => docs::check(),
@@ -137,10 +136,13 @@ fn run(task: Task) -> Result<()> {
         Task::Bench(passed) => bench::run(&passed.arguments),
         Task::Lab(passed) => bench::hunt(&passed.arguments),
         Task::Alerts(passed) => bench::alerts(&passed.arguments),
+        Task::Trial(passed) => bench::trial(&passed.arguments),
         Task::Demo(passed) => bench::demo(&passed.arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),
+        Task::Chart => chart::check(),
+        Task::Site => site::build(),
+        Task::Overhead => overhead::run(),
         Task::BuildTime => build_time::run(),
-        Task::Sample(options) => sample::run(&options),
     }
 }

@@ -22,7 +22,7 @@ enum Run {
 const EMBEDDED: &[&str] =
     &["clippy", "-p", "kith-cli", "--no-default-features", "--features", "embedded", "--", "-D", "warnings"];
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 12] = [
     Part {
         name: "documentation of the code",
         run: Run::Cargo,
@@ -38,6 +38,10 @@ const PARTS: [Part; 8] = [
     Part { name: "engine, 10,000 seeds", run: Run::Xtask, arguments: &["engine"] },
     Part { name: "mutants of the cache", run: Run::Xtask, arguments: &["mutants"] },
     Part { name: "alerts, every case", run: Run::Xtask, arguments: &["alerts"] },
+    Part { name: "clients on a cluster", run: Run::Xtask, arguments: &["trial"] },
+    Part { name: "overhead of clients", run: Run::Xtask, arguments: &["overhead"] },
+    Part { name: "Helm chart", run: Run::Xtask, arguments: &["chart"] },
+    Part { name: "site", run: Run::Xtask, arguments: &["site"] },
     Part { name: "laboratory, every row", run: Run::Xtask, arguments: &["lab"] },
 ];
 

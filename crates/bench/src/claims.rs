@@ -266,13 +266,16 @@ claims! {
     /// Changes a second, made by another program in MongoDB, until a node has published all; the baseline is
     /// a bare change stream.
     FEED_RATE = Claim::gain("feed_rate", "changes/s").kith_alone().target(20_000.0);
-    /// Seconds until 1,000 sockets are live on a node of a cluster, 64 opening at a time, each with its list of conversations.
+    /// Seconds until 1,000 sockets are live on a cluster node, 64 opening at a time, each with its list of
+    /// conversations.
     SOCKETS_OPENED = Claim::cost("sockets_opened", "s").kith_alone().target(0.5);
-    /// Memory of the node for each of these sockets, in KiB.
+    /// The node's memory for each of these sockets, in KiB.
     SOCKET_MEMORY = Claim::cost("socket_memory", "KiB").kith_alone().target(20.0);
-    /// Processor time of the node for a delivery to one of these sockets, of a message to a group of all.
+    /// The node's processor time for a delivery to each of these sockets, when a message is sent to a group
+    /// with all users.
     SOCKET_DELIVERY_CPU = Claim::cost("socket_delivery_cpu", "us").kith_alone().target(18.0);
-    /// Messages a second that are answered within 2 s while 500 callers send and as many read users / of 50 callers alone.
+    /// Messages a second that are answered within 2 s while 500 callers send and as many read users / with 50
+    /// callers alone.
     OVERLOAD_SENDS = Claim::gain("overload_sends", "messages/s").target(0.8);
     /// Like `OVERLOAD_SENDS`, for the reads.
     OVERLOAD_GET_USER = Claim::gain("overload_get_user", "calls/s").target(0.8);

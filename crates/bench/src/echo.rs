@@ -78,7 +78,7 @@ fn one_key(key: &str) -> impl Interceptor + Clone + use<> {
     }
 }
 
-/// Shaped as tonic generates it.
+/// The service has the shape that tonic generates.
 #[derive(Clone, Debug, Default)]
 struct Echo {
     users: Users,

@@ -35,7 +35,7 @@ pub enum Kind {
 pub struct EntryBytes {
     /// Bytes by which the process has grown.
     pub grown: i64,
-    /// That the memory tier counts.
+    /// Bytes that the memory tier counts.
     pub counted: i64,
 }
 

@@ -47,7 +47,7 @@ fn message() -> ExportUsersResponse {
     ExportUsersResponse { users: vec![User { user_id: 1, params, ..User::default() }] }
 }
 
-/// Shaped as tonic generates it.
+/// The service has the shape that tonic generates.
 #[derive(Clone, Debug)]
 struct Frames(Arc<ExportUsersResponse>);
 

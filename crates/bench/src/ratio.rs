@@ -125,7 +125,7 @@ impl Row {
     /// Makes the figure for at least one round.
     ///
     /// # Errors
-    /// Without a round, or when a side measured nothing.
+    /// Fails without a round, or when a side measured nothing.
     pub(crate) fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
         ensure!(!rounds.is_empty(), "{}: no round was run", claim.name);
         // A server at rest may take no clock tick: a difference needs no baseline.

@@ -1,13 +1,13 @@
-//! Memory in front of a store, for a node of a cluster: reads come from memory, and are never stale for longer than a
-//! stated bound.
+//! Memory in front of a store, for a node in a cluster: reads come from memory, and are never stale for
+//! longer than a stated bound.
 //!
 //! A [`Node`] holds what all its namespaces share: clock, bus, trust. A [`TieredCache`] is one namespace: a
-//! kind of record with a [`Policy`] and a [`Loader`] that reads the store. Writers take a [`WriteGuard`]
-//! around their commit. The crate knows no domain and no store.
+//! record kind with a [`Policy`] and a [`Loader`] that reads the store. Writers take a [`WriteGuard`] around
+//! their commit. The crate knows no domain and no store.
 //!
-//! Three rules prevent that a late value comes back. Each is a named guard that tests disable: a load fills only if its
-//! key was not invalidated since it began; a value older than the floor of its key never fills; nothing fills while a
-//! write of its key is in progress.
+//! Three rules prevent that a late value comes back. Each is a named guard that tests disable: a load fills
+//! only if its key was not invalidated since it began; a value older than its key's floor never fills;
+//! nothing fills while a write to its key is in progress.
 
 mod api;
 mod collection;
@@ -28,8 +28,9 @@ pub use api::{
     loader::{LoadError, LoadOptions, Loaded, Loader, load_each},
     policy::Policy,
     random::{Random, ThreadRandom},
-    token::{Position, Token, TokenError},
-    token_issuer::{TOKEN_KEPT, TokenIssuer},
+    session::Session,
+    token::{Position, Token, TokenError, UNPUBLISHED, UNSEEN},
+    token_issuer::{TOKEN_KEPT, TokenIssuer, UNSEEN_KEPT},
     version::Version,
 };
 pub use collection::{
@@ -50,6 +51,6 @@ pub use metrics::{
 };
 pub use node::{
     bus::{Acknowledge, Bus, BusError, Invalidation, LocalBus},
-    shared_node::{Node, NodeConfig},
+    shared_node::{HiddenWrites, Node, NodeConfig},
 };
 pub use source::admission::{AdmissionQueue, OwnedPermit, Permit};

@@ -1,4 +1,5 @@
-//! Spans of what a call waits for, as parts of its trace. They name namespaces and tiers, and never a key or a value.
+//! Spans that show what a call waits for, as parts of its trace. They name namespaces and tiers, and never a
+//! key or a value.
 
 use std::future::Future;
 
@@ -7,7 +8,7 @@ use tracing::{Instrument as _, Span, field::Empty, level_filters::LevelFilter};
 /// The target of all spans that are exported. They are at level DEBUG.
 pub const TRACE_TARGET: &str = "kith::rpc";
 
-/// What a call waits for.
+/// A step that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A read that memory does not answer: the shared tier, then the store.
@@ -37,9 +38,9 @@ impl Step {
         }
     }
 
-    /// The span of this step for so many records of a namespace, such as `store read user`; `None`: [`count`] records how many.
-    /// It is a part of the span that is entered, or disabled if there is none: work in the background has no trace. Disabled, it
-    /// costs a comparison.
+    /// Creates this step's span for so many records in a namespace, such as `store read user`; `None`:
+    /// `count` records how many. It is a part of the span that is entered, or disabled if there is none:
+    /// work in the background has no trace. Disabled, it costs a comparison.
     #[must_use]
     pub fn span(self, namespace: &str, records: impl Into<Option<usize>>) -> Span {
         if LevelFilter::current() < LevelFilter::DEBUG || Span::current().is_disabled() {
@@ -80,7 +81,7 @@ pub(crate) fn count(span: &Span, records: usize) {
     span.record("kith.records", as_number(records));
 }
 
-/// As OpenTelemetry has numbers: an unsigned one would be a text.
+/// Converts to a signed number: OpenTelemetry would show an unsigned number as text.
 fn as_number(records: usize) -> i64 {
     i64::try_from(records).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What memory counts is what the process uses.
+//! Memory counts as many bytes as the process uses.
 #![expect(clippy::unwrap_used, reason = "a test that meets what it does not expect must fail")]
 
 use std::{fs, sync::Arc};
@@ -9,17 +9,17 @@ use kith_cache::{
     load_each,
 };
 
-/// As in the product.
+/// The product uses the same allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ENTRIES: u64 = 200_000;
 const BATCH: usize = 500;
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of a record, as of a user with a few texts.
+/// A record's bytes, like for a user with a few texts.
 const VALUE_BYTES: usize = 300;
 
-/// One key in three has a large record, one a small one, and one none.
+/// A third of the keys have a large record, a third a small record, and a third no record.
 #[derive(Debug)]
 struct Thirds;
 

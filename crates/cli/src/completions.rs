@@ -14,7 +14,7 @@ use super::{Common, OK, tree};
         kith completions fish > ~/.config/fish/completions/kith.fish\n\n\
         The script is written unchanged; with -o json as a JSON string.")]
 pub(super) struct CompletionsOptions {
-    /// The shell
+    /// The shell that completes commands
     #[arg(value_enum)]
     shell: Shell,
 }

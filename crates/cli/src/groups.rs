@@ -59,6 +59,7 @@ impl Export for Groups {
         serde_json::to_string(&GroupLine {
             group_id: group.group_id.to_string(),
             name: &group.name,
+            icon: &group.icon,
             tags: &group.tags,
             r#type: group.r#type().as_str_name(),
             visibility: group.visibility().as_str_name(),
@@ -114,6 +115,8 @@ async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<StoredRecords<Gro
 struct GroupLine<'a> {
     group_id: String,
     name: &'a str,
+    #[serde(skip_serializing_if = "is_default")]
+    icon: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     tags: &'a [String],
     r#type: &'static str,
@@ -167,6 +170,7 @@ mod tests {
         let group = Group {
             group_id: 7,
             name: "将棋の会".to_owned(),
+            icon: "https://example.org/将棋.png".to_owned(),
             tags: vec!["将棋".to_owned()],
             r#type: GroupType::Channel.into(),
             visibility: Visibility::Public.into(),

@@ -17,6 +17,7 @@ mod epoch;
 mod errors;
 mod export;
 mod facts;
+mod filled_folder;
 mod follows;
 mod groups;
 mod import;
@@ -38,6 +39,7 @@ pub mod reference;
 mod reference_command;
 mod restore;
 mod resync;
+mod sample;
 mod serve;
 mod status;
 mod token;
@@ -128,6 +130,8 @@ enum Commands {
     /// Check tokens of users, and make some for trials
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Write believable users and groups, to import for trials
+    Sample(sample::SampleOptions),
     /// Ask whether a node serves
     Ping(ping::PingOptions),
     /// Write the completion script of a shell
@@ -203,6 +207,7 @@ pub fn main() -> ExitCode {
         Commands::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
         Commands::Keys(what) => keys::run(&command.common, &what),
         Commands::Token(what) => client::block_on(token::run(&command.common, &what)),
+        Commands::Sample(arguments) => sample::run(&command.common, &arguments),
         Commands::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
         Commands::Completions(arguments) => completions::run(&command.common, &arguments),
         Commands::Man(arguments) => man::run(&command.common, &arguments),

@@ -1,7 +1,7 @@
 //! `kith man`: writes the manual, a page for each command.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
+    filled_folder::FilledFolder,
     output::{Report, WriteError},
     tree,
 };
@@ -78,18 +79,10 @@ struct ManEntry {
 
 /// Writes the pages into a folder. Returns their files.
 fn write_pages(dir: &Path, pages: &[ManPage]) -> Result<Vec<ManEntry>, StartError> {
-    let unwritable = |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
-    if dir.to_string_lossy().starts_with('~') {
-        return Err(StartError::new("--dir begins with ~, which only a shell expands; write the whole path"));
-    }
-    fs::create_dir_all(dir).map_err(unwritable)?;
-    let mut written = Vec::new();
-    for page in pages {
-        let file = dir.join(&page.name);
-        fs::write(&file, &page.roff).map_err(unwritable)?;
-        written.push(ManEntry { page: file.display().to_string(), text: None });
-    }
-    Ok(written)
+    let folder = FilledFolder::create("--dir", dir)?;
+    let written =
+        pages.iter().map(|page| Ok(ManEntry { page: folder.write(&page.name, &page.roff)?, text: None }));
+    written.collect()
 }
 
 impl Report for ManEntry {

@@ -37,10 +37,10 @@ pub(super) struct Publish {
     /// Audiences that see it; repeat it, or separate them by commas
     #[arg(long, required = true, value_delimiter = ',', value_name = "NUMBER")]
     audience: Vec<i32>,
-    /// Its title
+    /// The notice's title
     #[arg(long)]
     title: String,
-    /// Its text
+    /// The notice's text
     #[arg(long, default_value = "")]
     body: String,
     /// Its id [default: one that the node chooses]
@@ -68,7 +68,7 @@ pub(super) struct Publish {
 /// The options for `kith notice list`.
 #[derive(Debug, clap::Args)]
 pub(super) struct List {
-    /// Which audience
+    /// Number of the audience
     #[arg(long, value_name = "NUMBER")]
     audience: i32,
     /// What this reader sees, and has read

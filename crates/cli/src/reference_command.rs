@@ -8,7 +8,7 @@ use super::{Common, OK, reference::Document};
 
 #[derive(Args, Debug)]
 pub(super) struct ReferenceOptions {
-    /// Which document
+    /// The document to print
     #[arg(value_enum)]
     document: Document,
 }

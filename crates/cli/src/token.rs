@@ -63,7 +63,7 @@ pub(super) struct TokenCheck {
 /// The user of a token, and how long it is valid.
 #[derive(Debug, clap::Args)]
 pub(super) struct TokenMake {
-    /// Id of the user
+    /// Id of the token's user
     #[arg(value_name = "USER")]
     user: UserId,
     /// Folder of the signing key; made if it does not exist

@@ -14,7 +14,11 @@
 //! and these three. Numbers are big-endian. The message's number is its position in the window.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use kith_store::{Edited, Message, MessageKind, Recalled, RecalledBy, Seq, Text, Timestamp, UserId};
+use kith_store::{
+    Edited, Message, MessageKind, Recalled, RecalledBy, Seq, StoredHeader, Text, Timestamp, UserId,
+};
+
+use crate::Span;
 
 /// Rises with each change to the form. An entry whose form a program does not know is not read.
 const FORM: u8 = 1;
@@ -33,27 +37,18 @@ const NUMBERED_EDIT: u8 = 32;
 /// All flags. A program that does not know a flag reads the message from the store.
 const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED | NUMBERED_EDIT;
 
-/// A message's header, for unread counts.
+/// An entry's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryHeader {
-    /// The message's number.
-    pub seq: Seq,
-    /// See [`Message::sender`].
-    pub sender: Option<UserId>,
-    /// See [`Message::kind`].
-    pub kind: MessageKind,
-    /// See [`Message::silent`].
-    pub silent: bool,
-    /// See [`Message::mention_all`].
-    pub mention_all: bool,
-    /// Whether it was edited.
-    pub edited: bool,
+struct EntryHeader {
+    sender: Option<UserId>,
+    kind: MessageKind,
+    silent: bool,
+    mention_all: bool,
+    edited: bool,
     /// Whether the entry has the last edit's event number.
     numbered_edit: bool,
-    /// Whether its content was removed.
-    pub recalled: bool,
-    /// See [`Message::mentions`].
-    pub mentions: Vec<UserId>,
+    recalled: bool,
+    mentions: Vec<UserId>,
 }
 
 /// A message's entry; `None`: it is larger than any message can be.
@@ -62,11 +57,7 @@ pub fn encode(message: &Message) -> Option<Bytes> {
     let client_id = message.client_message_id.as_deref().unwrap_or_default();
     let parts = [message.content_type.as_bytes(), client_id.as_bytes(), &message.body];
     let mut entry = BytesMut::with_capacity(64 + message.weight());
-    entry.put_u8(FORM);
-    entry.put_u8(flags(message));
-    entry.put_i64(message.sender.map_or(0, UserId::get));
-    entry.put_u8(u8::try_from(message.mentions.len()).ok()?);
-    message.mentions.iter().for_each(|user| entry.put_i64(user.get()));
+    put_header(&mut entry, flags(message), message.sender, &message.mentions)?;
     entry.put_i64(message.sent.0);
     entry.put_i64(message.reply_to.unwrap_or(0));
     if let Some(edited) = message.edited {
@@ -90,7 +81,7 @@ pub fn encode(message: &Message) -> Option<Bytes> {
 #[must_use]
 pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     let mut unread = Unread(entry);
-    let header = unread.header(seq)?;
+    let header = unread.header()?;
     let sent = Timestamp(unread.number()?);
     let reply_to = match unread.number()? {
         0 => None,
@@ -120,33 +111,64 @@ pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     })
 }
 
-impl EntryHeader {
-    /// The header for the message with this number; `None`: it is damaged, or has a form that this program
-    /// does not know.
-    pub(crate) fn decode(header: &[u8], seq: Seq) -> Option<Self> {
-        let mut unread = Unread(header);
-        unread.header(seq).filter(|_| unread.0.is_empty())
+/// A message's header, as an entry begins with it; `None`: it mentions more users than any message can.
+pub(crate) fn encode_header(header: &StoredHeader) -> Option<Bytes> {
+    let flags = [(header.silent, SILENT), (header.mention_all, MENTIONS_ALL), (header.recalled, RECALLED)];
+    let mut entry = BytesMut::with_capacity(11 + 8 * header.mentions.len());
+    put_header(&mut entry, all_of(&flags), header.sender, &header.mentions)?;
+    Some(entry.freeze())
+}
+
+/// The headers for the messages with these numbers, in a row; `None`: there are more or fewer, they are
+/// damaged, or have a form that this program does not know.
+pub(crate) fn decode_headers(headers: &[u8], numbers: Span) -> Option<Vec<StoredHeader>> {
+    let mut unread = Unread(headers);
+    let mut decoded = Vec::with_capacity(numbers.count());
+    for seq in numbers.first..=numbers.last {
+        let header = unread.header()?;
+        decoded.push(StoredHeader {
+            seq,
+            sender: header.sender,
+            silent: header.silent || header.kind == MessageKind::Event,
+            recalled: header.recalled,
+            mentions: header.mentions,
+            mention_all: header.mention_all,
+        });
     }
+    unread.0.is_empty().then_some(decoded)
+}
+
+fn put_header(entry: &mut BytesMut, flags: u8, sender: Option<UserId>, mentions: &[UserId]) -> Option<()> {
+    entry.put_u8(FORM);
+    entry.put_u8(flags);
+    entry.put_i64(sender.map_or(0, UserId::get));
+    entry.put_u8(u8::try_from(mentions.len()).ok()?);
+    mentions.iter().for_each(|user| entry.put_i64(user.get()));
+    Some(())
 }
 
 fn flags(message: &Message) -> u8 {
     let is_event = message.kind == MessageKind::Event;
-    let flags = [
+    all_of(&[
         (message.silent, SILENT),
         (message.mention_all, MENTIONS_ALL),
         (is_event, EVENT),
         (message.edited.is_some(), EDITED),
         (message.edited.is_some_and(|edited| edited.event.is_some()), NUMBERED_EDIT),
         (message.recalled.is_some(), RECALLED),
-    ];
-    flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
+    ])
+}
+
+/// The flags that are set.
+fn all_of(flags: &[(bool, u8)]) -> u8 {
+    flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
 }
 
 /// The rest that is not read yet.
 struct Unread<'a>(&'a [u8]);
 
 impl<'a> Unread<'a> {
-    fn header(&mut self, seq: Seq) -> Option<EntryHeader> {
+    fn header(&mut self) -> Option<EntryHeader> {
         let (form, flags) = (self.byte()?, self.byte()?);
         if form != FORM || flags & !FLAGS != 0 || flags & (EDITED | NUMBERED_EDIT) == NUMBERED_EDIT {
             return None;
@@ -157,7 +179,6 @@ impl<'a> Unread<'a> {
         };
         let mentions = (0..self.byte()?).map(|_| UserId::new(self.number()?).ok()).collect::<Option<_>>()?;
         Some(EntryHeader {
-            seq,
             sender,
             kind: if flags & EVENT == 0 { MessageKind::Message } else { MessageKind::Event },
             silent: flags & SILENT != 0,
@@ -281,12 +302,11 @@ mod tests {
         for message in [message(), bare(), many, edited(), edited_without_event(), recalled()] {
             let entry = encode(&message).unwrap();
             assert_eq!(decode(&entry, message.seq), Some(message.clone()));
-            let header = EntryHeader::decode(&entry[..header_bytes(&message)], 57).unwrap();
-            assert_eq!((header.seq, header.sender, header.kind), (57, message.sender, message.kind));
-            assert_eq!((header.silent, header.mention_all), (message.silent, message.mention_all));
-            assert_eq!(header.mentions, message.mentions);
-            let changes = (message.edited.is_some(), message.recalled.is_some());
-            assert_eq!((header.edited, header.recalled), changes);
+            let header = StoredHeader::of(&message);
+            assert_eq!(encode_header(&header).unwrap()[2..], entry[2..header_bytes(&message)]);
+            let row = [&entry[..header_bytes(&message)], &encode_header(&header).unwrap()].concat();
+            let last = StoredHeader { seq: 58, ..header.clone() };
+            assert_eq!(decode_headers(&row, Span { first: 57, last: 58 }), Some(vec![header, last]));
         }
     }
 
@@ -349,9 +369,11 @@ mod tests {
         let message = message();
         let entry = encode(&message).unwrap();
         let length = header_bytes(&message);
-        assert!(EntryHeader::decode(&entry[..length], 57).is_some());
+        let only = Span { first: 57, last: 57 };
+        assert!(decode_headers(&entry[..length], only).is_some());
         for cut in (0..length).chain([length + 1, entry.len()]) {
-            assert_eq!(EntryHeader::decode(&entry[..cut], 57), None, "{cut} bytes");
+            assert_eq!(decode_headers(&entry[..cut], only), None, "{cut} bytes");
         }
+        assert_eq!(decode_headers(&entry[..length], Span { first: 57, last: 58 }), None, "fewer headers");
     }
 }

@@ -38,7 +38,12 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowLookup {
     /// The window was found.
-    Hit(WindowSnapshot),
+    Hit {
+        /// What is known of the window.
+        window: WindowSnapshot,
+        /// The entries for the requested numbers that the window has, by rising number.
+        entries: Vec<Bytes>,
+    },
     /// No window. The caller has the lease: it may fill the window with what it reads from the store after
     /// this.
     Miss {
@@ -52,7 +57,7 @@ pub enum WindowLookup {
 }
 
 /// A window as a lookup found it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSnapshot {
     /// When the lookup was made.
     pub at: ServerTime,
@@ -60,13 +65,13 @@ pub struct WindowSnapshot {
     pub span: Span,
     /// Time since the log was known not to end above the window. `None`: that is not known.
     pub age: Option<Duration>,
-    /// The entries for the requested numbers that the window has, by rising number.
-    pub entries: Vec<Bytes>,
 }
 
 /// A window's new content.
 #[derive(Clone, Debug)]
 pub struct Fill {
+    /// The window's conversation.
+    pub conversation: ConversationId,
     /// The filler's lease.
     pub token: LeaseToken,
     /// When the lookup was made that gave the lease. The entries were read after it.
@@ -75,6 +80,9 @@ pub struct Fill {
     pub span: Span,
     /// The window's entries.
     pub entries: Vec<Bytes>,
+    /// Whether all entries but the last are headers. Such a window answers [`WindowKeeper::heads`] alone, and
+    /// the reader of messages who gets the lease replaces it.
+    pub has_headers: bool,
 }
 
 /// A fill's result.
@@ -133,13 +141,19 @@ pub enum DropReason {
 pub enum HeadLookup {
     /// A window. Its last entry belongs to `span.last`.
     Hit {
-        /// The window; its entries are the headers for the numbers above the requested number.
+        /// What is known of the window.
         window: WindowSnapshot,
         /// The last entry; `None`: the log is empty.
         last: Option<Bytes>,
+        /// The headers for the numbers above the requested number that the window has, in a row.
+        headers: Bytes,
     },
     /// No window, or one without its last message.
-    Miss,
+    Miss {
+        /// When the lookup was made, if it gave the caller the lease: it may fill a window of headers with
+        /// what it reads from the store after this.
+        lease: Option<ServerTime>,
+    },
     /// A message is being changed.
     Held,
 }
@@ -164,12 +178,12 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
         token: LeaseToken,
     ) -> Result<WindowLookup, SharedError>;
 
-    /// Makes the window, if the caller still has its lease, the window is not held, and the log is not known
-    /// to have messages above the fill's.
+    /// Makes windows, each if the caller still has its lease, the window is not held, and the log is not
+    /// known to have messages above the fill's.
     ///
     /// # Errors
-    /// If the epoch's server does not answer, or the epoch differs from [`Fill::at`]'s.
-    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError>;
+    /// Each window's own: if the epoch's server does not answer, or the epoch differs from [`Fill::at`]'s.
+    async fn fill(&self, fills: &[Fill]) -> Vec<Result<FillOutcome, SharedError>>;
 
     /// Adds messages to the window, and records that the log has them. Drops the window if messages between
     /// are missing, or if a missing message is a change's event. Without a window, it only records. Messages
@@ -211,12 +225,16 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// If the epoch's server does not answer, or the epoch differs from [`Confirm::at`]'s.
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>>;
 
-    /// Reads where windows end, and the headers above a number. Changes nothing. Answers in `asked`'s order;
-    /// it is not atomic.
+    /// Reads where windows end, and the headers above a number. Where there is no window, and it is not held,
+    /// and no lease is alive, the caller gets the lease. Answers in `asked`'s order; it is not atomic.
     ///
     /// # Errors
     /// If the epoch's server does not answer.
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>>;
+    async fn heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        token: LeaseToken,
+    ) -> Vec<Result<HeadLookup, SharedError>>;
 
     /// Makes the next reader compare the window's end with the store.
     ///

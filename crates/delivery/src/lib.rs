@@ -35,7 +35,6 @@ pub use self::metrics::METRICS;
 #[cfg(feature = "redis")]
 pub use bitmaps::RedisBitmaps;
 pub use bitmaps::{BitmapFill, FillTicket, ReaderBitmaps, ReaderSection, SectionBits};
-pub use entry::EntryHeader;
 pub use epoch::EpochSource;
 pub use fan_out_notes::FanOutNotes;
 #[cfg(feature = "redis")]
@@ -61,4 +60,4 @@ pub use sequence::RedisSequences;
 pub use sequence::{
     Background, FetchLease, MemorySequences, Offer, SequenceKeeper, SequenceLimits, Sequences, Take, Taken,
 };
-pub use windows::{Head, HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};
+pub use windows::{HeadOf, RecentMessages, RequestedMessages, WindowHold, Windows};

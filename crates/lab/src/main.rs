@@ -2,12 +2,15 @@
 
 mod commands;
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use kith_lab::clients;
 
-use commands::{AlertsArguments, CheckArguments, DemoArguments, HuntArguments, MutantsArguments};
+use commands::{
+    AlertsArguments, CheckArguments, ClientsArguments, DemoArguments, HuntArguments, MutantsArguments,
+};
 
 #[derive(Debug, Parser)]
 #[command(name = "kith-lab", about = "Tests the promises of Kith on real clusters under faults")]
@@ -26,6 +29,15 @@ enum Command {
     Alerts(AlertsArguments),
     /// Judges a history and prints the report; ends with code 1 if a check does not hold.
     Check(CheckArguments),
+    /// Sends messages by the client of each language under cuts and kills of a cluster; ends with code 1 if
+    /// one is lost, stored twice, out of order or not read on the other node at once.
+    Clients(ClientsArguments),
+    /// Reads users by a near cache until the standard input ends, and prints what it saw: a part of a test.
+    #[command(hide = true)]
+    NearReader {
+        /// The address of a node.
+        address: SocketAddr,
+    },
     /// Demonstrates a cluster: three nodes, each tier, writes seen by other nodes, an outage of Redis, a
     /// killed node.
     Demo(DemoArguments),
@@ -49,6 +61,8 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Mutants(arguments) => arguments.run().await,
         Command::Alerts(arguments) => arguments.run().await,
         Command::Check(arguments) => arguments.run(),
+        Command::Clients(arguments) => arguments.run().await,
+        Command::NearReader { address } => clients::read_near(address).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(arguments) => arguments.run().await,
     }
 }

@@ -9,8 +9,8 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// Bytes that the buffer of a message begins with: enough for most, and little for streams that are silent, and for answers that peers
-/// leave unread.
+/// The first size of a message's buffer, in bytes: enough for most messages, and little for silent streams
+/// and for answers that peers leave unread.
 const BUFFER: usize = 256;
 /// Stream messages are sent together until they have this many bytes.
 const TOGETHER: usize = 32 << 10;
@@ -54,7 +54,7 @@ impl<T: Message> Encoder for ExactEncoder<T> {
 
     fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.reserve(message.encoded_len());
-        // The buffer has room for it.
+        // The buffer has room for the message.
         message.encode_raw(buffer);
         Ok(())
     }

@@ -14,16 +14,24 @@
     reason = "generated"
 )]
 
+/// The number of the contract. It rises by one with each change of the contract: a client whose own number is
+/// not higher knows that the node has everything that it may ask for. Answers have it as `kith-contract`.
+pub const CONTRACT: u32 = 2;
+
+mod call_rule;
 mod codec;
 mod fields;
 mod get_user;
 mod identified;
+mod lists;
 mod records;
 mod results;
 
+pub use call_rule::CallRule;
 pub use codec::{ExactCodec, ExactEncoder};
 pub use fields::Fields;
 pub use identified::IdentifiedRequest;
+pub use lists::{BatchRequest, ListRequest};
 pub use records::{RECORDS_MAX, Records};
 pub use results::Results;
 

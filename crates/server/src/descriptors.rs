@@ -1,4 +1,4 @@
-//! The descriptors of all served methods: for reflection, for JSON, and for `kith call`.
+//! The descriptors for all served methods: for reflection, for JSON, and for `kith call`.
 
 pub mod comments;
 
@@ -6,13 +6,12 @@ use kith_proto::{options::v1::MethodRules, r#type::v1::Access};
 use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
 use prost_types::method_options::IdempotencyLevel;
 
-/// The option that holds the rules of a method.
+/// The option with a method's rules.
 const RULES: &str = "kith.options.v1.rules";
-/// The option with the access rule of a method.
+/// The option with a method's access rule.
 const ACCESS: &str = "kith.type.v1.access";
 
-/// The contract, health, and the details of errors, so that callers that have only these descriptors can
-/// decode them.
+/// The contract, health, and error details, so that callers that have only these descriptors can decode them.
 pub(crate) const SETS: [&[u8]; 3] =
     [kith_proto::DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
 
@@ -33,7 +32,7 @@ pub(crate) fn rules(method: &MethodDescriptor) -> MethodRules {
     option(method, RULES).unwrap_or_default()
 }
 
-/// The access rule of a method in the contract; `None` for a method without one.
+/// A method's access rule in the contract. `None` for a method without such a rule.
 pub fn access(method: &MethodDescriptor) -> Option<Access> {
     option(method, ACCESS)
 }

@@ -1,5 +1,5 @@
-//! The health of the node: `grpc.health.v1` for every service and for the node as a whole (""), with reasons
-//! for operators.
+//! The node's health: `grpc.health.v1` for every service and for the whole node (""), with reasons for
+//! operators.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -21,18 +21,18 @@ use crate::edge;
 /// needs no right for it.
 pub const STATE_KEY: &str = "kith-state";
 
-/// The state of a node. NOT_SERVING in all states except one.
+/// A node's state. NOT_SERVING in all states except one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for its store.
+    /// The node waits for its store.
     Starting,
-    /// It waits for `kith migrate`.
+    /// The node waits for `kith migrate`.
     MigrationPending,
     /// The node serves calls.
     Serving,
-    /// Its store does not answer.
+    /// The node's store does not answer.
     StoreAway,
-    /// It is stopping.
+    /// The node is stopping.
     Stopping,
 }
 
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Name and text of the default reason of a state.
+    /// The name and text that a state's default reason has.
     const fn default_cause(self) -> (&'static str, &'static str) {
         match self {
             Self::Starting => ("starting", "the store has not been opened yet"),
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// The reason for which a node does not serve, or a problem of a serving node.
+/// The reason why a node does not serve, or a serving node's problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `store_replaced`, `store_locked`, `migration_pending`,
@@ -80,7 +80,7 @@ pub struct HealthCause {
     /// `sockets_refused`, `operations_displaced`, `accept_failed`, `insecure_callers`,
     /// `callers_not_reloaded`, `issuer_keys_left_out`, `clock`.
     pub reason: &'static str,
-    /// For display, with what to do. Contains no stored data and no credentials.
+    /// The text for display, with what to do. Contains no stored data and no credentials.
     pub message: String,
     /// Begin, in UTC (RFC 3339).
     #[serde(serialize_with = "rfc3339")]
@@ -91,7 +91,7 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
     to.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
-/// A problem of a serving node.
+/// A serving node's problem.
 #[derive(Clone, Debug)]
 struct ServingProblem {
     cause: HealthCause,
@@ -114,7 +114,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// For the services of the contract.
+    /// Creates a reporter for the contract's services.
     #[must_use]
     pub fn new() -> Self {
         let services = Arc::new(edge::services());
@@ -128,13 +128,13 @@ impl Reporter {
         }
     }
 
-    /// The state of the node.
+    /// The node's state.
     #[must_use]
     pub fn state(&self) -> State {
         *self.state.borrow()
     }
 
-    /// By how many bytes the data file can still grow; `None`: the store is no file, or it was not asked yet.
+    /// How many bytes the data file can still grow. `None`: the store is no file, or it was not asked yet.
     #[must_use]
     pub fn store_room(&self) -> Option<u64> {
         *self.store_room.lock()
@@ -172,7 +172,7 @@ impl Reporter {
         self.put(ServingProblem { cause: remark, until: None });
     }
 
-    /// As [`Self::remark`], with an expiry, unless it is repeated.
+    /// Like [`Self::remark`], but the remark expires unless it is repeated.
     pub fn remark_until(&self, remark: HealthCause, until: Instant) {
         self.put(ServingProblem { cause: remark, until: Some(until) });
     }
@@ -195,7 +195,7 @@ impl Reporter {
         }
     }
 
-    /// Sets a state with a reason of its own; the same state may be set again with another message.
+    /// Sets a state with a reason of its own. May set the same state again with another message.
     pub fn set_with_cause(&self, state: State, cause: HealthCause) {
         self.change(state, cause);
     }

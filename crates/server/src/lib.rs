@@ -26,7 +26,7 @@ mod ws;
 
 pub use node::run::{Addresses, Node, run};
 
-/// Runs the Rust examples of the page about tests.
+/// Runs the Rust examples on the page about tests.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../../../docs/internals/testing.md")]
 mod testing_page {}

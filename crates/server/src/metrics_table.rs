@@ -1,4 +1,4 @@
-//! All metrics that a node exports: those of the services, of the caches, of windows and of the store.
+//! All metrics that a node exports, from the services, the caches, the windows and the store.
 
 use kith_service::metric::{METRICS, Metric, MetricKind};
 use metrics::{SharedString, Unit};
@@ -12,7 +12,7 @@ pub fn all() -> Vec<Metric> {
     all
 }
 
-/// The unit of a metric, which its name ends with; `None`: it counts things.
+/// The unit that a metric's name ends with. `None`: the metric counts things.
 #[must_use]
 pub fn unit(metric: &Metric) -> Option<Unit> {
     match metric.name {
@@ -22,7 +22,7 @@ pub fn unit(metric: &Metric) -> Option<Unit> {
     }
 }
 
-/// Registers the description of each metric, for the HELP lines of `/metrics`.
+/// Registers each metric's description, for the HELP lines in `/metrics`.
 pub(crate) fn describe() {
     for metric in all() {
         let help = SharedString::from(metric.help);

@@ -1,10 +1,9 @@
-//! Places of which there is a limited number, and which peers that prove nothing must not be able to keep
-//! from others.
+//! Places whose number is limited. Peers that prove nothing must not be able to keep them from others.
 //!
-//! Nothing is limited by address: behind a load balancer all clients have one. While there is room, everyone
-//! gets a place. When four fifths are taken, a newcomer gets that of the oldest stranger at the address with
-//! most of them. A stranger is a peer that has not made a call with a credential, which takes an honest
-//! client one round trip.
+//! Nothing is limited by address: behind a load balancer all clients have one address. While there is room,
+//! everyone gets a place. When four fifths are taken, a newcomer gets the place of the oldest stranger at the
+//! address with most strangers. A stranger is a peer that has not made a call with a credential, which takes
+//! an honest client one round trip.
 
 use std::{
     cmp::Reverse,
@@ -21,19 +20,19 @@ use metrics::Counter;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Bits of an IPv6 address that its owner cannot choose.
+/// The bits in an IPv6 address that its owner cannot choose.
 const NETWORK_BITS: u32 = 64;
 
-/// What the places are for. The label of the metric.
+/// The purpose of the places. This is the metric's label.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlaceKind {
-    /// Connections of the gRPC port.
+    /// Connections on the gRPC port.
     Connections,
     /// Sockets whose user is not known yet.
     Sockets,
-    /// Streams of health and of reflection.
+    /// Health and reflection streams.
     HealthWatches,
-    /// Connections of the operations port.
+    /// Connections on the operations port.
     Operations,
 }
 
@@ -65,12 +64,12 @@ pub(crate) struct HeldPlace {
     displaced: CancellationToken,
 }
 
-/// The other end of a connection. All places of a connection are of one peer.
+/// A connection's other end. All places that a connection holds belong to one peer.
 #[derive(Debug)]
 pub(crate) struct RemotePeer {
     network: IpAddr,
     is_proven: AtomicBool,
-    /// Its places as a stranger.
+    /// The places that it has as a stranger.
     places: Mutex<Vec<(Arc<Places>, u64)>>,
 }
 
@@ -78,16 +77,16 @@ pub(crate) struct RemotePeer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlacesFull;
 
-/// Who has a place. Ids rise, so that the lowest one is the oldest.
+/// The peers that have a place. Ids rise, so that the lowest id is the oldest.
 #[derive(Debug, Default)]
 struct PlaceTable {
     next: u64,
     /// Places that are taken.
     taken: usize,
-    /// Of them, those of strangers.
+    /// How many places strangers have.
     strangers: usize,
     by_network: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
-    /// The last one has most strangers, and of those with as many the oldest one.
+    /// The last entry has most strangers. Among entries with equally many it has the oldest stranger.
     order: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
 }
 
@@ -102,7 +101,7 @@ impl Places {
         self.most
     }
 
-    /// A place for this peer. Also says whether it is that of another one.
+    /// Takes a place for this peer. Also returns whether it was another peer's place.
     ///
     /// # Errors
     /// When all places are taken by peers that are no strangers.
@@ -129,7 +128,7 @@ impl Places {
         Ok((HeldPlace { id, peer: Arc::clone(peer), places: Arc::clone(self), displaced }, makes_room))
     }
 
-    /// Ends the place of one stranger. Returns whether there was one.
+    /// Ends one stranger's place. Returns whether there was a stranger.
     pub(crate) fn make_room(&self) -> bool {
         let made = self.table.lock().displace();
         if made {
@@ -138,8 +137,8 @@ impl Places {
         made
     }
 
-    /// Whether a newcomer has to get the place of a stranger. Callers use all places, and strangers at least
-    /// a tenth: with fewer, no newcomer would have time to prove anything.
+    /// Whether a newcomer has to get a stranger's place. Callers use all places, and strangers at least a
+    /// tenth: with fewer, no newcomer would have time to prove anything.
     fn is_crowded(&self, table: &PlaceTable, is_proven: bool) -> bool {
         let above_four_fifths = table.taken >= self.most - self.most / 5;
         table.taken >= self.most
@@ -159,7 +158,7 @@ impl PlaceTable {
         self.strangers += 1;
     }
 
-    /// Its place is no longer that of a stranger. False: it was none.
+    /// The place no longer belongs to a stranger. Returns false if it did not.
     fn remove(&mut self, network: IpAddr, id: u64) -> bool {
         let is_removed = self.change(network, |strangers| strangers.remove(&id)).is_some();
         self.strangers -= usize::from(is_removed);
@@ -187,7 +186,7 @@ impl PlaceTable {
         changed
     }
 
-    /// Ends the place of the oldest stranger at the address with most of them.
+    /// Ends the place of the oldest stranger at the address with most strangers.
     fn displace(&mut self) -> bool {
         let Some((_, Reverse(oldest), network)) = self.order.last().copied() else { return false };
         if let Some(displaced) = self.change(network, |strangers| strangers.remove(&oldest)) {
@@ -245,7 +244,7 @@ impl RemotePeer {
         peer
     }
 
-    /// It has made a call with a credential: from now on nothing that it has is given to others.
+    /// Records a call with a credential: from now on nothing that the peer has is given to others.
     pub(crate) fn prove(&self) {
         if self.is_proven() {
             return;
@@ -262,7 +261,7 @@ impl RemotePeer {
     }
 }
 
-/// What its owner cannot choose of an address.
+/// The part of an address that its owner cannot choose.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << NETWORK_BITS)).into(),
@@ -282,7 +281,7 @@ mod tests {
         RemotePeer::new(address.parse().unwrap())
     }
 
-    /// Strangers of this address, each of a connection of its own.
+    /// Strangers at this address, each on its own connection.
     fn strangers(places: &Arc<Places>, address: &str, count: usize) -> Vec<HeldPlace> {
         (0..count).map(|_| places.take(&peer(address)).unwrap().0).collect()
     }

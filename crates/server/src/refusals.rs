@@ -13,8 +13,7 @@ const EVERY: Duration = Duration::from_secs(60);
 const REMARKED: Duration = Duration::from_secs(120);
 
 /// Counts something that may happen thousands of times a second. Reports the first time at once, then at most
-/// once a minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last
-/// time.
+/// once a minute: a line in the log, and a remark in `/readyz` that ends 1 to 2 minutes after the last time.
 #[derive(Debug)]
 pub(crate) struct ConnectionRefusals {
     counter: Counter,

@@ -1,4 +1,4 @@
-//! Why a node does not start.
+//! The reasons why a node does not start.
 
 mod lock_holder;
 
@@ -6,7 +6,7 @@ use std::{io, net::SocketAddr};
 
 use crate::config::ConfigError;
 
-/// Why a node does not start, in one line with what to do. The command exits with code 2.
+/// The reason why a node does not start, in one line with what to do. The command exits with code 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(String);
@@ -23,7 +23,7 @@ impl StartError {
         Self(escaped.collect())
     }
 
-    /// For an address that `flag` sets.
+    /// The error for an address that `flag` sets.
     pub(crate) fn bind(address: SocketAddr, flag: &str, error: &io::Error) -> Self {
         let port = address.port();
         let why = match error.kind() {

@@ -1,4 +1,4 @@
-//! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
+//! The process's logs, traces and metrics. Set up once; a second set-up changes nothing.
 
 pub mod audit;
 pub(crate) mod instance;
@@ -31,10 +31,10 @@ use crate::{
 /// Log lines that may wait to be written. Further ones are dropped and counted: no call waits for a log.
 const LINES_MAX: usize = 16_384;
 
-/// Seconds. From a read of memory to the longest deadline.
+/// Buckets in seconds, from a memory read to the longest deadline.
 const SECONDS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
-/// Buckets of counts, such as writes in one commit.
+/// Buckets for counts, such as writes in one commit.
 const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
@@ -46,10 +46,10 @@ pub struct Telemetry {
     spans: Option<SdkTracerProvider>,
 }
 
-/// The guard of the writer of log lines.
+/// Guards the log writer.
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Log lines of this process that were dropped because they were not read.
+/// How many log lines this process dropped because they were not read.
 #[must_use]
 pub fn dropped_lines() -> u64 {
     DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
@@ -73,10 +73,10 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     start_with(config, true)
 }
 
-/// As [`start`], but the filter drops security events as other lines: for a node that is a demonstration.
+/// Like [`start`], but the filter drops security events like other lines: for a node that is a demonstration.
 ///
 /// # Errors
-/// As [`start`].
+/// Returns the errors of [`start`].
 pub fn start_demonstration(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     start_with(config, false)
 }
@@ -96,21 +96,21 @@ fn start_with(config: &TelemetryConfig, security_events: bool) -> Result<Telemet
         global::set_text_map_propagator(TraceContextPropagator::new());
         let exported = Targets::new().with_target(TRACE_TARGET, tracing::Level::DEBUG);
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("kith"));
-        // Files, lines and threads of this program say nothing to those who read traces.
+        // This program's files, lines and threads mean nothing to readers of traces.
         let layer =
             layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false);
         layers.push(layer.with_filter(exported).boxed());
     }
-    // It fails when the process has a subscriber already, as tests do: that one stays.
+    // This fails when the process has a subscriber already, as tests do: that subscriber stays.
     drop(tracing_subscriber::registry().with(layers).try_init());
     Ok(Telemetry { _writer: guard, spans })
 }
 
-/// Sets up the log of a command that opens the data itself: its security events alone, on standard error.
-/// What it says else it says by itself.
+/// Sets up the log for a command that opens the data itself: its security events alone, on standard error.
+/// The command prints everything else itself.
 pub fn start_security_events(config: &TelemetryConfig) {
     let lines = lines(config.log_format, std::io::stderr).with_filter(log_filter::security_events(true));
-    // It fails when the process has a subscriber already, which has the lines then.
+    // This fails when the process has a subscriber already, which then has the lines.
     drop(tracing_subscriber::registry().with(lines).try_init());
 }
 
@@ -138,7 +138,7 @@ fn spans(config: &TelemetryConfig) -> Result<Option<SdkTracerProvider>, StartErr
     ))
 }
 
-/// The metrics of the process; its recorder is installed by the first call.
+/// The process's metrics; the first call installs the recorder.
 ///
 /// # Errors
 /// If another recorder is installed.

@@ -47,19 +47,18 @@ metrics! {
     pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
         "kith_connections_refused_total",
         &[],
-        "Connections closed at once because `limits.connections` were open, and sockets refused because of `ws.sockets` or \
+        "Connections and sockets refused because of `limits.connections`, `ws.sockets` or \
          `ws.sockets_waiting`.",
     );
     pub const PLACES_DISPLACED: Metric = Metric::counter(
         "kith_places_displaced_total",
         &["kind"],
-        "Connections, sockets without a hello and health watches without a credential that gave way to \
-         newcomers near their limit.",
+        "Connections, sockets and health watches without a credential that newcomers replaced.",
     );
     pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
         "kith_connections_unread_total",
         &[],
-        "Connections closed because their peer left an answer unread for `limits.unread_max`.",
+        "Connections closed because of `limits.unread_max`.",
     );
     pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
         "kith_answers_unread_bytes",
@@ -76,7 +75,7 @@ metrics! {
     pub const ACCEPTS_FAILED: Metric = Metric::counter(
         "kith_accepts_failed_total",
         &[],
-        "Failures to accept a connection, usually because the process may open no more files.",
+        "Failures to accept a connection, usually for lack of file descriptors.",
     );
     pub const AUTH_REFUSED: Metric = Metric::counter(
         "kith_auth_refused_total",
@@ -95,18 +94,18 @@ metrics! {
     pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
         "kith_user_quota_refused_total",
         &["quota"],
-        "Calls refused because a user had used up its quota of `calls`, `writes`, `records` or `searches`.",
+        "Calls refused because of a user's quota of `calls`, `writes`, `records` or `searches`.",
     );
     pub const INSECURE_CALLERS: Metric = Metric::gauge(
         "kith_insecure_callers",
         &[],
-        "1 if other machines may call without a key and do everything (insecure_callers), else 0.",
+        "1 if other machines may call without a key, else 0.",
     );
     pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
         "kith_callers_not_reloaded",
         &[],
-        "1 while a file of callers or an issuer's address cannot be used, so that its previous content stays \
-         valid, with revoked keys; else 0.",
+        "1 while a file of callers or an issuer's address cannot be used: its previous content stays valid; \
+         else 0.",
     );
     pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
         "kith_credentials_expire_seconds",
@@ -118,28 +117,28 @@ metrics! {
     pub const MUTATIONS_SHED: Metric = Metric::counter(
         "kith_mutations_shed_total",
         &[],
-        "Writes refused because the store could not be expected to begin them in time.",
+        "Writes refused because they would have waited too long.",
     );
     pub const LOG_LINES_DROPPED: Metric = Metric::counter(
         "kith_log_lines_dropped_total",
         &[],
-        "Log lines dropped because they were not read from the process in time.",
+        "Log lines that were not read from the process in time.",
     );
 
     pub const STORE_DAMAGED: Metric = Metric::counter(
         "kith_store_damaged_total",
         &[],
-        "Reads and writes that failed because stored data cannot be read (STORE_DAMAGED).",
+        "Reads and writes that failed with STORE_DAMAGED.",
     );
     pub const STORE_FREE_BYTES: Metric = Metric::gauge(
         "kith_store_free_bytes",
         &[],
-        "By how much the data file of a node on SQLite can still grow: the room on its disk, or up to the limit on file size.",
+        "By how much the SQLite file can still grow: room on its disk, or the limit on file size.",
     );
     pub const STORE_FULL: Metric = Metric::gauge(
         "kith_store_full",
         &[],
-        "1 while the data file of a node on SQLite has no room left, so that writes are refused (STORE_FULL), else 0.",
+        "1 while the SQLite file has no room left (STORE_FULL), else 0.",
     );
     pub const TLS_CERTIFICATE_EXPIRE_SECONDS: Metric = Metric::gauge(
         "kith_tls_certificate_expire_seconds",
@@ -171,30 +170,29 @@ metrics! {
     pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
         "kith_redis_breaker_opened_total",
         &[],
-        "Times that the circuit breaker opened because Redis did not answer; the store answers meanwhile.",
+        "Times that the circuit breaker opened because Redis did not answer.",
     );
     pub const REDIS_GARBLED: Metric = Metric::counter(
         "kith_redis_garbled_total",
         &[],
-        "Ignored messages on the channels for wakes and confirmations that no node can have sent.",
+        "Ignored messages on channels that no node can have sent.",
     );
 
     pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
         "kith_node_records_refused_total",
         &[],
-        "Registry entries in Redis that no node of this version authenticated, each time that a call read \
-         them.",
+        "Unauthenticated registry entries in Redis, each time that a call read them.",
     );
     pub const OBSERVER_LAG: Metric = Metric::histogram(
         "kith_observer_lag_seconds",
         &[],
-        "Time from the acknowledgement of a canary that this node wrote until another node served it.",
+        "Time from the acknowledgement of a canary until another node served it.",
     );
     pub const OBSERVER_CHECKED: Metric = Metric::counter(
         "kith_observer_checked_total",
         &["after"],
         "Nodes that answered what they hold of a write of this node, by the age of the write; for the \
-         canary, `observer.bound`. At 10s also each time that this node's own copy of the canary without \
+         canary, `observer.bound`. At `10s` also each time that this node's own copy of the canary without \
          broadcasts was too old.",
     );
     pub const OBSERVER_STALE: Metric = Metric::counter(
@@ -211,7 +209,8 @@ metrics! {
     pub const EDGE_DIFFERENCES: Metric = Metric::counter(
         "kith_edge_differences_total",
         &["kind"],
-        "Follows and list entries that did not agree, each time they were found. Above 0: a damaged store or a defect.",
+        "Follows and list entries that differ, each time they were found. Above 0: a damaged store or a \
+         defect.",
     );
     pub const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
         "kith_edge_counts_corrected_total",
@@ -234,8 +233,7 @@ metrics! {
     pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
         "kith_presence_sessions_held",
         &[],
-        "Sessions that this node would restore if presence were lost: opened or renewed here, and not \
-         ended.",
+        "Sessions that this node would restore if presence were lost.",
     );
     pub const PRESENCE_WATCHERS: Metric =
         Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
@@ -247,7 +245,7 @@ metrics! {
     pub const PRESENCE_EVENTS: Metric = Metric::counter(
         "kith_presence_events_total",
         &[],
-        "Events of users who are online elsewhere than before that this node received, from all nodes.",
+        "Presence events that this node received, from all nodes.",
     );
     pub const PRESENCE_FAN_OUTS: Metric = Metric::counter(
         "kith_presence_fan_outs_total",
@@ -267,18 +265,17 @@ metrics! {
     pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
         "kith_presence_moves_dropped_total",
         &[],
-        "Joins and leaves that presence missed, because too many waited or Redis was away for half an hour. \
-         The counts of these groups may be wrong.",
+        "Joins and leaves that presence missed, because too many waited or Redis was away for half an hour.",
     );
     pub const APPLICATION_EFFECTS: Metric = Metric::counter(
         "kith_application_effects_total",
         &["outcome"],
-        "Accepted applications: `done`, `refused` because the effect had become impossible, `failed` and will be retried.",
+        "Accepted applications: `done`, `refused` as impossible, `failed` and retried.",
     );
     pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
         "kith_applications_resumed_total",
         &[],
-        "Acceptances that another node or an earlier run left incomplete and this node resumed.",
+        "Incomplete acceptances that this node resumed.",
     );
 
     pub const MESSAGES_SENT: Metric = Metric::counter(
@@ -289,7 +286,7 @@ metrics! {
     pub const MESSAGES_REPLAYED: Metric = Metric::counter(
         "kith_messages_replayed_total",
         &[],
-        "Sends that stored nothing because a message with their id existed already.",
+        "Sends of a message that was stored already.",
     );
     pub const MESSAGE_APPEND_SECONDS: Metric = Metric::histogram(
         "kith_message_append_seconds",
@@ -322,7 +319,7 @@ metrics! {
     pub const MESSAGES_ERASED: Metric = Metric::counter(
         "kith_messages_erased_total",
         &[],
-        "Messages whose content this node removed because the messages of their sender are erased.",
+        "Messages that this node erased.",
     );
     pub const OWN_MARKS_WAITING: Metric = Metric::gauge(
         "kith_own_marks_waiting",
@@ -333,14 +330,13 @@ metrics! {
     pub const REMOVALS_BEHIND: Metric = Metric::gauge(
         "kith_removals_behind_seconds",
         &[],
-        "How far the time by which old data are removed is behind the clock. After the clock jumped or no \
-         node ran, it falls by a day an hour.",
+        "How far the time by which old data are removed is behind the clock.",
     );
     pub const CLOCK_AHEAD: Metric = Metric::gauge(
         "kith_clock_ahead_seconds",
         &[],
-        "How far the clock of this machine is ahead of the store's; negative: behind. Stored times are \
-         corrected by it. 0 if the store has no clock of its own.",
+        "How far this machine's clock is ahead of the store's; negative: behind. 0 if the store has no \
+         clock.",
     );
     pub const DIALOG_MARKS_SIZE: Metric =
         Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
@@ -363,7 +359,7 @@ metrics! {
     pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
         "kith_notice_bitmaps_missed_total",
         &[],
-        "Bitmaps of readers not changed because Redis did not answer. They are dropped when it does.",
+        "Bitmaps of readers not changed because Redis did not answer.",
     );
     pub const NOTICE_WATCHES: Metric = Metric::gauge(
         "kith_notice_watches",
@@ -378,8 +374,7 @@ metrics! {
     pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
         "kith_messages_undelivered",
         &[],
-        "Conversations with messages not yet entered into the inboxes of their recipients, or for \
-         WatchOffline.",
+        "Conversations with messages not yet entered into inboxes, or for WatchOffline.",
     );
     pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
         "kith_fan_out_seconds",
@@ -389,8 +384,7 @@ metrics! {
     pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
         "kith_fan_outs_resumed_total",
         &["source"],
-        "Fan-outs that another node left incomplete and this node repeated, by a note in `redis` or the \
-         `store`.",
+        "Incomplete fan-outs of other nodes that this node repeated, by a note in `redis` or the `store`.",
     );
     pub const RECEIVERS: Metric =
         Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
@@ -408,20 +402,18 @@ metrics! {
     pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
         "kith_receive_lag_seconds",
         &[],
-        "Time from sending until a stream of this node has the message, for messages that came with a wake.",
+        "Time from a send until a stream of this node has the message, if it came with a wake.",
     );
     pub const SIGNALS: Metric = Metric::counter(
         "kith_signals_total",
         &["kind"],
-        "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, the \
-         `receipts` of a sender, and a changed `profile`.",
+        "Signals that this node published: `typing`, `stopped`, `read`, `receipts`, `profile`.",
     );
 
     pub const RECEIPT_LOADS: Metric = Metric::counter(
         "kith_receipt_loads_total",
         &["what"],
-        "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its \
-         members, or `marks`.",
+        "Reads of whole conversations for receipts: all `members`, `changes` of members, or `marks`.",
     );
     pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
         "kith_receipt_notifications_total",
@@ -432,8 +424,7 @@ metrics! {
     pub const OFFLINE_ENTRIES: Metric = Metric::counter(
         "kith_offline_entries_total",
         &[],
-        "Messages entered for WatchOffline with recipients who had no receiver; some may have been there \
-         already.",
+        "Messages entered for WatchOffline; some may have been there already.",
     );
 }
 

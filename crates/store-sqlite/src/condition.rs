@@ -106,8 +106,8 @@ impl Probe {
         self.0.full.load(Ordering::Relaxed)
     }
 
-    /// By how many bytes the data file could grow at the last ping; `None`: not known, or the store is in
-    /// memory.
+    /// Returns by how many bytes the data file could grow at the last ping; `None`: not known, or the store
+    /// is in memory.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.0.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)

@@ -1,5 +1,5 @@
-//! The dialogs of users. Marks and changes of settings are decided by the functions of the contract, in the transaction
-//! that writes the result.
+//! The users' dialogs. The contract's functions decide marks and changes of settings, in the transaction that
+//! writes the result.
 
 use std::collections::HashSet;
 
@@ -26,18 +26,18 @@ macro_rules! select {
     };
 }
 
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const BY_KEY: &str = concat!(select!(), " AND conversation = ?2");
-/// Index `dialogs_recent`.
+/// Uses the index `dialogs_recent`.
 pub(crate) const LIST: &str =
     concat!(select!(), " AND (day, conversation) < (?2, ?3) ORDER BY day DESC, conversation DESC LIMIT ?4");
-/// Index `dialogs_recent`. Texts of direct conversations, and no others, begin with d.
+/// Uses the index `dialogs_recent`. Texts of direct conversations, and no others, begin with d.
 pub(crate) const LIST_DIRECT: &str = concat!(
     select!(),
     " AND (day, conversation) < (?2, ?3) AND conversation >= 'd' AND conversation < 'e'
     ORDER BY day DESC, conversation DESC LIMIT ?4"
 );
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const CONVERSATIONS: &str = "SELECT conversation FROM dialogs WHERE user_id = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3";
 /// On conflict the day is left alone: naming a column makes SQLite write its index again.
 const PUT: &str =
@@ -49,7 +49,7 @@ const PUT: &str =
         unread_ranges = excluded.unread_ranges, min_seq = excluded.min_seq, max_seq = excluded.max_seq,
         pinned_ms = excluded.pinned_ms, hidden_seq = excluded.hidden_seq, dnd = excluded.dnd,
         marked = excluded.marked, ext = excluded.ext";
-/// Primary key.
+/// Uses the primary key.
 pub(crate) const SET_DAY: &str =
     "UPDATE dialogs SET day = ?3 WHERE user_id = ?1 AND conversation = ?2 AND day < ?3";
 const MAKE: &str =
@@ -244,7 +244,7 @@ fn conversation_of(row: &Row<'_>) -> Result<ConversationId, Failure> {
     Ok(text.parse().map_err(|_| corrupt("dialogs.conversation"))?)
 }
 
-/// Bytes; NULL has none.
+/// Reads bytes; NULL gives none.
 fn blob<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a [u8], Failure> {
     match row.get_ref(at)? {
         ValueRef::Null => Ok(&[]),

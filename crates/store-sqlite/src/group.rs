@@ -22,7 +22,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "groups.id, version, deleted, name, tags, kind, visibility, join_policy, history, params, creator, \
-         created_ms, updated_ms, receipts"
+         created_ms, updated_ms, receipts, icon"
     };
 }
 macro_rules! select {
@@ -48,10 +48,11 @@ pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0
 pub(crate) const STATE: &str = "SELECT version, deleted FROM groups WHERE id = ?1";
 /// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO groups (id, version, deleted, name, tags, kind, visibility,
-        join_policy, history, params, creator, created_ms, updated_ms, receipts)
-    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        join_policy, history, params, creator, created_ms, updated_ms, receipts, icon)
+    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 /// Uses the primary key.
-pub(crate) const DISMISS: &str = "UPDATE groups SET version = ?2, deleted = 1, name = '', tags = '[]',
+pub(crate) const DISMISS: &str =
+    "UPDATE groups SET version = ?2, deleted = 1, name = '', icon = '', tags = '[]',
     params = '{}', creator = NULL, created_ms = 0, updated_ms = ?3 WHERE id = ?1";
 const LIST_KEY: &str = "INSERT OR IGNORE INTO group_search (key, group_id) VALUES (?1, ?2)";
 /// Uses the primary key.
@@ -118,6 +119,7 @@ fn first_state(new: &NewGroup, version: Version, now: Timestamp) -> Group {
         id: new.id,
         version,
         name: new.name.clone(),
+        icon: new.icon.clone(),
         tags: new.tags.clone(),
         kind: new.kind,
         visibility: new.visibility,
@@ -155,6 +157,7 @@ fn patched(before: &Group, patch: &GroupPatch, now: Timestamp) -> Group {
         id: before.id,
         version: before.version.next(),
         name: patch.name.as_ref().unwrap_or(&before.name).clone(),
+        icon: patch.icon.as_ref().unwrap_or(&before.icon).clone(),
         tags: patch.tags.as_ref().unwrap_or(&before.tags).clone(),
         kind: patch.kind.unwrap_or(before.kind),
         visibility: patch.visibility.unwrap_or(before.visibility),
@@ -195,7 +198,8 @@ fn put(connection: &Connection, group: &Group) -> Result<(), Failure> {
         group.creator.map(UserId::get),
         group.created.0,
         group.updated.0,
-        ReceiptVisibility::number(group.receipts)
+        ReceiptVisibility::number(group.receipts),
+        group.icon.as_str()
     ];
     run(connection, PUT, row)
 }

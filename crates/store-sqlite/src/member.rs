@@ -292,7 +292,7 @@ fn changes(
     after: MemberChangeEvent,
     limit: usize,
 ) -> Result<Option<Vec<MemberChangeEvent>>, Failure> {
-    // Read first: a change in between is returned, too, which does no harm.
+    // The roster is read first: a change in between is returned, too, which does no harm.
     let behind = roster(connection, group)?.version.get() - after.version.get();
     if !(0..=MEMBER_CHANGES_KEPT).contains(&behind) {
         return Ok(None);

@@ -16,7 +16,8 @@ pub const ROOM_LEAST: u64 = 256 << 20;
 /// A file must be able to grow by this many bytes.
 const GROWTH: usize = 64 << 10;
 
-/// By how many bytes the data file at `path` can grow; `None` if the system does not say. Knows no quotas.
+/// Returns by how many bytes the data file at `path` can grow; `None` if the system does not say. Knows no
+/// quotas.
 #[must_use]
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -44,6 +44,7 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Group, Failure> {
         id: group_id(row, 0, "groups.id")?,
         version: version(row, 1)?,
         name: text(row, 3)?,
+        icon: text(row, 14)?,
         tags: json(row, 4, "groups.tags")?,
         kind: GroupType::of(row.get(5)?).ok_or_else(|| corrupt("groups.kind"))?,
         visibility: Visibility::of(row.get(6)?).ok_or_else(|| corrupt("groups.visibility"))?,

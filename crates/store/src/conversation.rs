@@ -12,7 +12,7 @@ use crate::{ConversationId, Seq, StoreError, Version};
 pub struct Conversation {
     /// The conversation.
     pub id: ConversationId,
-    /// Raised by each write that changes the record.
+    /// The version, which each write that changes the record raises.
     pub version: Version,
     /// The lowest number that any user may read; 0: all. Never falls.
     pub min_seq: Seq,

@@ -20,7 +20,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// From `from` to `to`.
+    /// Creates the edge from `from` to `to`.
     ///
     /// # Errors
     /// If both are the same user.

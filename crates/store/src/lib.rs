@@ -126,7 +126,7 @@ pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceN
 pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
-pub use text::{Text, fold, prose, single_line};
+pub use text::{Text, fold, icon, prose, single_line};
 pub use user::{Gender, NewUser, User, UserPatch, UserStore};
 pub use version::{Timestamp, Version, millis};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};

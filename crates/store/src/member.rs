@@ -110,7 +110,7 @@ impl Member {
     }
 }
 
-/// What applies to all members of a group together. Every change to a member raises the version by one.
+/// The state that a group's members share. Every change to a member raises the version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roster {
     /// The last change's version; [`Version::NONE`]: the group never had a member.

@@ -111,7 +111,7 @@ impl MembershipTransition {
         }
     }
 
-    /// For a dismissed group: ends all memberships that were read, whatever their roles, the mutes of former
+    /// Ends a dismissed group's memberships that were read, whatever their roles, the mutes of former
     /// members, and the bans that were read. When the last membership ends, ownership and the group's mute
     /// end, too.
     pub fn end(&mut self) {

@@ -1,5 +1,5 @@
-//! What a restore skips: clients still hold consistency tokens, ids and sequence numbers from the time that
-//! is lost.
+//! The values that a restore skips: clients still hold consistency tokens, ids and sequence numbers from the
+//! time that is lost.
 
 use std::time::SystemTime;
 

@@ -196,7 +196,7 @@ mod tests {
             &self.rows[&user(id)]
         }
 
-        /// `from_seq`, `joined_seq` and `left_seq`.
+        /// Returns `from_seq`, `joined_seq` and `left_seq`.
         fn numbers(&self, id: i64) -> [Seq; 3] {
             let MemberRow { member, stays, .. } = self.row(id);
             [member.from_seq, member.joined_seq, stays.left_seq]

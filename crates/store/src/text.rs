@@ -8,6 +8,8 @@ use crate::{
     characters::{check_prose, check_single_line, has_visible, is_ignorable},
 };
 
+const ICON_CHARS_MAX: usize = 2048;
+
 /// A text in a record. Up to 24 bytes are stored inline: names, numbers and most addresses need no
 /// allocation, which is the largest cost when a store reads a record.
 pub type Text = compact_str::CompactString;
@@ -53,6 +55,14 @@ pub fn single_line(text: &str, chars_max: usize) -> Result<Text, Invalid> {
         return Err(nothing_visible());
     }
     Ok(text.into())
+}
+
+/// Checks the address of a picture: one line with at most 2048 characters. May be empty.
+///
+/// # Errors
+/// Fails like [`single_line`].
+pub fn icon(text: &str) -> Result<Text, Invalid> {
+    single_line(text, ICON_CHARS_MAX)
 }
 
 /// Checks a text with several lines: at most `chars_max` characters, no control character besides tab and

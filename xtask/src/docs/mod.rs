@@ -1,6 +1,6 @@
-//! The reference documents: the command writes them from its own code. Some are kept in `docs/reference/`. The
-//! others repeat the contract, which a node serves by reflection and at `/openapi.json`, or what `--help` prints, so they
-//! are built and not kept.
+//! Writes the reference documents, which the command generates from its own code. Some are kept in
+//! `docs/reference/`. The others repeat the contract, which a node serves by reflection and at
+//! `/openapi.json`, or what `--help` prints, so they are built and not kept.
 
 use std::{
     fs,
@@ -23,8 +23,8 @@ const KEPT: [(&str, &str); 5] = [
 /// Each document that is only built: its file in the target folder, and its name in `kith reference`.
 const BUILT: [(&str, &str); 3] =
     [("docs/api.md", "api"), ("docs/openapi.json", "openapi"), ("docs/command-line.md", "command-line")];
-/// Builds a test too, since tests enable other features of libraries: without it, most libraries would be built
-/// again.
+/// Builds a test too, since tests enable other features of libraries: without it, most libraries would be
+/// built again.
 const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "tidy"];
 
 /// Writes every document.
@@ -60,6 +60,14 @@ pub(crate) fn check() -> Result<()> {
 /// The text of a kept document; empty if the file does not exist.
 fn kept(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_default()
+}
+
+/// Returns the pages that are only built. Their names are those that they would have among the kept pages:
+/// `docs/reference/api.md`.
+pub(crate) fn built_pages() -> Result<Vec<(String, String)>> {
+    succeed(cargo().args(KITH))?;
+    let pages = BUILT.into_iter().filter(|(file, _)| file.ends_with(".md"));
+    pages.map(|(file, name)| Ok((file.replace("docs/", "docs/reference/"), document(name)?))).collect()
 }
 
 /// Writes a file, and creates its folder.

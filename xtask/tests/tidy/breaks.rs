@@ -1,4 +1,5 @@
-//! Changes of the contract that break clients are refused by the rules of `buf.yaml`, each by the rule that is meant for it.
+//! Checks that the rules in `buf.yaml` refuse changes to the contract that break clients, each by the rule
+//! that is meant for it.
 
 use std::{
     env, fs,
@@ -8,7 +9,7 @@ use std::{
 
 use crate::tree::{root, text, tracked};
 
-/// File, what is replaced everywhere in it, by what, and the rule that refuses that.
+/// The file, the text that is replaced everywhere in it, the new text, and the rule that refuses the change.
 const BREAKS: [(&str, &str, &str, &str); 15] = [
     (USER, USER_ID, "message GetUserRequest {\n  int64 user_id = 9;", "FIELD_NO_DELETE"),
     (USER, USER_ID, "message GetUserRequest {\n  int32 user_id = 1;", "FIELD_SAME_TYPE"),
@@ -30,7 +31,7 @@ const USER_ID: &str = "message GetUserRequest {\n  int64 user_id = 1;";
 const USER: &str = "proto/kith/user/v1/user.proto";
 const SEQUENCE: &str = "proto/kith/sequence/v1/sequence.proto";
 
-/// The contract with a change, in a folder of its own.
+/// Writes the contract with a change into its own folder.
 fn changed(name: &str, file: &str, from: &str, to: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("breaks").join(name);
     for known in tracked(".proto").into_iter().chain(["buf.yaml".to_owned()]) {
@@ -46,7 +47,7 @@ fn changed(name: &str, file: &str, from: &str, to: &str) -> PathBuf {
     folder
 }
 
-/// Whether buf accepts the contract in this folder, and what it says.
+/// Returns whether buf accepts the contract in this folder, and what it prints.
 fn breaking(folder: &Path) -> (bool, String) {
     let buf = env::var_os("KITH_TEST_BUF").expect("KITH_TEST_BUF names the buf program");
     let mut command = Command::new(buf);

@@ -1,4 +1,5 @@
-//! No two top-level modules of a crate know each other, directly or through others: a crate is read from the bottom up.
+//! Checks that no two top-level modules in a crate use each other, directly or through others: a crate is
+//! read from the bottom up.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +8,7 @@ use std::{
 
 use crate::tree::{identifier, sources, text};
 
-/// Of each top-level module: those that it names.
+/// The modules that each top-level module names.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -42,7 +43,7 @@ fn the_modules_that_a_text_names_are_found() {
     assert_eq!(named("a.rs", "#[cfg(test)]\nmod tests {\n    use crate::b;\n}"), [""; 0]);
 }
 
-/// The modules of each crate.
+/// Returns each crate's modules.
 fn crates() -> BTreeMap<String, Uses> {
     sources().into_iter().map(|(name, files)| (name, uses_of(&files))).collect()
 }
@@ -62,7 +63,8 @@ fn uses_of(files: &[String]) -> Uses {
     uses
 }
 
-/// Top-level names of the crate in a text: behind `crate::`, and behind as many `super::` as lead there.
+/// Returns the crate's top-level names in a text: behind `crate::`, and behind as many `super::` as lead
+/// there.
 fn names(file: &Path, text: &str) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or(line));
@@ -72,7 +74,7 @@ fn names(file: &Path, text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     paths(&code, "crate::", &mut found);
     paths(&code, &up, &mut found);
-    // `use super::{super::a, b}`, of a file one folder down.
+    // This finds `use super::{super::a, b}` in a file one folder down.
     if depth == 2 {
         for group in code.split("use super::{").skip(1) {
             let group = group.split(';').next().unwrap_or(group);
@@ -83,7 +85,7 @@ fn names(file: &Path, text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The first names behind each `prefix` in the code.
+/// Adds the first names behind each `prefix` in the code.
 fn paths(code: &str, prefix: &str, found: &mut BTreeSet<String>) {
     for (at, _) in code.match_indices(prefix) {
         let before = &code[..at];
@@ -101,7 +103,8 @@ fn paths(code: &str, prefix: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The content of the outer braces with which a text begins, split at its commas.
+/// Returns the content of the outer braces that begin a text, split at its commas: `{a, b::{c, d}}` gives `a`
+/// and `b::{c, d}`.
 fn items(text: &str) -> Vec<String> {
     let (mut depth, mut items) = (0_usize, vec![String::new()]);
     for character in text.chars() {
@@ -120,13 +123,13 @@ fn items(text: &str) -> Vec<String> {
     items.iter().map(|item| item.trim().to_owned()).collect()
 }
 
-/// The name that a text begins with.
+/// Returns the name that a text begins with.
 fn first(text: &str) -> Option<String> {
     let name = identifier(text.trim());
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Sets of modules each of which reaches all others, in their order.
+/// Returns sets of modules in which each module reaches all others, in their order.
 fn circles(uses: &Uses) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<String>> =
         uses.keys().map(|from| (from, reach(uses, from))).collect();

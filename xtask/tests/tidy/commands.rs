@@ -3,7 +3,8 @@ use crate::tree::{text, tracked};
 /// Examines the whole reply: with `ok: 1` it may still say that a write was refused.
 const EXAMINES: &str = "crates/store-cluster/src/mongo/command.rs";
 
-/// How the driver sends a command that it does not know: on a database, as a text or packed, with or without a cursor.
+/// The driver's calls for a command that it does not know: on a database, as a text or packed, with or
+/// without a cursor.
 const SENDS: [&str; 4] =
     ["run_command(", "run_raw_command(", "run_cursor_command(", "run_raw_cursor_command("];
 
@@ -18,7 +19,7 @@ fn raw_commands_of_mongodb_are_sent_in_one_place() {
 
 #[test]
 fn replies_are_examined_where_commands_are_sent() {
-    // The one call is followed by the examination of its reply.
+    // The only call is followed by the examination of its reply.
     let text = text(EXAMINES);
     let (_, after) = text.split_once(".run_command(").unwrap();
     assert_eq!(SENDS.iter().map(|call| after.matches(&format!(".{call}")).count()).sum::<usize>(), 0);
@@ -26,7 +27,7 @@ fn replies_are_examined_where_commands_are_sent() {
     assert!(next.contains("examine(&reply)?"), "{next}");
 }
 
-/// Whether it is called as a method, or as a function by a path.
+/// Whether the text calls it as a method, or as a function by a path.
 fn is_called(text: &str, call: &str) -> bool {
     [".", "::"].iter().any(|before| text.contains(&format!("{before}{call}")))
 }

@@ -17,7 +17,7 @@ fn every_call_and_service_has_a_comment() {
     assert!(calls > 20, "found only {calls}");
 }
 
-/// Generators of Go refuse a file without one, and one whose import path has no slash.
+/// Go generators refuse a file without a package, and a package whose import path has no slash.
 #[test]
 fn every_file_of_the_contract_has_a_go_package() {
     let foreign = |file: &String| file.starts_with("proto/google/");

@@ -1,4 +1,4 @@
-//! The documents are short, say each thing in one place, and name what exists.
+//! Checks that the documents are short, say each thing in one place, and name only what exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,27 +6,31 @@ use serde_json::Value;
 
 use crate::tree::{text, tracked};
 
-/// Most words of all tracked Markdown.
+/// The most words in all tracked Markdown.
 const WORDS_MAX: usize = 60_000;
-/// Most words of a decision.
+/// The most words in a decision.
 const DECISION_MAX: usize = 250;
-/// Most words of a page that is the way in for a kind of reader.
+/// The most words in a page that is the way in for a kind of reader.
 const WAY_IN_MAX: usize = 300;
-/// The ways in for callers, operators and contributors.
-const WAYS_IN: [&str; 3] = ["docs/guide/README.md", "docs/operate/README.md", "docs/internals/README.md"];
+/// The ways in for callers, operators and contributors, and the page that leads to them.
+const WAYS_IN: [&str; 4] =
+    ["docs/README.md", "docs/guide/README.md", "docs/operate/README.md", "docs/internals/README.md"];
+/// Most words of the first page.
+const README_MAX: usize = 900;
 /// So many words in a row are a run.
 const RUN: usize = 7;
-/// Most runs in 100 of a document that another document has too. Generated documents count like all others.
+/// The most runs out of 100 that a document may share with another document. Generated documents count like
+/// all others.
 const REPEATED_MAX: f64 = 5.0;
 /// Documents with at most this many words are not searched for repeated runs: two links make up much of them.
 const SHORT: usize = 300;
-/// The changelog may name what existed in former versions.
+/// The changelog, which may name things from former versions.
 const CHANGELOG: &str = "CHANGELOG.md";
 /// The JSON schema of the configuration.
 const SCHEMA: &str = "docs/reference/kith.schema.json";
-/// Files with these endings exist wherever a document names one.
+/// A document may name a file with such an ending only if it exists.
 const SOURCES: [&str; 4] = [".rs", ".md", ".proto", ".lua"];
-/// Endings by which a name with a dot is a file, and no key of the configuration.
+/// A name with such an ending is a file, not a configuration key.
 const FILES: [&str; 6] = [".toml", ".yml", ".yaml", ".json", ".jsonl", ".sock"];
 
 #[test]
@@ -49,7 +53,8 @@ fn decisions_and_ways_in_are_short() {
     let decisions = files.iter().filter(|file| file.starts_with("docs/adr/"));
     let bounded = decisions.map(|file| (file.as_str(), DECISION_MAX));
     let mut findings = Vec::new();
-    for (file, limit) in bounded.chain(WAYS_IN.map(|file| (file, WAY_IN_MAX))) {
+    let ways_in = WAYS_IN.map(|file| (file, WAY_IN_MAX));
+    for (file, limit) in bounded.chain(ways_in).chain([("README.md", README_MAX)]) {
         if !files.iter().any(|tracked| tracked == file) {
             findings.push(format!("{file} is not tracked"));
             continue;
@@ -97,35 +102,35 @@ fn names_in_documents_exist() {
     assert!(looked_at > 1_000, "found only {looked_at}");
 }
 
-/// How many words a text has. Marks of tables and lists are none.
+/// Counts a text's words. The marks of tables and lists do not count.
 fn count(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
 /// A text without its blocks of code: a command is written the same way wherever it stands.
-fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     text.split("\n```").step_by(2).collect()
 }
 
 /// The words of a text without punctuation and capitals, so that a run is found behind another mark.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// How much of a document another document repeats.
+/// The part of a document that another document repeats.
 #[derive(Debug, PartialEq)]
 struct Repeats {
     file: String,
-    /// Runs that another document has too, in 100.
+    /// The shared runs, out of 100.
     percent: f64,
-    /// The document that has most of them.
+    /// The document that shares most of them.
     other: String,
     /// The first repeated run.
     first: String,
 }
 
-/// Documents with a run that another document has too.
+/// Returns the documents that share a run with another document.
 fn repeated(documents: &[(&str, Vec<String>)]) -> Vec<Repeats> {
     let mut holders: BTreeMap<&[String], BTreeSet<&str>> = BTreeMap::new();
     for (file, words) in documents {
@@ -155,7 +160,7 @@ fn as_number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap())
 }
 
-/// What is between backticks in a line of prose. Blocks of code are left out.
+/// Returns the texts between backticks in prose. Code blocks are left out.
 fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     let mut is_block = false;
     let prose = text.lines().filter(move |line| {
@@ -166,13 +171,13 @@ fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     prose.flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// What a document may name.
+/// The names that a document may use.
 struct Known {
-    /// Tracked files and their folders.
+    /// The tracked files and their folders.
     paths: BTreeSet<String>,
-    /// Top-level folders.
+    /// The top-level folders.
     folders: BTreeSet<String>,
-    /// Identifiers of the sources.
+    /// The identifiers in the sources.
     identifiers: BTreeSet<String>,
     schema: Value,
 }
@@ -201,7 +206,7 @@ impl Known {
         Self { paths, folders, identifiers, schema }
     }
 
-    /// Why a name between backticks names nothing; `None` if it exists, or is another kind of text.
+    /// Says why a name between backticks names nothing; `None` if it exists, or is another kind of text.
     fn lacks(&self, name: &str) -> Option<&'static str> {
         let is_name = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter));
         if !is_name || name.contains("..") {
@@ -234,7 +239,8 @@ impl Known {
         is_relative && (is_below || SOURCES.iter().any(|end| name.ends_with(end) && name != *end))
     }
 
-    /// Whether a tracked path has this name, or ends with it. Sources are often named from their crate on.
+    /// Whether a tracked path has this name, or ends with it. Sources are often named without the path before
+    /// their crate.
     fn has_path(&self, name: &str) -> bool {
         let name = name.trim_end_matches('/');
         self.paths.contains(name) || self.paths.iter().any(|path| path.ends_with(&format!("/{name}")))

@@ -1,6 +1,6 @@
 use crate::tree::{text, tracked};
 
-/// What turns an error into a status. The command line is a client, and no part of what is served.
+/// The only folder that turns an error into a status. The command line is a client and serves nothing.
 const MAY: &str = "crates/service/src/error/";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Links between documents lead to a file, and to a heading where they name one.
+//! Checks that links between documents lead to a file, and to an existing heading if they name a heading.
 
 use std::path::{Component, Path};
 
@@ -23,7 +23,7 @@ fn links_between_documents_lead_somewhere() {
     assert!(links > 0, "no document links to another");
 }
 
-/// Why a link of a document leads nowhere.
+/// Says why a document's link leads nowhere.
 fn leads_nowhere(file: &str, link: &str) -> Option<&'static str> {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
     let to = if path.is_empty() { file.to_owned() } else { joined(file, path) };
@@ -35,7 +35,7 @@ fn leads_nowhere(file: &str, link: &str) -> Option<&'static str> {
     (is_checked && !has_anchor()).then_some("which has no such heading")
 }
 
-/// The path below the root of a link in this file.
+/// Returns the path below the root to which a link in this file leads.
 fn joined(file: &str, link: &str) -> String {
     let mut parts = Vec::new();
     let folder = Path::new(file).parent().unwrap();
@@ -49,7 +49,7 @@ fn joined(file: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// The anchors of a document: its headings as the usual forges name them, and those of its own.
+/// Returns a document's anchors: its headings, as the usual forges name them, and its own anchors.
 fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let mut is_block = false;
@@ -70,14 +70,14 @@ fn anchors(text: &str) -> Vec<String> {
     anchors
 }
 
-/// `Store away (two nodes)` as `store-away-two-nodes`.
+/// Returns a heading's anchor: `store-away-two-nodes` for `Store away (two nodes)`.
 fn anchor(heading: &str) -> String {
     let letters = heading.trim().chars().flat_map(char::to_lowercase);
     let kept = letters.filter(|letter| letter.is_alphanumeric() || "_- ".contains(*letter));
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// The text in the parentheses of `[text](target)`.
+/// Returns the links' targets: the texts in the parentheses of `[text](target)`.
 fn targets(text: &str) -> Vec<&str> {
     text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
 }

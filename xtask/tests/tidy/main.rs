@@ -1,7 +1,8 @@
-//! House rules that no lint knows.
+//! Tests the house rules that no lint knows.
 
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
+mod bounds;
 mod breaks;
 mod circles;
 mod commands;

@@ -35,7 +35,7 @@ fn every_source_file_is_in_module_or_target() {
     }
 }
 
-/// Takes `source`, whose modules lie in `folder`, and all that it reaches.
+/// Adds `source`, whose modules are in `folder`, and all files that it reaches.
 fn reach(source: &Path, folder: &Path, reached: &mut BTreeSet<PathBuf>) {
     if !reached.insert(source.to_owned()) {
         return;
@@ -51,7 +51,7 @@ fn reach(source: &Path, folder: &Path, reached: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The modules that a text declares with a file of their own.
+/// Returns the modules that a text declares in separate files.
 fn modules(text: &str) -> Vec<&str> {
     let declared = text.lines().filter_map(|line| declaration(line).strip_prefix("mod ")?.strip_suffix(';'));
     declared.collect()

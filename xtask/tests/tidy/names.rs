@@ -1,5 +1,5 @@
-//! A type and a parameter say by their names what they are: no two modules of a crate define a type of the same name,
-//! and no signature destructures a tuple.
+//! Checks that types and parameters have clear names: no two modules in a crate define a type with the same
+//! name, and no signature destructures a tuple.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ fn crates_have_no_findings() {
         assert_eq!(repeated_types(&texts), [""; 0], "crates/{name}");
     }
     let files = tracked(".rs");
-    // Those of this file are examples.
+    // The signatures in this file are examples.
     let files = files.iter().filter(|file| !file.ends_with("tidy/names.rs"));
     let texts: Vec<_> = files.map(|file| (file.as_str(), text(file))).collect();
     assert_eq!(tuple_parameters(&texts), [""; 0]);
@@ -52,7 +52,7 @@ fn a_tuple_in_a_signature_is_found() {
     }
 }
 
-/// Types that more than one of the files define.
+/// Returns the types that several files define.
 fn repeated_types(files: &[(&str, String)]) -> Vec<String> {
     let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for (file, text) in files {
@@ -66,7 +66,7 @@ fn repeated_types(files: &[(&str, String)]) -> Vec<String> {
         .collect()
 }
 
-/// The type that a line defines. An indented `type` belongs to a trait.
+/// Returns the type that a line defines. An indented `type` belongs to a trait.
 fn defined_type(line: &str) -> Option<String> {
     let (kind, rest) = declaration(line).split_once(' ')?;
     let defines = match kind {
@@ -78,7 +78,7 @@ fn defined_type(line: &str) -> Option<String> {
     (defines && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// Functions that destructure a tuple in their signature.
+/// Returns the functions that destructure a tuple in their signature.
 fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
     let mut found = Vec::new();
     for (file, text) in files {
@@ -98,15 +98,15 @@ fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
     found
 }
 
-/// Whether the pattern of a parameter is a tuple of at least one part. Parameters of property tests (`PATTERN in STRATEGY`) have no
-/// type.
+/// Whether a parameter's pattern is a tuple with at least one part. Parameters in property tests (`PATTERN in
+/// STRATEGY`) have no type.
 fn is_tuple(parameter: &str) -> bool {
     let Some((pattern, _)) = parameter.split_once("):") else { return false };
     let pattern = pattern.trim_start_matches(['&', ' ', '\n']).trim_start_matches("mut ");
     pattern.starts_with('(') && pattern.len() > 1
 }
 
-/// The parameters of the signature whose generics, or parameters, a text begins with.
+/// Returns a signature's parameters. The text begins with its generics or its parameters.
 fn parameters(text: &str) -> Vec<String> {
     let (mut depth, mut angles, mut before) = (0_u32, 0_u32, ' ');
     let mut parameters = vec![String::new()];
@@ -114,7 +114,7 @@ fn parameters(text: &str) -> Vec<String> {
         match letter {
             '<' => angles += 1,
             '>' if before != '-' => angles = angles.saturating_sub(1),
-            // Parentheses between the angle brackets of the generics are not those of the parameters.
+            // Parentheses between the generics' angle brackets do not belong to the parameters.
             '(' if depth > 0 || angles == 0 => depth += 1,
             ')' if depth > 0 => depth -= 1,
             _ => {}

@@ -1,15 +1,16 @@
 use crate::tree::{text, tracked};
 
-/// What runs statements of a database, and scripts of Redis.
+/// The folders that run database statements and Redis scripts.
 const RUN: [&str; 3] =
     ["crates/store-cluster/src/cql/", "crates/store-sqlite/src/", "crates/cache/src/remote/redis/"];
-/// Where the keyspace is made, with the replication of the configuration, which is checked for what may stand in it.
+/// This statement makes the keyspace with the configured replication, whose text is checked.
 const MADE_OF_CONFIGURATION: &str = "CREATE KEYSPACE";
 const VERBS: [&str; 7] = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "CREATE ", "ALTER ", "DROP "];
-/// What may be put into a text: numbers of marks and names of columns that stand in the code.
+/// The placeholders that a text may have: the code fills them with numbers of marks and with its own column
+/// names.
 const FIXED: [&str; 4] = ["{}", "{select}", "{columns}", "{table}"];
 
-/// The pieces of code from `format!(` on, each as long as a statement may be.
+/// Returns the pieces of code that begin with `format!(`, each up to the end of its statement.
 fn formatted(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("format!(").map(|(at, _)| {
         let rest = &text[at..];
@@ -35,7 +36,7 @@ fn statements_contain_no_names_or_caller_values() {
 
 #[test]
 fn redis_scripts_are_files_run_in_one_place() {
-    // The benchmarks run some by hand, as the baselines of their ratios.
+    // The benchmarks run some statements by hand, as baselines for their ratios.
     let is_served = |file: &String| {
         file.starts_with("crates/") && file.contains("/src/") && !file.starts_with("crates/bench/")
     };

@@ -1,8 +1,8 @@
-//! The name of a test gives its case and its result in at most 45 characters.
+//! Checks that a test's name gives its case and its result in at most 45 characters.
 
 use crate::tree::{declaration, identifier, text, tracked};
 
-/// Most characters of a name.
+/// The most characters in a name.
 const LONGEST: usize = 45;
 
 #[test]
@@ -43,8 +43,8 @@ fn every_async_function_of_a_suite_is_found() {
     }
 }
 
-/// The names of the tests of a source file, in its order. In a conformance suite, whose cases are listed by macros,
-/// every async function counts as a test.
+/// Returns the names of a source file's tests, in their order. In a conformance suite, whose cases are listed
+/// by macros, every async function counts as a test.
 fn tests_of(file: &str, text: &str) -> Vec<String> {
     let is_suite = file.split('/').any(|part| part == "conformance" || part == "conformance.rs");
     let (mut tests, mut is_test) = (Vec::new(), false);
@@ -58,7 +58,7 @@ fn tests_of(file: &str, text: &str) -> Vec<String> {
     tests
 }
 
-/// The function that a line defines.
+/// Returns the function that a line defines.
 fn function(code: &str) -> Option<String> {
     let code = declaration(code);
     let name = code.strip_prefix("async ").unwrap_or(code).strip_prefix("fn ")?;

@@ -1,4 +1,4 @@
-//! The files of the project, as git knows them.
+//! Reads the project's files, as git knows them.
 
 use std::{
     collections::BTreeMap,
@@ -9,12 +9,13 @@ use std::{
 
 use serde_json::Value;
 
-/// The root of the workspace.
+/// Returns the workspace root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Tracked files below the root whose name ends so; those removed and not yet committed are left out.
+/// Returns the tracked files whose names end so, relative to the root. Removed files are left out, even
+/// before the removal is committed.
 pub(crate) fn tracked(ending: &str) -> Vec<String> {
     let listed = output("git", &["ls-files", "-z"]);
     let files = listed.split('\0').filter(|file| !file.is_empty() && file.ends_with(ending));
@@ -23,12 +24,12 @@ pub(crate) fn tracked(ending: &str) -> Vec<String> {
     files
 }
 
-/// The text of a file below the root.
+/// Reads a file below the root.
 pub(crate) fn text(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|why| panic!("{file}: {why}"))
 }
 
-/// The source files of each crate, without those of its tests.
+/// Returns each crate's source files, without its tests.
 pub(crate) fn sources() -> BTreeMap<String, Vec<String>> {
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in tracked(".rs") {
@@ -39,7 +40,7 @@ pub(crate) fn sources() -> BTreeMap<String, Vec<String>> {
     sources
 }
 
-/// A declaration without its indentation and visibility.
+/// Returns a declaration without its indentation and visibility.
 pub(crate) fn declaration(line: &str) -> &str {
     let code = line.trim_start();
     match code.strip_prefix("pub") {
@@ -51,20 +52,20 @@ pub(crate) fn declaration(line: &str) -> &str {
     }
 }
 
-/// The name that a text begins with; empty if there is none.
+/// Returns the name that a text begins with; empty if there is none.
 pub(crate) fn identifier(text: &str) -> &str {
     let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
     &text[..end.unwrap_or(text.len())]
 }
 
-/// What cargo says of the members of the workspace.
+/// Returns cargo's metadata about the workspace members.
 pub(crate) fn packages() -> Vec<Value> {
     let metadata = output(env!("CARGO"), &["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// What a program that succeeds prints, run in the root.
+/// Runs a program in the root and returns what it prints. The program must succeed.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The words that docs/style.md rules out: how often they are used in prose may only fall.
+//! Checks the words that docs/style.md rules out: how often prose uses them may only fall.
 
 use crate::tree::{text, tracked};
 
@@ -7,13 +7,13 @@ const ODD: [&str; 12] = [
     "tell", "tells", "told", "telling", "whoever", "whomever", "nobody", "somebody", "anybody", "anew",
     "stands", "lives",
 ];
-/// Two words, counted as one.
+/// These two words together count as a single odd word.
 const ODD_PAIR: [&str; 2] = ["by", "chance"];
 /// The page that lists the words.
 const STYLE: &str = "docs/style.md";
-/// How many of them may be among 10,000 words of all prose. Lower it when the count has fallen.
+/// The most odd words in 10,000 words of all prose. Lower it when the count has fallen.
 const MAX_OF_ALL: f64 = 2.0;
-/// So far below its bound the count is when the bound has to follow it.
+/// How far the count may be below its bound until the bound has to follow.
 const SLACK: f64 = 3.0;
 
 #[test]
@@ -44,7 +44,7 @@ impl std::iter::Sum for Count {
     }
 }
 
-/// Odd words in 10,000.
+/// Returns the odd words in 10,000.
 fn rate(count: Count) -> f64 {
     f64::from(count.odd) * 10_000.0 / f64::from(count.words)
 }
@@ -54,7 +54,7 @@ fn counted(file: &str) -> Count {
     if file.ends_with(".md") { words(&text) } else { text.lines().filter_map(comment).map(words).sum() }
 }
 
-/// What a line of code says in a comment.
+/// Returns the comment in a line of code.
 fn comment(line: &str) -> Option<&str> {
     line.split_once("//").map(|(_, comment)| comment)
 }

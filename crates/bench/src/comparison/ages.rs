@@ -49,7 +49,7 @@ impl Ages {
         self.worst_ms = self.worst_ms.max(age_ms);
     }
 
-    /// Takes what other reads met.
+    /// Adds the results of other reads.
     pub(super) fn add(&mut self, other: &Self) {
         self.reads += other.reads;
         self.failed += other.failed;

@@ -29,7 +29,7 @@ impl Comparison {
     /// Writes `comparison.json` and `comparison.html` into that folder.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// Fails when they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder)?;
         let write = |name: &str, bytes: Vec<u8>| {

@@ -42,7 +42,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All, in the order in which they run.
+    /// All faults, in the order in which they run.
     pub const ALL: [Self; 7] = [
         Self::Nothing,
         Self::Races,

@@ -63,7 +63,7 @@ impl Feed for StoreFeed {
         Ok(())
     }
 
-    /// No other node asks: one reads the feed as long as it runs.
+    /// No other node asks: a single node reads the feed as long as it runs.
     async fn is_end_noted(&self) -> Result<bool, FeedError> {
         Ok(false)
     }

@@ -56,7 +56,7 @@ impl Leases {
     pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         let [get, fill, delete] = [GET, FILL, DELETE].map(Script::from_lua);
         let tiers = Tiers::connect(url, store).await?;
-        // Now, so that each script is loaded before the first timed command.
+        // The scripts are loaded now, before the first timed command.
         tiers.server.load([&get, &fill, &delete]).await?;
         Ok(Self { tiers, get, fill, delete })
     }

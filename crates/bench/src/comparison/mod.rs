@@ -62,7 +62,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All, in the order in which they run.
+    /// All schemes, in the order in which they run.
     pub const ALL: [Self; 4] = [Self::Kith, Self::DeleteAndPublish, Self::Leases, Self::GetWith];
 
     /// The name in reports.

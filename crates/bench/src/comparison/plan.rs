@@ -45,7 +45,7 @@ impl Sizes {
         ever: Duration::from_secs(12),
     };
 
-    /// Enough to see that it works.
+    /// A plan that is large enough to see that it works.
     pub const QUICK: Self = Self {
         keys: 60,
         outage: Duration::from_secs(1),

@@ -184,7 +184,7 @@ async fn run_steps(
 async fn run_step(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> WriteCounts {
     let acknowledged = match step.kind {
         StepKind::Read => {
-            // Readers count; this one only loads.
+            // Readers count; this task only loads.
             drop(node.read(step.key).await);
             return WriteCounts::default();
         }

@@ -24,7 +24,7 @@ use crate::{
     served::ServerProcess,
 };
 
-/// As long as a key that `kith keys generate` makes.
+/// The key is as long as a key that `kith keys generate` makes.
 pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-generate-makes";
 
 /// A server that has users in memory, and its callers.
@@ -32,12 +32,12 @@ pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-g
 pub(super) struct LoadedServer {
     pub(super) served: Arc<ServerProcess>,
     pub(super) callers: Callers<GetUserRequest, GetUserResponse>,
-    /// Without which the server refuses calls.
+    /// The key without which the server refuses calls.
     key: Option<&'static str>,
 }
 
 impl LoadedServer {
-    /// A node to which these users are imported, and which has read all of them into memory.
+    /// Imports these users into a node, and reads all of them into its memory.
     ///
     /// # Errors
     /// Fails, too, if the node takes calls without its key.
@@ -65,7 +65,7 @@ impl LoadedServer {
         Self::connect(served, GET_USER.at(echo::GET_USER), node.key, ids).await?.with_its_key().await
     }
 
-    /// The same server, for callers with this credential.
+    /// Returns this server, for callers with this credential.
     pub(super) fn with_credential(&self, credential: &str) -> Result<Self> {
         Ok(Self { callers: self.callers.clone().with_key(credential)?, ..self.clone() })
     }

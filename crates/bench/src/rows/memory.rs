@@ -150,8 +150,8 @@ async fn hit(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         let entry = cache.get(key).await?.context("a key was lost")?;
         ensure!(entry.tier == Tier::Memory, "a key is not in memory");
     }
-    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the
-    // processor reads ahead. Real requests have no such order.
+    // Records are read in another order than they were inserted in: consecutive allocations are adjacent in
+    // memory, and the processor reads ahead. Real requests have no such order.
     let asked = people::shuffled(records, 2);
     let passes = plan.size(20, 1);
     interleave(plan.rounds, async |side| match side {

@@ -11,7 +11,7 @@ use std::{
 pub struct Moment(u64);
 
 impl Moment {
-    /// Later than every other moment.
+    /// A moment that is later than every other moment.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// This many milliseconds after the start of the clock.
@@ -41,8 +41,8 @@ impl Moment {
 
 /// The clock by which copies expire and trust ends. Never decides an order between values.
 ///
-/// Read at every memory hit: it must be cheap, must not block, and must be monotonic. It must continue while the
-/// process is stopped, or a node that resumes would serve what it may no longer trust.
+/// Read at every memory hit: it must be cheap, must not block, and must be monotonic. It must continue while
+/// the process is stopped, or a node that resumes would serve what it may no longer trust.
 pub trait Clock: Debug + Send + Sync + 'static {
     /// The present time.
     fn now(&self) -> Moment;

@@ -1,5 +1,5 @@
-//! The arguments and results of cache calls: keys, entries, tiers, the consistency of reads, and the changes
-//! that writes report.
+//! The arguments and results of cache calls: keys, entries, tiers, read consistency, and the changes that
+//! writes report.
 
 use std::{
     fmt::{Debug, Display},
@@ -19,7 +19,7 @@ impl<K: Hash + Eq + Clone + Debug + Display + FromStr + Send + Sync + 'static> K
 /// A record from a tier.
 #[derive(Debug)]
 pub struct Entry<V> {
-    /// The record.
+    /// The cached record.
     pub value: Arc<V>,
     /// Its version; unversioned if the store has none.
     pub version: Version,
@@ -66,7 +66,8 @@ pub enum Consistency {
     /// Within the bound of the namespace.
     #[default]
     Cached,
-    /// Not older than the writes that gave these tokens. No token: as [`Consistency::Cached`].
+    /// The read is not older than the writes that gave these tokens. Without tokens it acts like
+    /// [`Consistency::Cached`].
     AtLeast(Vec<Token>),
     /// Read from the store by a load that began after the call.
     Strong,

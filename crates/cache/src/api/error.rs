@@ -7,7 +7,8 @@ pub enum CacheError {
     /// The store answered the load with an error.
     #[error("the store did not answer the load")]
     Load(#[source] LoadError),
-    /// The load took longer than the caller may wait, or than a load may take. It may continue and fill memory.
+    /// The load took longer than the caller may wait, or than a load may take. It may continue and fill
+    /// memory.
     #[error("the load took too long")]
     Timeout,
     /// Too many loads wait for the store; the store was not asked.

@@ -7,16 +7,16 @@ use crate::Version;
 
 /// Reads the store below the tiers.
 ///
-/// Every load may fill a copy, so it must read acknowledged state: from the primary, and with majority read concern if
-/// the store has it. A load is dropped at its bound ([`Policy::load_bound`](crate::Policy)), and may panic: its readers
-/// then get an error.
+/// Every load may fill a copy, so it must read acknowledged state: from the primary, and with majority read
+/// concern if the store has it. A load is dropped at its bound ([`Policy::load_bound`](crate::Policy)), and
+/// may panic: its readers then get an error.
 #[async_trait::async_trait]
 pub trait Loader<K, V>: Send + Sync + 'static {
-    /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error. A store that reads one record at less cost than
-    /// one of many implements it.
+    /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error. Implemented by stores that read one
+    /// record at less cost than a batch.
     ///
     /// # Errors
-    /// The error of the store. It is returned to every waiting reader, and is not cached.
+    /// The store's error. It is returned to every waiting reader, and is not cached.
     async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>
     where
         K: Sync,
@@ -26,18 +26,19 @@ pub trait Loader<K, V>: Send + Sync + 'static {
         Ok(found.map_or(Loaded::Absent { version: Version::UNVERSIONED }, |(_, loaded)| loaded))
     }
 
-    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip if the store can;
-    /// [`load_each`] is for one that cannot. The answer has any order; a key absent from it was never stored.
+    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip if the
+    /// store can; other stores use [`load_each`]. The answer has any order; a key absent from it was never
+    /// stored.
     ///
     /// # Errors
-    /// As [`Loader::load`], for all the keys at once.
+    /// Like [`Loader::load`], for all the keys at once.
     async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>;
 }
 
 /// Reads records one after the other by [`Loader::load`], which the loader must implement.
 ///
 /// # Errors
-/// The first error of the store.
+/// The store's first error.
 pub async fn load_each<K: Clone + Sync, V: Send + Sync>(
     loader: &(impl Loader<K, V> + ?Sized),
     keys: &[K],
@@ -54,8 +55,8 @@ pub async fn load_each<K: Clone + Sync, V: Send + Sync>(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The record has at least this version: an older answer comes from a store that lags, is not kept, and is read
-    /// again. Unversioned when nothing is known. For many keys, the largest of theirs.
+    /// The record has at least this version: an older answer comes from a store that lags, is not kept, and
+    /// is read again. Unversioned when nothing is known. For many keys, the largest of theirs.
     pub min_version: Version,
     /// Only the store may answer, no shared copy, however new.
     pub strong: bool,
@@ -72,9 +73,9 @@ impl LoadOptions {
 /// The state of a record in the store.
 #[derive(Debug)]
 pub enum Loaded<V> {
-    /// A live record.
+    /// The record exists.
     Found {
-        /// The record.
+        /// The loaded record.
         value: Arc<V>,
         /// Its version; unversioned if the store has none.
         version: Version,
@@ -87,7 +88,7 @@ pub enum Loaded<V> {
 }
 
 impl<V> Loaded<V> {
-    /// Version of the record or of its stub.
+    /// The version that the record or its stub has.
     #[must_use]
     pub const fn version(&self) -> Version {
         match self {
@@ -105,7 +106,7 @@ impl<V> Clone for Loaded<V> {
     }
 }
 
-/// The error of a failed load: that of the store, shared by all waiting readers. Its text has no details;
+/// A failed load's error: the store's, shared by all waiting readers. Its text has no details;
 /// [`LoadError::downcast_ref`] returns the cause.
 #[derive(Clone)]
 pub struct LoadError(Arc<dyn Error + Send + Sync>);

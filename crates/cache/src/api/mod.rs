@@ -1,4 +1,5 @@
-//! What callers, nodes and tiers have in common: records, versions, tokens, policies, loaders, time and randomness.
+//! Types that callers, nodes and tiers share: records, versions, tokens, policies, loaders, time and
+//! randomness.
 
 pub(super) mod clock;
 pub(super) mod entry;
@@ -6,6 +7,7 @@ pub(super) mod error;
 pub(super) mod loader;
 pub(super) mod policy;
 pub(super) mod random;
+pub(super) mod session;
 pub(super) mod token;
 pub(super) mod token_issuer;
 pub(super) mod version;

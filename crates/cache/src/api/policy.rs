@@ -1,5 +1,5 @@
-//! The configuration of a namespace: expiry, staleness, memory, timeouts and load concurrency. TTLs count
-//! from the start of a load, not from its end.
+//! A namespace's configuration: expiry, staleness, memory, timeouts and load concurrency. TTLs count from the
+//! start of a load, not from its end.
 
 use std::{fmt, time::Duration};
 
@@ -9,15 +9,16 @@ use crate::testing::rules;
 pub struct Policy<V> {
     /// Name of the namespace: in keys, operator calls and metric labels. Unique in a node, without `/`.
     pub name: &'static str,
-    /// How long a copy of a record is served, counted from the start of its load. [`Policy::UNTIL_CHANGED`]: until it is
-    /// replaced, invalidated or evicted.
+    /// How long a record's copy is served, counted from the start of its load. [`Policy::UNTIL_CHANGED`]:
+    /// until it is replaced, invalidated or evicted.
     pub ttl: Duration,
-    /// The same for absent records.
+    /// How long the absence of a record is served.
     pub negative_ttl: Duration,
-    /// Longest age of a copy, counted from the start of its load and over all tiers that it passes, for records that
-    /// change without a broadcast. Half of it is spent in the tier that nodes share and half in memory. It limits the
-    /// TTLs, and reads wait for a slow store; a stale copy is served only if the store gives no answer, see
-    /// [`max_stale`](Self::max_stale). `None`: every change is broadcast, and each tier keeps copies for its own time.
+    /// Longest age of a copy, counted from the start of its load and over all tiers that it passes, for
+    /// records that change without a broadcast. Half of it is spent in the tier that nodes share and half in
+    /// memory. It limits the TTLs, and reads wait for a slow store; a stale copy is served only if the store
+    /// gives no answer, see [`max_stale`](Self::max_stale). `None`: every change is broadcast, and each tier
+    /// keeps copies for its own time.
     pub age_max: Option<Duration>,
     /// Largest random reduction of a TTL, 0 to 1.
     pub jitter: f64,
@@ -31,20 +32,20 @@ pub struct Policy<V> {
     pub soft_timeout: Duration,
     /// How long a read waits for the store before it fails. Its load continues.
     pub hard_timeout: Duration,
-    /// A load whose caller left, or for which several readers wait, is dropped after this time, including its wait for
-    /// a turn.
+    /// A load whose caller left, or for which several readers wait, is dropped after this time, including its
+    /// wait for a turn.
     pub load_bound: Duration,
-    /// Most concurrent loads of the store; a chunk of a batch counts as one.
+    /// Most concurrent loads from the store; a batch chunk counts as one load.
     pub loads_in_flight: usize,
-    /// How long a load may wait for its turn before it is shed; one that cannot expect to have it in half of that,
-    /// by how long turns take, is shed at once.
+    /// How long a load may wait for its turn before it is shed. A load is shed at once if, judged by how long
+    /// turns take, it cannot expect its turn in half that time.
     pub load_queue_wait: Duration,
     /// Most keys in one load of a batch.
     pub batch_chunk: usize,
     /// Part of its TTL after which the first hit refreshes a copy in the background. 1 or above: never.
     pub early_refresh: f64,
-    /// Most writes of unknown outcome that wait for their repeated invalidations. Above it the namespace is flushed at
-    /// the same times instead.
+    /// Most writes of unknown outcome that wait for their repeated invalidations. Above it the namespace is
+    /// flushed at the same times instead.
     pub late_writes: usize,
     /// All bytes of a value. Called once for each fill; must be cheap.
     pub weigh: fn(&V) -> usize,
@@ -80,8 +81,8 @@ impl<V> Policy<V> {
 }
 
 impl<V> Policy<V> {
-    /// The same with the TTLs that [`age_max`](Self::age_max) leaves to memory. `is_shared`: a copy may have spent its
-    /// part of the time in the shared tier.
+    /// Returns the policy with the TTLs that [`age_max`](Self::age_max) leaves to memory. `is_shared`: a copy
+    /// may have spent its part of the time in the shared tier.
     pub(crate) fn limited(mut self, is_shared: bool) -> Self {
         let Some(age_max) = self.age_max else { return self };
         let most = if is_shared { age_max / 2 } else { age_max };

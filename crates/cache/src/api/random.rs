@@ -1,6 +1,6 @@
 use std::fmt::Debug;
 
-/// The source of the jitter of expiry.
+/// Supplies the jitter that spreads expiry.
 pub trait Random: Debug + Send + Sync + 'static {
     /// A uniform random number from 0 to below 1.
     fn unit(&self) -> f64;

@@ -9,12 +9,19 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 const FORMAT: u8 = 1;
 /// Most positions in one token.
 const POSITIONS_MAX: usize = 64;
-/// The partition that stands for the authentication code, which is its epoch and number. It is the last position.
+/// The partition that marks the authentication code, which is its epoch and number. It is the last position.
 const CODE: u16 = u16::MAX;
-/// The partition that stands for the time of issue, which is its number. It precedes the code.
+/// The partition that marks the time of issue, which is its number. It precedes the code.
 const ISSUED: u16 = u16::MAX - 1;
-/// Longest text of a token: format byte and positions of at most 3 + 10 + 10 bytes, in base64.
+/// Longest text that a token may have: format byte and positions with at most 3 + 10 + 10 bytes each, in
+/// base64.
 const TEXT_MAX: usize = (1 + POSITIONS_MAX * 23).div_ceil(3) * 4;
+
+/// The number of a change that is not published yet. No log reaches it.
+pub const UNPUBLISHED: u64 = u64::MAX;
+
+/// The number of a message that its window may not have yet. No log reaches it.
+pub const UNSEEN: u64 = u64::MAX - 1;
 
 /// How far the changes of one partition had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,16 +37,16 @@ pub struct Position {
 /// When a token was issued, and the code that shows that a node issued it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Proof {
-    /// In seconds since 1970.
+    /// When it was issued, in seconds since 1970.
     pub(super) issued: u64,
     pub(super) code: u128,
 }
 
-/// Position of a write: a read that carries it sees that write.
+/// The position that a write reached: a read that carries the token sees that write.
 ///
-/// As text, unpadded base64url of a format byte and, for each position, partition, epoch and number as
-/// LEB128. Opaque to clients. Time and code follow as positions of partitions that no node has, so that nodes of the version
-/// before, which know neither, read the text as a token and ask the store.
+/// Written as unpadded base64url: a format byte and, for each position, partition, epoch and number as
+/// LEB128. Opaque to clients. Time and code follow as positions whose partitions no node has, so that nodes
+/// with the previous version, which know neither, read the text as a token and ask the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Token {
     positions: Vec<Position>,
@@ -47,8 +54,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token of one position for reads of this process. It has no code: [`TokenIssuer`](crate::TokenIssuer) issues those that
-    /// clients get.
+    /// Creates a token with one position for reads within this process. It has no code:
+    /// [`TokenIssuer`](crate::TokenIssuer) issues those that clients get.
     #[must_use]
     pub fn new(position: Position) -> Self {
         Self { positions: vec![position], proof: None }
@@ -58,7 +65,7 @@ impl Token {
         Self { positions: vec![position], proof: Some(proof) }
     }
 
-    /// What the token demands, in the order of the text.
+    /// The positions that the token demands, in the order of the text.
     #[must_use]
     pub fn positions(&self) -> &[Position] {
         &self.positions
@@ -68,6 +75,11 @@ impl Token {
     #[must_use]
     pub fn issued(&self) -> Option<u64> {
         self.proof.map(|proof| proof.issued)
+    }
+
+    /// Whether it demands a number that no log reaches.
+    pub(super) fn is_of(&self, number: u64) -> bool {
+        self.positions.iter().any(|position| position.number == number)
     }
 
     pub(super) const fn proof(&self) -> Option<Proof> {
@@ -113,10 +125,10 @@ impl fmt::Display for Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Longer than any token.
+    /// The text is longer than any token.
     #[error("the consistency token is too long")]
     TooLong,
-    /// Not base64url without padding.
+    /// The text is not base64url without padding.
     #[error("the consistency token is not base64url")]
     Encoding,
     /// Made by another version of the product.
@@ -131,7 +143,7 @@ pub enum TokenError {
 }
 
 impl Proof {
-    /// The two positions that stand for it in the text.
+    /// The two positions that represent it in the text.
     fn positions(self) -> [Position; 2] {
         let [high, low] = halves(self.code);
         let issued = Position { partition: ISSUED, epoch: 0, number: self.issued };
@@ -139,7 +151,7 @@ impl Proof {
     }
 }
 
-/// Takes the proof off the end of the positions of a text, if it has one.
+/// Takes the proof, if there is one, off the end of a text's positions.
 fn split_proof(positions: &mut Vec<Position>) -> Option<Proof> {
     let [.., issued, code] = **positions else { return None };
     if (issued.partition, issued.epoch, code.partition) != (ISSUED, 0, CODE) {

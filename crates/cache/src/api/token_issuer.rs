@@ -1,4 +1,5 @@
-//! Issues consistency tokens with a time and an authentication code, so that no client can make one that sends reads to the store.
+//! Issues consistency tokens with a time and an authentication code, so that no client can make a token that
+//! sends reads to the store.
 
 use std::{fmt, time::Duration};
 
@@ -7,14 +8,18 @@ use sha2::Sha256;
 
 use super::{
     clock::wall_clock_ms,
-    token::{Position, Proof, Token, TokenError},
+    token::{Position, Proof, Token, TokenError, UNSEEN},
 };
 
-/// How long a token demands something. Whatever fails, no answer misses a write for more than minutes, so after an hour every
-/// answer is newer than the write.
+/// How long a token demands something. Whatever fails, no answer misses a write for more than minutes, so
+/// after an hour every answer is newer than the write.
 pub const TOKEN_KEPT: Duration = Duration::from_secs(3_600);
+/// How long a window may be without a message that is in the store. This is longer than any
+/// `messages.window_checked`: by then every reader has compared the window with the store.
+pub const UNSEEN_KEPT: Duration = Duration::from_secs(60);
 
-/// Issues tokens, and accepts the texts of tokens that were issued with the same key. All nodes over one database share the key.
+/// Issues tokens, and accepts the texts of tokens that were issued with the same key. All nodes over one
+/// database share the key.
 #[derive(Clone)]
 pub struct TokenIssuer {
     hmac: Hmac<Sha256>,
@@ -23,7 +28,8 @@ pub struct TokenIssuer {
 }
 
 impl TokenIssuer {
-    /// Issues tokens with this key. `seconds` returns the present time, in seconds since 1970, by a clock on which all nodes agree.
+    /// Issues tokens with this key. `seconds` returns the present time, in seconds since 1970, by a clock on
+    /// which all nodes agree.
     #[must_use]
     pub fn new(key: &[u8; 32], seconds: fn() -> u64) -> Self {
         let hmac = Hmac::new_from_slice(key);
@@ -45,10 +51,11 @@ impl TokenIssuer {
         Token::proven(position, Proof { issued, code })
     }
 
-    /// The token that a client sent back. A token of the form before has no time and no code, see [`Token::issued`].
+    /// Reads the token that a client sent back. A token in the previous format has no time and no code, see
+    /// [`Token::issued`].
     ///
     /// # Errors
-    /// If the text is not a token, or has a code that is not of this key.
+    /// If the text is not a token, or its code was made with another key.
     pub fn accept(&self, text: &str) -> Result<Token, TokenError> {
         let token = Token::parse(text)?;
         match token.proof() {
@@ -61,14 +68,17 @@ impl TokenIssuer {
         }
     }
 
-    /// Whether the token is older than [`TOKEN_KEPT`], so that every answer satisfies it.
+    /// Whether the token is older than [`TOKEN_KEPT`], or [`UNSEEN_KEPT`] for a message that its window may
+    /// not have: every answer satisfies it then.
     #[must_use]
     pub fn is_outlived(&self, token: &Token) -> bool {
+        let kept = if token.is_of(UNSEEN) { UNSEEN_KEPT } else { TOKEN_KEPT };
         let age = |issued| (self.seconds)().saturating_sub(issued);
-        token.issued().is_some_and(|issued| age(issued) > TOKEN_KEPT.as_secs())
+        token.issued().is_some_and(|issued| age(issued) > kept.as_secs())
     }
 
-    /// The HMAC of the demands and the time. A token has half of it, which RFC 2104 section 5 allows.
+    /// Computes the HMAC over the demands and the time. A token has half of it, which RFC 2104 section 5
+    /// allows.
     fn hmac_of(&self, positions: &[Position], issued: u64) -> Hmac<Sha256> {
         let mut hmac = self.hmac.clone().chain_update(issued.to_be_bytes());
         for position in positions {

@@ -1,14 +1,14 @@
 use std::fmt;
 
-/// Version of a record as its store assigned it; 0 means a record without one.
+/// A record's version as its store assigned it; 0 means that the record has no version.
 ///
-/// Only versions that the store assigned after it read the predecessor may be used: only they order two values. A
-/// version that comes from a clock counts as none here.
+/// Only versions that the store assigned after it read the predecessor may be used: only they order two
+/// values. A version that comes from a clock counts as no version here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {
-    /// Of a record that has no version, or has never been stored.
+    /// The version that a record has if its store assigned none, or if it has never been stored.
     pub const UNVERSIONED: Self = Self(0);
 
     /// Wraps a number; 0 is [`Version::UNVERSIONED`].
@@ -17,7 +17,7 @@ impl Version {
         Self(number)
     }
 
-    /// The number.
+    /// Returns the version as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

@@ -2,8 +2,8 @@ use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Returns when the condition holds. The task that makes it hold notifies all waiters afterwards; they are woken in the
-/// order of waiting.
+/// Returns when the condition holds. The task that makes it hold notifies all waiters afterwards; they are
+/// woken in the order of waiting.
 pub(crate) async fn until(notify: &Notify, is_so: impl Fn() -> bool) {
     loop {
         let mut notified = pin!(notify.notified());

@@ -6,16 +6,16 @@ use std::{fmt, sync::Arc};
 use super::{Page, SmallSet};
 use crate::remote::Codec;
 
-/// Version of the format: the schema is that of the items.
+/// The format's version: the schema is the items' schema.
 const FORMAT: u8 = 1;
 /// Marks a list that continues, or a set that is complete.
 const YES: u8 = 1;
 const NO: u8 = 0;
 
-/// The codec of pages and small sets, over the codec of an item.
+/// Encodes pages and small sets with an item codec.
 ///
-/// The version of the format, a flag, for a set its weight, the number of items, then each item after its length;
-/// numbers have four bytes in big endian.
+/// The bytes are: the format's version, a flag, for a set its weight, the item count, then each item after
+/// its length; numbers have four bytes in big endian.
 pub struct ItemsCodec<T> {
     item: Arc<dyn Codec<T>>,
 }

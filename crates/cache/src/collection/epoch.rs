@@ -1,23 +1,23 @@
-//! Epochs of lists. The epoch is part of the key of each page, so a writer that drops the epoch invalidates
-//! all pages of the list at once.
+//! List epochs. Each page's key contains the epoch, so a writer that drops the epoch invalidates all pages of
+//! the list at once.
 
 use std::sync::Arc;
 
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each, remote::Codec};
 
-/// Identifies a state of a list, as of the changes that the nodes have received. Random and never reused: if it is
-/// lost, a new one is created, and pages under the old one are never found again.
+/// Identifies a list's state, as of the changes that the nodes have received. Random and never reused: if it
+/// is lost, a new epoch is created, and pages under the old epoch are never found again.
 ///
-/// Unlike the epoch of a [`Node`](crate::Node), which is a number of the whole cluster.
+/// Unlike a [`Node`](crate::Node)'s epoch, which is a number that the whole cluster shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListEpoch(u64);
 
 impl ListEpoch {
-    /// For pages that are read past the tiers; no list has it.
+    /// Used for pages that are read past the tiers; no list has it.
     pub(super) const NONE: Self = Self(0);
 
-    /// A new epoch. Does not use the node's random source, which tests may fix: a repeated epoch would bring old pages
-    /// back.
+    /// A new epoch. Does not use the node's random source, which tests may fix: a repeated epoch would bring
+    /// old pages back.
     fn random() -> Self {
         Self(rand::random::<u64>().max(1))
     }
@@ -57,7 +57,7 @@ impl<L: Key> Loader<L, ListEpoch> for EpochGenerator {
     }
 }
 
-/// Eight bytes.
+/// Encodes an epoch as eight bytes in big endian.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EpochCodec;
 

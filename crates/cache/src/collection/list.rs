@@ -16,20 +16,20 @@ use crate::{
     testing::rules,
 };
 
-/// Number of retries of a read because the list changed during the lookup of its page.
+/// How often a read is retried because the list changed during the lookup of its page.
 const TRIES: usize = 3;
 
-/// Lists behind the tiers, read by pages. `L` names a list, `P` a page of it, by its first entry and length, never by
-/// an offset, which would shift under its reader. `P` may also contain a selection, if every change of its results is
-/// published as a change of the list.
+/// Lists behind the tiers, read by pages. `L` names a list, `P` a page in it, by its first entry and length,
+/// never by an offset, which would shift under its reader. `P` may also contain a selection, if every change
+/// that affects its results is published as a change to the list.
 ///
-/// A list has a random epoch, which is read before the page and is part of the key of the page. A change of the list
-/// drops its epoch on all nodes. Therefore, after a change is acknowledged ([`WriteParts::committed`]), no read of this
-/// node that begins later returns a page from before it, and no read of another node that has applied it. The pages of
-/// one epoch are of one state of the list, if its writes go through this node. No write has to name the affected pages:
-/// they are never found again, and expire.
+/// A list has a random epoch, which is read before the page and is part of the page's key. A change to the
+/// list drops its epoch on all nodes. Therefore, after a change is acknowledged ([`WriteParts::committed`]),
+/// no read that begins later on this node, or on another node that has applied the change, returns a page
+/// from before it. The pages of one epoch show one state of the list, if its writes go through this node. No
+/// write has to name the affected pages: they are never found again, and expire.
 ///
-/// Cheap to clone; all clones are the same lists. It takes two namespaces of its node.
+/// Cheap to clone; all clones are the same lists. It takes two of its node's namespaces.
 pub struct PagedList<L, P, T> {
     epochs: TieredCache<L, ListEpoch>,
     pages: TieredCache<PageKey<L, P>, Page<T>>,
@@ -41,13 +41,13 @@ impl<L, P, T> Clone for PagedList<L, P, T> {
     }
 }
 
-/// Policies of the two namespaces of a [`PagedList`].
+/// Policies for the two namespaces that a [`PagedList`] takes.
 #[derive(Clone, Debug)]
 pub struct ListPolicies<T> {
-    /// For the epochs; by convention its name is that of the list plus `_epoch`. Its setting for early refresh is
-    /// ignored: on a node without peers a refresh would only discard valid pages.
+    /// The policy for epochs; by convention its name is the list's name plus `_epoch`. Its setting for early
+    /// refresh is ignored: on a node without peers a refresh would only discard valid pages.
     pub epochs: Policy<ListEpoch>,
-    /// For the pages; by convention with `_page`.
+    /// The policy for pages; by convention its name ends with `_page`.
     pub pages: Policy<Page<T>>,
 }
 
@@ -61,10 +61,10 @@ pub struct PageAnswer<T> {
 }
 
 impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
-    /// For a node without peers.
+    /// Creates the lists of a node without peers.
     ///
     /// # Panics
-    /// When the node has a namespace of one of the names.
+    /// When the node already has a namespace with one of the names.
     #[must_use]
     pub fn new(node: &Node, policies: ListPolicies<T>, loader: Arc<dyn PageLoader<L, P, T>>) -> Self {
         let ListPolicies { epochs, pages } = policies;
@@ -74,11 +74,11 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         }
     }
 
-    /// With the shared tier: all nodes then have one epoch of a list, and one load of a page is enough for all. `item`:
-    /// the codec of an item.
+    /// Creates the lists with the shared tier: all nodes then use the same epoch for a list, and one page
+    /// load is enough for all. `item` encodes an item.
     ///
     /// # Panics
-    /// When the node has a namespace of one of the names.
+    /// When the node already has a namespace with one of the names.
     #[must_use]
     pub fn shared(
         node: &Node,
@@ -101,14 +101,15 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         }
     }
 
-    /// A page of the list. `AtLeast` and `Strong` as [`TieredCache::get_with`]; a strong read fills nothing.
+    /// Reads a page of the list. `AtLeast` and `Strong` act as in [`TieredCache::get_with`]; a strong read
+    /// fills nothing.
     ///
-    /// While a write of the list is in progress on this node, the store answers. Cost otherwise: no load for a hit; one
-    /// load for a miss, which others may share.
+    /// While a write to the list is in progress on this node, the store answers. Cost otherwise: no load for
+    /// a hit; one load for a miss, which others may share.
     ///
     /// # Errors
-    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` if the store gave no answer and no stale page of the
-    /// same epoch may be served.
+    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` if the store gave no answer and no stale
+    /// page from the same epoch may be served.
     pub async fn page(
         &self,
         list: &L,
@@ -120,8 +121,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
                 let Some(epoch) = self.epoch(list).await else { break };
                 let key = PageKey { epoch, position: position.clone(), list: list.clone() };
                 let entry = self.pages.get(&key).await?;
-                // The list may have changed between the two: then the page may have a later state than others under the
-                // epoch.
+                // The list may have changed between the two: then the page may have a later state than others
+                // under the epoch.
                 let still = !rules::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
                     return Ok(PageAnswer { entry, epoch: Some(epoch) });
@@ -132,8 +133,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         Ok(PageAnswer { entry, epoch: None })
     }
 
-    /// Must be called before a write that may change these lists is sent to the store. Drops their epochs. Until the
-    /// guard gets its verdict, the lists are read from the store. Writes of one list may overlap.
+    /// Must be called before a write that may change these lists is sent to the store. Drops their epochs.
+    /// Until the guard gets its verdict, the lists are read from the store. Writes of one list may overlap.
     pub async fn begin_write(&self, lists: &[L]) -> WriteParts {
         self.epochs.begin_write(lists).await.invalidating()
     }
@@ -161,7 +162,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         lasts.then_some(epoch)
     }
 
-    /// As [`Self::epoch`], with only a lookup in memory if it is there.
+    /// Like [`Self::epoch`], with only a lookup in memory if it is there.
     async fn epoch_now(&self, list: &L) -> Option<ListEpoch> {
         match self.cached_epoch(list) {
             Some(epoch) => Some(epoch),
@@ -185,7 +186,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         let keys = [&key];
         let load = inner.fetch(&keys, LoadRequest::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
-        // One outcome for each key, and a page is never absent.
+        // There is an outcome for each key, and a page is never absent.
         let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;
         let Loaded::Found { value, version } = outcome.result? else { return Err(CacheError::Panicked) };
         let age = inner.node.now().since(outcome.read_at);

@@ -1,11 +1,11 @@
 //! Collections of records: sets that are read as a whole, lists that are read by pages, and pairs.
 //!
-//! - A **small set** is one record: [`SmallSet`] in a [`TieredCache`](crate::TieredCache), with the version that
-//!   the store gives it.
+//! - A **small set** is one record: [`SmallSet`] in a [`TieredCache`](crate::TieredCache), with the version
+//!   that the store gives it.
 //! - A **large list** is read by pages under an epoch that its writers drop: [`PagedList`].
-//! - **A relation of two** (a member of a group, a blocked user) is one record for each pair: a
-//!   [`TieredCache`](crate::TieredCache) with the key [`Pair`]. Absence is cached as everywhere, so that "no" costs as
-//!   little as "yes", and no set has to be read, however large.
+//! - **A relation between two** (a group member, a blocked user) is one record for each pair: a
+//!   [`TieredCache`](crate::TieredCache) with the key [`Pair`]. Absence is cached as everywhere, so that "no"
+//!   costs as little as "yes", and no set has to be read, however large.
 
 mod codec;
 mod epoch;

@@ -12,7 +12,7 @@ use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each};
 /// A part of a list, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// Its items.
+    /// The items on the page, in the list's order.
     pub items: Vec<T>,
     /// Whether the list continues after them. The next page is requested after the last of them.
     pub more: bool,
@@ -23,14 +23,14 @@ pub struct Page<T> {
 /// The rules of [`Loader`] about the primary, bounds and panics apply here, too.
 #[async_trait::async_trait]
 pub trait PageLoader<L, P, T>: Send + Sync + 'static {
-    /// Reads a page in one query that sees one state of the list. A list that does not exist is empty.
+    /// Reads a page in one query that sees a single state of the list. A list that does not exist is empty.
     ///
     /// # Errors
-    /// The error of the store.
+    /// The store's error.
     async fn page(&self, list: &L, position: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
 }
 
-/// The key of a page: a state of a list, and a position in it.
+/// A page's key: the list's state, and a position in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey<L, P> {
     pub(super) epoch: ListEpoch,

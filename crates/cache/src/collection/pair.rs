@@ -1,15 +1,16 @@
-//! Cache keys of two parts. The text of the first part is preceded by its length, so that different keys
-//! always have different texts; page keys use the same form.
+//! Cache keys with two parts. The first part's text is preceded by its length, so that different keys always
+//! have different texts; page keys use the same form.
 
 use std::{fmt, str::FromStr};
 
-/// A pair of keys: the key of a relation, for example of a membership or a block. The order matters.
+/// Two keys that together name a relation, for example a membership or a block. The order matters.
 ///
-/// A cache of pairs is a [`TieredCache`](crate::TieredCache) like any other: without a relation its loader returns
-/// [`Loaded::Absent`](crate::Loaded::Absent), which is cached, and a write that creates the relation goes through
-/// [`begin_write`](crate::TieredCache::begin_write), which invalidates that.
+/// A pair cache is a [`TieredCache`](crate::TieredCache) like any other: without a relation its loader
+/// returns [`Loaded::Absent`](crate::Loaded::Absent), which is cached, and a write that creates the relation
+/// goes through [`begin_write`](crate::TieredCache::begin_write), which invalidates that.
 ///
-/// As text: the length of the first in bytes, a colon, the first, the second. Different pairs have different texts.
+/// The text is the first key's length in bytes, a colon, the first key, the second key. Different pairs have
+/// different texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair<A, B>(pub A, pub B);
 

@@ -1,20 +1,20 @@
 //! Small sets, each cached as one record, with limits on members and bytes. A larger set is cached as a
 //! marker without members.
 
-/// A whole set as one record, or the fact that it is too large for that: then pages and pairs are used. Its version is
-/// that of the record, if the store has one for the set.
+/// A whole set as one record, or the fact that it is too large for that: then pages and pairs are used. Its
+/// version is that of the record, if the store has a version for the set.
 ///
-/// Bounded: a loader asks its store for at most [`MEMBERS_MAX`](Self::MEMBERS_MAX) + 1 members and passes them to
-/// [`SmallSet::new`].
+/// Bounded: a loader asks its store for at most [`MEMBERS_MAX`](Self::MEMBERS_MAX) + 1 members and passes
+/// them to [`SmallSet::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallSet<T> {
-    /// In ascending order, without repetitions; `None`: too large.
+    /// The members in ascending order, without repetitions; `None`: too large.
     members: Option<Box<[T]>>,
     bytes: usize,
 }
 
 impl<T> SmallSet<T> {
-    /// Most members of a set that is kept as a whole: a read of it costs about as much as a few single records.
+    /// Most members of a set that is kept as a whole: to read it costs about as much as a few single records.
     pub const MEMBERS_MAX: usize = 2_000;
     /// Most bytes of all members together.
     pub const BYTES_MAX: usize = 64 * 1_024;
@@ -39,8 +39,8 @@ impl<T> SmallSet<T> {
 }
 
 impl<T: Ord> SmallSet<T> {
-    /// These members, in any order, if they are few enough; `weigh` gives the bytes of one. Reads at most one more of
-    /// them than it keeps.
+    /// Keeps these members, in any order, if they are few enough; `weigh` gives a member's bytes. Reads at
+    /// most one member more than it keeps.
     pub fn new(members: impl IntoIterator<Item = T>, weigh: fn(&T) -> usize) -> Self {
         let (mut kept, mut bytes) = (Vec::new(), 0_usize);
         for member in members {

@@ -15,20 +15,21 @@ use tokio::{
 use super::inner::CacheState;
 use crate::{CacheError, Key, testing::rules};
 
-/// For how long after a write of unknown outcome its keys are invalidated again. If the write is applied later than that,
-/// the memory of the node has to be flushed.
+/// How long after a write with unknown outcome its keys are invalidated again. If the write is applied later
+/// than that, the node's memory has to be flushed.
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 
 /// Times after the write at which its keys are invalidated again.
 const DELAYS: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
-/// Period of the flushes that replace the repeated invalidations of writes beyond the limit.
+/// How often memory is flushed instead of repeated invalidations, for writes beyond the limit.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 
 /// The writes of unknown outcome that wait for their repeated invalidations.
 #[derive(Debug)]
 pub(crate) struct PendingRepeats {
     pub(crate) permits: Arc<Semaphore>,
-    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is needed.
+    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is
+    /// needed.
     pub(crate) flush_until: Arc<Mutex<Option<Instant>>>,
 }
 

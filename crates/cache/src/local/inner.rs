@@ -1,4 +1,4 @@
-//! What the clones of a cache share: what memory answers, and what a change does here and on other nodes.
+//! The state that a cache's clones share: how memory answers, and what a change does here and on other nodes.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -45,27 +45,27 @@ impl ReadMode {
     }
 }
 
-/// What the clones of a cache share.
+/// The state that a cache's clones share.
 pub(crate) struct CacheState<K, V> {
     pub(crate) memory: Memory<K, V>,
     pub(crate) key_table: KeyTable<K, V>,
     pub(crate) node: Node,
     pub(crate) source: Box<dyn Source<K, V>>,
-    /// The tier that nodes share, where there is one.
+    /// The tier that nodes share, if there is one.
     pub(crate) shared: Option<SharedSide<V>>,
     /// Flights begun so far.
     pub(crate) flights: AtomicU64,
     /// Writes of unknown outcome.
     pub(crate) pending_repeats: PendingRepeats,
-    /// The progress of the comparison of copies.
+    /// How far copies have been compared.
     pub(crate) resync_rounds: ResyncRounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Reads memory, for the moment `now` of the request if it is given: a hit with its metadata, or the state of memory at
-    /// the miss.
+    /// Reads memory, for the request's moment `now` if it is given: a hit with its metadata, or the state of
+    /// memory at the miss.
     #[inline]
     pub(crate) fn lookup(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let found = self.lookup_uncounted(key, now);
@@ -75,7 +75,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         found
     }
 
-    /// As [`Self::lookup`]. The caller counts the hit.
+    /// Like [`Self::lookup`]. The caller counts the hit.
     #[inline]
     pub(crate) fn lookup_uncounted(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
@@ -134,8 +134,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         changes.map(invalidate).collect()
     }
 
-    /// The same for writes of this node that may have been applied, or may be later. Remembers the versions that readers
-    /// got of these records: no later reader gets an older one.
+    /// Like `invalidate_here`, for this node's writes that may have been applied, or may be later. Remembers
+    /// the versions that readers got for these records: no later reader gets an older version.
     pub(crate) fn invalidate_uncertain_here<'a>(
         &self,
         keys: impl Iterator<Item = &'a K>,
@@ -189,8 +189,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 
     /// These changes are published, or will be.
     ///
-    /// A load that began between the change here and its publication may have read the shared copy before that was
-    /// deleted. The floor of a change with a version rejects what it read; a change without a version is applied again.
+    /// A load that began between the change here and its publication may have read the shared copy before
+    /// that was deleted. The floor of a change with a version rejects what it read; a change without a
+    /// version is applied again.
     pub(super) fn published(&self, changes: &[Invalidation]) {
         self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
         if self.shared.is_none() || !rules::dropped_again() {

@@ -16,16 +16,16 @@ pub(crate) struct KeyTable<K, V> {
     hasher: ahash::RandomState,
 }
 
-/// The keys of one shard with loads or writes in progress, and known versions of some others. Its lock is held briefly,
-/// never across an await.
+/// One shard's keys with loads or writes in progress, and some other known versions. Its lock is held
+/// briefly, never across an await.
 pub(crate) struct Shard<K, V> {
     in_progress: HashMap<K, KeyState<V>, ahash::RandomState>,
     floors: VersionFloors<K>,
 }
 
-/// The state of one key with loads or writes in progress. It is removed when they have ended, because a load that begins
-/// later reads what the store has acknowledged, or a copy that was published since. Only the versions that readers got
-/// are kept longer, in [`VersionFloors`].
+/// The state of one key with loads or writes in progress. It is removed when they have ended, because a load
+/// that begins later reads what the store has acknowledged, or a copy that was published since. Only the
+/// versions that readers got are kept longer, in [`VersionFloors`].
 pub(crate) struct KeyState<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
@@ -35,7 +35,7 @@ pub(crate) struct KeyState<V> {
     pub(crate) active_writers: usize,
     /// The record is known to have reached this version.
     pub(crate) floor: Version,
-    /// Number of invalidations of the key without a version.
+    /// How often the key was invalidated without a version.
     pub(crate) unversioned_invalidations: u64,
     /// Whether memory may have a copy. False: it has none.
     pub(crate) may_be_cached: bool,
@@ -55,8 +55,8 @@ impl<V> Default for KeyState<V> {
 }
 
 impl<V> KeyState<V> {
-    /// Handles a change of the record: raises the floor, or, without a version, forbids the loads in progress to fill
-    /// memory. Detaches the flight and returns it: drop it after the lock is released.
+    /// Handles a change of the record: raises the floor, or, without a version, forbids the loads in progress
+    /// to fill memory. Detaches the flight and returns it: drop it after the lock is released.
     fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         match version {
             Some(version) if rules::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
@@ -106,8 +106,8 @@ impl<K: Key, V> Shard<K, V> {
         floor.max(self.floors.floor(key, now))
     }
 
-    /// Records that readers got this version. Detaches the flight if it began with a lower floor, as it may return an
-    /// older version. Returns it: drop it after the lock is released.
+    /// Records that readers got this version. Detaches the flight if it began with a lower floor, as it may
+    /// return an older version. Returns it: drop it after the lock is released.
     pub(crate) fn raise_floor(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
         self.floors.raise(key, version, now);
         let progress = self.in_progress.get_mut(key)?;
@@ -139,7 +139,7 @@ impl<K: Key, V> KeyTable<K, V> {
         self.shard(key).lock()
     }
 
-    /// As [`Self::lock`], unless another thread holds the lock.
+    /// Like [`Self::lock`], unless another thread holds the lock.
     pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
         self.shard(key).try_lock()
     }

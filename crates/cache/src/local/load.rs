@@ -27,18 +27,18 @@ use crate::{
     },
 };
 
-/// A load of at least this many keys answers its readers before it fills memory, because filling takes as long as some
-/// of the reads.
+/// A load with at least this many keys answers its readers before it fills memory, because filling takes as
+/// long as some reads.
 const BACKGROUND_FILL_MIN: usize = 16;
 
 /// Loads that are finished before the task yields to others.
 const FILLS_BEFORE_YIELD: usize = 8;
 
-/// Maximum age of a load that readers may join while the node is not trusted. If they could not join at all, each reader
-/// of a key would cause a load.
+/// Maximum age of a load that readers may join while the node is not trusted. If they could not join at all,
+/// each reader would cause a load.
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
-/// What a reader gets after a miss.
+/// The result that a reader gets after a miss.
 pub(crate) enum JoinResult<V> {
     /// A load of the key, its own or another's.
     Flight(Arc<Flight<V>>),
@@ -49,7 +49,7 @@ pub(crate) enum JoinResult<V> {
 /// The state of memory for a key to be loaded.
 #[derive(Clone, Copy)]
 enum KnownCopy {
-    /// No copy.
+    /// There is no copy.
     Nothing,
     /// Perhaps a copy; its version is not known.
     Perhaps,
@@ -62,13 +62,13 @@ pub(crate) struct LoadBatchBuilder<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
     batch: Arc<LoadBatch<V>>,
     waiter: Waiter<V>,
-    /// Of all its flights: each begins then or a little later.
+    /// When its first flight began: each flight begins then or a little later.
     began: Moment,
     pending: Vec<PendingLoad<K>>,
     sender: oneshot::Sender<PendingLoads<K, V>>,
 }
 
-/// One load of a batch: the state of its key when it began, to be compared when it ends.
+/// One key's load within a batch: its state when the load began, to be compared when it ends.
 struct PendingLoad<K> {
     key: K,
     id: u64,
@@ -118,7 +118,8 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
     /// Closes the batch. Its load begins when the waiter waits or is dropped.
     pub(crate) fn close(self) -> Waiter<V> {
         let pending = PendingLoads { inner: self.inner, list: self.pending };
-        // The batch holds the receiver. Without a receiver, the loads end without an outcome when they are dropped.
+        // The batch holds the receiver. Without a receiver, the loads end without an outcome when they are
+        // dropped.
         self.sender.send(pending).ok();
         self.waiter
     }
@@ -127,14 +128,14 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
 /// The parameters of a new flight.
 #[derive(Clone, Copy)]
 struct NewFlight {
-    /// The number of the last flush of memory.
+    /// The number of memory's last flush.
     flush: u32,
     /// Whether it must read the store.
     strong: bool,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Joins the flight of the key, if there is one and this is allowed, or begins one in the open batch.
+    /// Joins the key's flight, if there is one and this is allowed, or adds the key to the open batch.
     pub(crate) fn start_or_join(
         self: &Arc<Self>,
         key: &K,
@@ -157,7 +158,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         JoinResult::Flight(flight)
     }
 
-    /// Begins a flight of the key. Also returns the flight that it replaces: drop that after the lock is released.
+    /// Begins a flight of the key. Also returns the flight that it replaces: drop that after the lock is
+    /// released.
     fn begin(
         self: &Arc<Self>,
         key: &K,
@@ -196,9 +198,11 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             self.counters.joined.add(1);
             return Ok(JoinResult::Flight(Arc::clone(flight)));
         }
-        // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
+        // If memory was filled since the lookup, a flight of the key may have ended before the lock was
+        // taken.
         match reason {
-            // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
+            // The only copy may be among the hot entries. A lookup misses it there while its slots are being
+            // changed.
             MissReason::NoCopy(fills) if fills == self.memory.fills() && !self.memory.may_hold(key) => {
                 return Err(KnownCopy::Nothing);
             }
@@ -215,12 +219,13 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         })
     }
 
-    /// Past the trust deadline, this node may have missed an invalidation that would have detached the flight. Then
-    /// readers join only a flight that began within [`JOINED_UNTRUSTED`], and none in a strict namespace.
+    /// Past the trust deadline, this node may have missed an invalidation that would have detached the
+    /// flight. Then readers join only a flight that began within [`JOINED_UNTRUSTED`], and none in a strict
+    /// namespace.
     fn may_join(&self, flight: &Flight<V>) -> bool {
         let now = self.node.now();
         let age = now.since(flight.began);
-        // The age of a result counts from the begin of its load.
+        // The age counts from the begin of the load.
         if self.policy.age_max.is_some() && age >= self.policy.ttl {
             return false;
         }
@@ -228,7 +233,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self.node.may_serve(now, self.policy.strict) || young || !rules::join_trusted()
     }
 
-    /// Begins a load of the key in the background unless one is under way.
+    /// Begins to load the key in the background unless a load is under way.
     #[cold]
     pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
         let flush = self.memory.flushes();
@@ -307,8 +312,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         drop((ended, detached));
     }
 
-    /// The version that readers got, if it has to be remembered because memory or the shared tier may have an older one.
-    /// Drops an older copy in memory. Shard lock held.
+    /// The version that readers got, if it has to be remembered because memory or the shared tier may have an
+    /// older value. Drops an older copy in memory. Shard lock held.
     fn version_to_remember(
         &self,
         load: &PendingLoad<K>,
@@ -418,7 +423,7 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         outcomes
     }
 
-    /// As [`Self::finish`], and yields to other tasks in between.
+    /// Like [`Self::finish`], but yields to other tasks in between.
     async fn finish_in_background(mut self, outcomes: &[Outcome<V>]) {
         let mut outcomes = outcomes.iter();
         // Pending loads are taken from the end.
@@ -432,8 +437,8 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         }
     }
 
-    /// Until the load of a key is finished, its readers still join its flight, which has ended, and an invalidation still
-    /// prevents the fill, as while the load runs.
+    /// Until the load of a key is finished, its readers still join its flight, which has ended, and an
+    /// invalidation still prevents the fill, as while the load runs.
     fn finish(&mut self, outcomes: &[Outcome<V>]) {
         for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
             self.inner.finish_load(load, Some(outcome));

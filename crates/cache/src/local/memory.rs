@@ -1,4 +1,4 @@
-//! The copies of one namespace in the memory of its node.
+//! A namespace's copies in its node's memory.
 
 use std::{
     any::Any,
@@ -19,8 +19,8 @@ use crate::{
 
 /// Bytes of the counts before what an [`Arc`] holds.
 const ARC_BYTES: usize = 16;
-/// A copy with a larger value is not put among the hot entries. So copies that the storage has evicted, and that are
-/// still there, take at most a third of the limit of memory.
+/// A copy with a larger value is not put among the hot entries. So copies that the storage has evicted, and
+/// that are still there, take at most a third of the memory limit.
 const HOT_SIZE_MAX: u32 = 512;
 
 /// A copy as the storage has it, without its types.
@@ -37,7 +37,7 @@ impl<K: Key, V: Send + Sync + 'static> AnyCopy for Stored<K, V> {
     }
 }
 
-/// The copies of one namespace. A change of a key holds the lock of its shard in the table of keys; a read holds none.
+/// A namespace's copies. A change to a key holds its shard lock in the key table; a read holds no lock.
 pub(crate) struct Memory<K, V> {
     storage: Arc<Storage>,
     namespace: NamespaceId,
@@ -62,16 +62,16 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot entries may
-    /// have one that the storage has evicted.
+    /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot
+    /// entries may have a copy that the storage has evicted.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
         let place = self.place(key);
         let hot = self.storage.hot.get_waiting(place, |copy| slot_of(&**copy, key));
         hot.or_else(|| self.stored(place, key))
     }
 
-    /// The same for a read at this moment, and whether the key has earned a slot among the hot entries, which
-    /// [`Self::promote`] assigns.
+    /// Like `raw`, for a read at this moment. Also returns whether the key has earned a slot among the hot
+    /// entries, which [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
         let place = self.place(key);
@@ -93,7 +93,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.storage.hot.record_hit(place);
     }
 
-    /// Copies the entry of the key into the table of hot entries. Shard lock held.
+    /// Copies the key's entry into the hot entries. Shard lock held.
     #[cold]
     pub(crate) fn promote(&self, key: &K) {
         let place = self.place(key);
@@ -104,8 +104,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Whether the hot entries may have a copy, also while the slots of the key are being changed. False is exact if the
-    /// shard lock is held.
+    /// Whether the hot entries may have a copy, also while the slots of the key are being changed. False is
+    /// exact if the shard lock is held.
     #[inline]
     pub(crate) fn may_hold(&self, key: &K) -> bool {
         self.storage.hot.may_hold(self.place(key))
@@ -135,7 +135,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.fills.load(Ordering::Acquire)
     }
 
-    /// Keeps a copy unless a newer one is here. `absent`: the caller knows that there is none. Shard lock held.
+    /// Keeps a copy unless a newer copy is here. `absent`: the caller knows that there is none. Shard lock
+    /// held.
     pub(crate) fn fill(&self, key: &K, slot: Slot<V>, absent: bool) -> bool {
         let here = if absent { None } else { self.raw(key) };
         let reachable = here.as_ref().filter(|here| self.is_reachable(here));
@@ -149,8 +150,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         true
     }
 
-    /// Drops the copy if it is older than the version; without a version, drops every copy. Returns the dropped copy if
-    /// reads could find it. Shard lock held.
+    /// Drops the copy if it is older than the version; without a version, drops every copy. Returns the
+    /// dropped copy if reads could find it. Shard lock held.
     pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) -> Option<Slot<V>> {
         let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
         if !version.is_none_or(older) {
@@ -169,12 +170,12 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// A key with a slot among the hot entries keeps it; other keys have to earn one. Shard lock held.
+    /// A key with a slot among the hot entries keeps it; other keys have to earn a slot. Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
         let (place, is_small) = (self.place(key), is_small(&slot));
         let copy: Arc<dyn AnyCopy> = Arc::new(Stored { key: key.clone(), slot });
-        // In between only the storage has a copy. Otherwise a reader could get the new copy from the storage, and after
-        // it the old one from the hot entries.
+        // In between only the storage has a copy. Otherwise a reader could get the new copy from the storage,
+        // and then the old copy from the hot entries.
         let was_hot = self.storage.hot.remove(place).is_some();
         let again = (was_hot && is_small).then(|| Arc::clone(&copy));
         self.storage.insert(place, copy, &self.usage);
@@ -199,13 +200,13 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         (self.usage.entries(), self.usage.bytes())
     }
 
-    /// Largest weight of the copies of all namespaces together, in bytes.
+    /// Largest weight that all namespaces' copies may have together, in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.storage.limit()
     }
 
-    /// Finds keys and versions of at most `most` reachable copies, beginning at a random position. Does not count as a use
-    /// of them. Takes long, because it passes the copies of all namespaces.
+    /// Finds keys and versions for at most `most` reachable copies, beginning at a random position. Does not
+    /// count as use. Takes long, because it passes all namespaces' copies.
     pub(crate) fn versions(
         &self,
         most: usize,
@@ -252,7 +253,7 @@ const fn is_small<V>(slot: &Slot<V>) -> bool {
     slot.size <= HOT_SIZE_MAX
 }
 
-/// The slot of the key, unless the copy is that of another one.
+/// The key's slot, unless the copy belongs to another key.
 #[inline]
 fn slot_of<K: Key, V: Send + Sync + 'static>(copy: &dyn AnyCopy, key: &K) -> Option<Slot<V>> {
     stored::<K, V>(copy).filter(|stored| stored.key == *key).map(|stored| stored.slot.clone())

@@ -15,20 +15,21 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// Name of the namespace.
     fn name(&self) -> &'static str;
 
-    /// The copy of each inspected tier, fastest first, except a shared one that does not answer. Fills nothing, and
-    /// does not count as a request.
+    /// Returns each inspected tier's copy, fastest first, except a shared tier that does not answer. Fills
+    /// nothing, and does not count as a request.
     ///
     /// # Errors
-    /// [`CacheError::InvalidKey`], or the error of the store.
+    /// [`CacheError::InvalidKey`], or the store's error.
     async fn inspect(&self, key: &str, depth: Depth) -> Result<Vec<TierCopy>, CacheError>;
 
     /// Drops every copy of a record, on all nodes.
     ///
     /// # Errors
-    /// [`CacheError::InvalidKey`], or [`CacheError::Bus`] if the change could not be published to the other nodes.
+    /// [`CacheError::InvalidKey`], or [`CacheError::Bus`] if the change could not be published to the other
+    /// nodes.
     async fn invalidate(&self, key: &str) -> Result<Token, CacheError>;
 
-    /// Applies a change of another node. A text that is not a key comes from a newer version of the product, and
+    /// Applies another node's change. A text that is not a key comes from a newer product version, and
     /// flushes the namespace.
     fn apply(&self, key: &str, version: Option<Version>);
 
@@ -38,11 +39,11 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// The counters since the start. Not a consistent snapshot: each number is read separately.
     fn stats(&self) -> Stats;
 
-    /// Compares this many copies of memory with the shared ones, and some with the store; see [`ResyncReport`]. Each call
-    /// continues where the last one ended.
+    /// Compares this many copies in memory with the shared copies, and some with the store; see
+    /// [`ResyncReport`]. Each call continues where the last call ended.
     ///
     /// # Errors
-    /// The error of a tier; those copies are left to a later round.
+    /// A tier's error; those copies are left to a later round.
     async fn resync(&self, most: usize) -> Result<ResyncReport, CacheError>;
 
     /// Brings the metrics up to date.
@@ -52,7 +53,7 @@ pub trait Namespace: Send + Sync + fmt::Debug {
 /// How many tiers an inspection reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only memory.
+    /// Inspects only memory.
     Memory,
     /// All tiers; the store is read.
     Store,
@@ -61,9 +62,9 @@ pub enum Depth {
 /// The copy of a record in one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierCopy {
-    /// The tier.
+    /// The tier that was inspected.
     pub tier: Tier,
-    /// The content.
+    /// The state that the tier has for the key.
     pub presence: Presence,
     /// Version of the copy; unversioned if there is none.
     pub version: Version,
@@ -71,29 +72,29 @@ pub struct TierCopy {
     pub age: Option<Duration>,
     /// Time until it expires, zero if it did; `None` without a copy, and if the tier does not know it.
     pub ttl: Option<Duration>,
-    /// Weight of the value in bytes as the tier holds it, 0 without one.
+    /// The value's weight in bytes as the tier holds it, 0 without a value.
     pub size_bytes: u64,
 }
 
 /// The content of a tier for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// The record.
+    /// The tier has the record.
     Value,
     /// A cached absence.
     Null,
-    /// Nothing.
+    /// The tier has nothing.
     None,
 }
 
 /// The counters of a namespace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Copies in memory now, including expired ones and those from before a flush.
+    /// Copies in memory now, including expired copies and copies from before a flush.
     pub entries: u64,
     /// Their weight, with keys and bookkeeping.
     pub weight_bytes: u64,
-    /// The limit of the weight of all namespaces together.
+    /// The weight limit for all namespaces together.
     pub weight_limit_bytes: u64,
     /// Keys that memory answered, including absences.
     pub hits: u64,
@@ -101,11 +102,11 @@ pub struct Stats {
     pub misses: u64,
     /// Misses that joined a running load.
     pub joined: u64,
-    /// Loads of the store; a chunk of a batch counts as one.
+    /// Loads from the store; a batch chunk counts as one load.
     pub loads: u64,
     /// Loads that failed.
     pub load_errors: u64,
-    /// Running loads.
+    /// How many loads are running now.
     pub loads_in_flight: u64,
     /// Answers given after expiry.
     pub stale_served: u64,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{CacheError, Entry, Key, Loaded, Moment, testing::rules};
 
-/// Number of retries if the store returns an older version than the known one.
+/// How often a read is retried if the store returns an older version than the known version.
 const REREADS: usize = 2;
 
 type JoinedLoad<V> = (Waiter<V>, Arc<Flight<V>>);
@@ -53,7 +53,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
     }
 
-    /// The answers of memory for these keys, up to the first miss. All were valid at one moment, or are newer.
+    /// The answers of memory for these keys, up to the first miss. All were valid at one moment, or are
+    /// newer.
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
@@ -64,7 +65,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         hits
     }
 
-    /// As [`Self::read`] for many keys. `hits`: what memory has answered for the first of them.
+    /// Like [`Self::read`], for many keys. `hits`: the answers that memory has given for the first keys.
     pub(crate) async fn read_many(
         self: &Arc<Self>,
         keys: &[K],
@@ -135,7 +136,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self.stale_or_error(&CacheError::Timeout, key, cached)
     }
 
-    /// A stale copy if one may be served, otherwise the error.
+    /// Returns a stale copy if it may be served, otherwise the error.
     fn stale_or_error(&self, error: &CacheError, key: &K, cached: bool) -> Answer<V> {
         let Some(slot) = cached.then(|| self.stale(key)).flatten() else {
             self.counters.store_errors.add(1);
@@ -146,7 +147,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 }
 
-/// Whether the store returned an older version than the known one at the begin of the load.
+/// Whether the store returned an older version than was known when the load began.
 fn is_lagging<V>(outcome: &Outcome<V>, flight: &Flight<V>) -> bool {
     let lags = |loaded: &Loaded<V>| loaded.version() < flight.floor;
     rules::reread_below_floor() && outcome.result.as_ref().is_ok_and(lags)
@@ -160,11 +161,12 @@ struct BatchRead<'a, K: Key, V: Send + Sync + 'static> {
     /// When it began. Copies in memory are valid at this moment, or are newer.
     began: Moment,
     deadline: Instant,
-    /// One result for each key that was processed; `None` while it waits for its flight, or for the first equal key.
+    /// One result for each key that was processed; `None` while it waits for its flight, or for the first
+    /// equal key.
     answers: Vec<Option<Answer<V>>>,
     /// Indexes of keys and the flights that they wait for.
     waiting: Vec<(usize, Arc<Flight<V>>)>,
-    /// Indexes of repeated keys and of the first of their equals.
+    /// Indexes of repeated keys, each with the index of its first occurrence.
     repeats: Vec<(usize, usize)>,
     waiters: Vec<Waiter<V>>,
 }

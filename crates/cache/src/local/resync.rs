@@ -28,13 +28,13 @@ const ROUND_MAX: usize = 50_000;
 pub struct Resyncer {
     /// Copies compared in one step.
     pub step: usize,
-    /// Largest ratio of the time of a step, including waits for answers, to the pause after it.
+    /// Largest ratio between a step's duration, including waits for answers, and the pause after it.
     pub share: f64,
     /// Shortest and longest pause between two steps.
     pub pause: (Duration, Duration),
-    /// Shortest time between the end of a round of a namespace and the next one, and how many times as long as the walk over
-    /// memory that found its copies. Each step asks Redis and the store, so that a node with little in memory would ask them ten
-    /// times a second for the same copies; each walk passes the copies of all namespaces.
+    /// Shortest time between a namespace's rounds, and how many times as long as the walk over memory that
+    /// found its copies. Each step asks Redis and the store, so that a node with little in memory would ask
+    /// them ten times a second for the same copies; each walk passes all namespaces' copies.
     pub round_pause: (Duration, u32),
 }
 
@@ -51,7 +51,7 @@ impl Default for Resyncer {
 }
 
 impl Resyncer {
-    /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
+    /// Compares the memories of all the node's namespaces, round after round, until it is dropped.
     pub async fn run(&self, node: &Node) {
         let mut rests: HashMap<&'static str, Instant> = HashMap::new();
         loop {
@@ -81,7 +81,7 @@ impl Resyncer {
     }
 }
 
-/// The result of a step of a re-sync.
+/// The result of a re-sync step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResyncReport {
     /// Pairs of copies that were compared.
@@ -97,8 +97,8 @@ pub struct ResyncReport {
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Compares up to `most` copies of memory with those of the shared tier, and some of them with the store. Compares
-    /// copies again that were found older before.
+    /// Compares up to `most` copies in memory with the shared tier, and some with the store. Compares copies
+    /// again that were found older before.
     pub(crate) async fn resync_step(&self, most: usize) -> Result<ResyncReport, CacheError> {
         let stale = self.recheck_suspects().await? + self.recheck_aging().await?;
         let chunk = self.next_chunk(most.max(1)).await;
@@ -171,7 +171,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
     }
 
-    /// Counts and drops the copies that are still there after the longest age of a copy. Returns their number.
+    /// Counts and drops the copies that are still there after the longest age of a copy. Returns their
+    /// number.
     async fn recheck_aging(&self) -> Result<u64, CacheError> {
         let Some(age_max) = self.policy.age_max else { return Ok(0) };
         let connected_for = self.connected_for();
@@ -214,8 +215,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
     }
 
-    /// Compares suspects again whose bound has passed. Those that are still older than the store are wrong: they are
-    /// counted and dropped. Returns their number.
+    /// Compares suspects again whose bound has passed. Those that are still older than the store are wrong:
+    /// they are counted and dropped. Returns their number.
     async fn recheck_suspects(&self) -> Result<u64, CacheError> {
         let connected_for = self.connected_for();
         let due: Vec<SuspectCopy<K>> = {
@@ -241,8 +242,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         Ok(stale)
     }
 
-    /// For how long this node has received changes and published its own. Before that, an old copy is the effect of an
-    /// outage and not a defect: what the outage leaves behind is repaired within the bound after its end.
+    /// How long this node has received changes and published its own. Before that, an old copy is the effect
+    /// of an outage and not a defect: what the outage leaves behind is repaired within the bound after its
+    /// end.
     fn connected_for(&self) -> Duration {
         let published = self.shared.as_ref().map_or(Duration::MAX, |side| side.sharing.queue.empty_for());
         self.node.trusted_for().min(published)
@@ -280,7 +282,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         Ok(true)
     }
 
-    /// The copies of these keys in the shared tier, if there is one.
+    /// The shared tier's copies for these keys, if there is a shared tier.
     async fn heads(&self, keys: impl Iterator<Item = &K>) -> Result<Vec<Option<Header>>, CacheError> {
         let Some(side) = &self.shared else { return Ok(Vec::new()) };
         let epoch = self.node.epoch();

@@ -1,4 +1,4 @@
-//! The progress of the comparison of copies.
+//! How far copies have been compared.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use crate::{Tier, Version, remote::Header};
 
-/// For how long a copy may be older than its original, because the change may be in transit: see the table in
-/// docs/operate/coherence.md. The writer may be another node that is cut off or dead, which this node does not know.
+/// How long a copy may be older than its original, because the change may be in transit: see the table in
+/// docs/operate/coherence.md. The writer may be another node that is cut off or dead, which this node does
+/// not know.
 const BOUND: Duration = Duration::from_secs(11);
 /// Most copies that wait to be compared again. A later round finds the others again.
 pub(crate) const SUSPECTS_MAX: usize = 1_000;
@@ -27,8 +28,8 @@ pub(crate) struct RoundState<K> {
     pub(crate) aging: Vec<AgingCopy<K>>,
 }
 
-/// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
-/// changes of such records are not broadcast, so that its age alone bounds how wrong it is.
+/// A copy in the shared tier that must be gone or replaced before it is looked at again. Its value may be
+/// right or wrong: changes to such records are not broadcast, so that its age alone bounds how wrong it is.
 #[derive(Clone, Debug)]
 pub(crate) struct AgingCopy<K> {
     pub(crate) key: K,
@@ -53,9 +54,9 @@ impl<K> Default for ResyncRounds<K> {
 }
 
 impl<K> SuspectCopy<K> {
-    /// Whether the time has passed for which it may be wrong. `age_max`: the longest age of a copy; changes of such records
-    /// are not broadcast, so that every copy may be wrong for that time. `connected_for`: time before this node was connected
-    /// does not count.
+    /// Whether the time has passed for which it may be wrong. `age_max`: the longest age of a copy; changes
+    /// to such records are not broadcast, so that every copy may be wrong for that time. `connected_for`:
+    /// time before this node was connected does not count.
     pub(crate) fn is_due(&self, age_max: Option<Duration>, connected_for: Duration) -> bool {
         self.since.elapsed().min(connected_for) >= age_max.unwrap_or_default().max(BOUND)
     }

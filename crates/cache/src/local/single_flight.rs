@@ -26,7 +26,7 @@ pub(crate) struct Flight<V> {
     /// Floor of the key when it began: an older answer comes from a store that lags.
     pub(crate) floor: Version,
     pub(crate) batch: Arc<LoadBatch<V>>,
-    /// Index of the key in the outcomes of the batch.
+    /// The key's index in the batch outcomes.
     pub(crate) index: usize,
 }
 
@@ -39,9 +39,9 @@ impl<V> Flight<V> {
 
 /// One call to the loader, for one key or many.
 ///
-/// While only its leader waits, the leader polls it, which needs no task of its own and wakes none. As soon as another reader
-/// joins, or the last one leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or
-/// not be polled.
+/// While only its leader waits, the leader polls it, which needs no extra task and wakes none. When another
+/// reader joins, or the last reader leaves, a runtime task drives it: no reader depends on a caller that may
+/// be gone, or not be polled.
 pub(crate) struct LoadBatch<V> {
     load: Mutex<Option<BoxFuture<'static, Outcomes<V>>>>,
     /// Whether a task drives it.
@@ -54,10 +54,10 @@ pub(crate) struct LoadBatch<V> {
     waiters: AtomicUsize,
 }
 
-/// One outcome for each key of a batch, in the order of its pending loads.
+/// One outcome for each key in a batch, in the order of its pending loads.
 pub(crate) type Outcomes<V> = Arc<[Outcome<V>]>;
 
-/// The result of the load of one key.
+/// One key's load result.
 #[derive(Debug)]
 pub(crate) struct Outcome<V> {
     pub(crate) result: Result<Loaded<V>, CacheError>,
@@ -102,8 +102,9 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
         }
     }
 
-    /// Notifies the readers that joined. Does not wake the leader: [`Driver`] does so when it is dropped, and a leader
-    /// that drove the batch itself is running. To wake it then would wake another thread of the runtime.
+    /// Notifies the readers that joined. Does not wake the leader: [`Driver`] does so when it is dropped, and
+    /// a leader that drove the batch itself is running. To wake it then would wake another thread of the
+    /// runtime.
     fn end(&self, outcomes: Outcomes<V>) {
         self.outcomes.get_or_init(|| outcomes);
         self.ended.notify_waiters();
@@ -112,7 +113,8 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
     /// The step of the leader for each poll.
     fn lead(&self, context: &mut Context<'_>) -> Poll<Outcomes<V>> {
         self.leader.register(context.waker());
-        // Checked under the lock: a driver that starts later takes the lock after this step, and is woken from then on.
+        // Checked under the lock: a driver that starts later takes the lock after this step, and is woken
+        // from then on.
         if let Some(mut load) = self.load.try_lock()
             && !self.driven.load(Ordering::Acquire)
         {
@@ -132,8 +134,8 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
         }
     }
 
-    /// Starts a task of the runtime that drives the load, if there is none. Without a runtime the load pauses until the
-    /// next reader joins.
+    /// Starts a task of the runtime that drives the load, if there is none. Without a runtime the load pauses
+    /// until the next reader joins.
     fn hand_over(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if self.outcomes.get().is_none() && !self.driven.swap(true, Ordering::AcqRel) {

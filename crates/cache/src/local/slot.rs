@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{Entry, Moment, Policy, Tier, Version, api::clock::milliseconds, testing::rules};
 
-/// [`Slot::ttl`] of a copy that does not expire, and [`Slot::refresh`] of one that no hit refreshes.
+/// [`Slot::ttl`] if the copy does not expire, and [`Slot::refresh`] if no hit refreshes it.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// A copy in memory. `value` is `None` if the record is known not to exist.

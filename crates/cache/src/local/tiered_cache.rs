@@ -1,4 +1,4 @@
-//! The cache of one kind of record, as domains use it.
+//! The cache for one record kind, as domains use it.
 
 use std::{
     fmt,
@@ -19,15 +19,16 @@ use crate::{
     source::read::{Source, Store},
 };
 
-/// A cache of records of one kind. A read asks memory, then the shared tier if there is one, then the store, and fills the
-/// tiers that missed.
+/// Caches records of one kind. A read asks memory, then the shared tier if there is one, then the store, and
+/// fills the tiers that missed.
 ///
-/// After a write of this node is committed through its [`WriteGuard`], or an [`invalidate`](Self::invalidate) returned,
-/// no read of this node that begins later returns an older value. Cheap to clone; the clones are one cache. Needs the
-/// tokio runtime with time for everything but hits.
+/// After a write on this node is committed through its [`WriteGuard`], or an [`invalidate`](Self::invalidate)
+/// returned, no read that begins later on this node returns an older value. Cheap to clone; the clones are
+/// one cache. Needs the tokio runtime with time for everything but hits.
 ///
-/// Its copies share the memory of the node ([`NodeConfig::memory_bytes`](crate::NodeConfig)): those that were not read for longest go,
-/// whichever namespace has them. Copies that expired stay until they are evicted or replaced.
+/// Its copies share the node's memory ([`NodeConfig::memory_bytes`](crate::NodeConfig)): the copies that were
+/// not read for longest are evicted first, whichever namespace has them. Expired copies stay until they are
+/// evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<CacheState<K, V>>);
 
 impl<K, V> Clone for TieredCache<K, V> {
@@ -37,20 +38,20 @@ impl<K, V> Clone for TieredCache<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
-    /// An empty cache, which is a namespace of the node until its last clone is dropped. Metrics use the recorder that
-    /// is installed now.
+    /// Creates an empty cache, which is one of the node's namespaces until its last clone is dropped. Metrics
+    /// use the recorder that is installed now.
     ///
     /// # Panics
-    /// When the node has a namespace of this name.
+    /// When the node already has a namespace with this name.
     #[must_use]
     pub fn new(node: &Node, policy: Policy<V>, loader: Arc<dyn Loader<K, V>>) -> Self {
         Self::build(node, policy, loader, None)
     }
 
-    /// The same with the tier that nodes share between memory and the store.
+    /// Like [`new`](Self::new), with the tier that nodes share between memory and the store.
     ///
     /// # Panics
-    /// When the node has a namespace of this name.
+    /// When the node already has a namespace with this name.
     #[must_use]
     pub fn shared(
         node: &Node,
@@ -113,14 +114,14 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         self.0.policy.strict
     }
 
-    /// The record, or `None` if it does not exist. As [`Consistency::Cached`].
+    /// Returns the record, or `None` if it does not exist. Reads with [`Consistency::Cached`].
     ///
-    /// Concurrent callers of one key share one load, which continues when they leave. Cost: a hit allocates nothing,
-    /// and may wait for a fill of the same part of memory; otherwise one load.
+    /// Concurrent callers for one key share one load, which continues when they leave. Cost: a hit allocates
+    /// nothing, and may wait for a fill in the same part of memory; otherwise one load.
     ///
     /// # Errors
-    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
-    /// stale copy may be served.
+    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no stale
+    /// copy may be served.
     pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
         match self.0.lookup(key, None) {
             LookupResult::Served(found) => Ok(found),
@@ -128,8 +129,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// The answer of memory alone, if it may answer: `Some(None)` is a cached absence. Counts as a request if it
-    /// answers, and may begin a refresh.
+    /// The answer of memory alone, if it may answer: `Some(None)` is a cached absence. Counts as a request if
+    /// it answers, and may begin a refresh.
     #[inline]
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
@@ -139,12 +140,13 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// As [`get`](Self::get), with the requested consistency. `AtLeast` waits at most
-    /// [`NodeConfig::token_wait`](crate::NodeConfig) for changes on their way, then asks the store; for a token of
-    /// another epoch it asks the store at once. `Strong` always asks the store. Neither returns a stale copy.
+    /// Like [`get`](Self::get), with the requested consistency. `AtLeast` waits at most
+    /// [`NodeConfig::token_wait`](crate::NodeConfig) for changes on their way, then asks the store; for a
+    /// token from another epoch it asks the store at once. `Strong` always asks the store. Neither returns a
+    /// stale copy.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get).
     pub async fn get_with(&self, key: &K, consistency: &Consistency) -> Result<Option<Entry<V>>, CacheError> {
         if self.0.node.may_use_memory(consistency).await {
             self.get(key).await
@@ -153,14 +155,14 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// One answer for each key, in their order; a repeated key is loaded once. The failure of one load does not affect
-    /// the keys of others. Stale copies are taken after the soft timeout only if they answer all missing keys,
-    /// otherwise at the hard timeout.
+    /// One answer for each key, in their order; a repeated key is loaded once. The failure of one load does
+    /// not affect the keys of others. Stale copies are taken after the soft timeout only if they answer all
+    /// missing keys, otherwise at the hard timeout.
     ///
     /// Cost: one load for each [`Policy::batch_chunk`] keys that memory does not answer.
     ///
     /// # Errors
-    /// Each answer as [`get`](Self::get).
+    /// Each answer fails like [`get`](Self::get).
     pub async fn get_many(
         &self,
         keys: &[K],
@@ -180,7 +182,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         self.peek_known(key).flatten()
     }
 
-    /// The same with cached absences: `Some(None)`.
+    /// Like [`peek`](Self::peek), but also returns a cached absence, as `Some(None)`.
     #[must_use]
     pub fn peek_known(&self, key: &K) -> Option<Option<Entry<V>>> {
         let now = self.0.node.now();
@@ -188,14 +190,15 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         Some(slot.into_entry(now, false))
     }
 
-    /// Must be called before a write of these records is sent to the store. Drops their copies. Until the guard gets
-    /// its verdict (committed, aborted or unknown), reads of them go to the store and fill nothing. Writes of one key may overlap.
+    /// Must be called before a write to these records is sent to the store. Drops their copies. Until the
+    /// guard gets its verdict (committed, aborted or unknown), reads go to the store and fill nothing. Writes
+    /// to one key may overlap.
     pub async fn begin_write(&self, keys: &[K]) -> WriteGuard<K, V> {
         WriteGuard::begin(&self.0, keys)
     }
 
-    /// Drops the copies that are older than the given versions, or any copy of a key without one, here and on the other
-    /// nodes. Loads that began before do not bring older values back.
+    /// Drops the copies that are older than the given versions, or any copy if its key has no version, here
+    /// and on the other nodes. Loads that began before do not bring older values back.
     ///
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes; this node has applied it.

@@ -7,19 +7,19 @@ use std::{
 
 use crate::{Key, Moment, Version};
 
-/// Longer than a shared copy can be stale after a commit. If the writer died, it is stale until the change feed has
-/// published the change.
+/// This is longer than a shared copy can be stale after a commit. If the writer died, it is stale until the
+/// change feed has published the change.
 const KNOWN_FOR: Duration = Duration::from_secs(15);
 /// Entries of each shard; the oldest are replaced.
 const ENTRIES_MAX: usize = 256;
 
-/// Versions that readers of this node got. A record may no longer be in memory while the shared tier has an older copy: no
-/// later reader gets that copy. The number of entries is limited: after an entry was replaced, a read may return an older
-/// version, within the bound of all reads.
+/// Versions that readers got on this node. A record may no longer be in memory while the shared tier has an
+/// older copy: no later reader gets that copy. The number of entries is limited: after an entry was replaced,
+/// a read may return an older version, within the bound for all reads.
 #[derive(Debug)]
 pub(crate) struct VersionFloors<K> {
     known: HashMap<K, KnownVersion, ahash::RandomState>,
-    /// In the order of insertion; repeated ones are in it more than once.
+    /// The keys in the order of insertion; a repeated key is in it more than once.
     order: VecDeque<(K, Moment)>,
 }
 
@@ -52,8 +52,8 @@ impl<K: Key> VersionFloors<K> {
         self.known.remove(key);
     }
 
-    /// The lowest version that the record may have, as far as known. After a restore, the store may have a lower one:
-    /// a load that finds it reads again, and returns the result.
+    /// The lowest version that the record may have, as far as known. After a restore, the store may have a
+    /// lower version: a load that finds it reads again, and returns the result.
     pub(crate) fn floor(&self, key: &K, now: Moment) -> Version {
         if self.known.is_empty() {
             return Version::UNVERSIONED;

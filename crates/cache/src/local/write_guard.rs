@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{CacheError, Change, Invalidation, Key, Node, Token, Version, testing::rules};
 
-/// A write in progress, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict: committed,
-/// aborted or unknown.
+/// A write in progress, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its
+/// verdict: committed, aborted or unknown.
 ///
-/// Dropped without a verdict, or while one is being given, it acts as [`unknown`](Self::unknown): a write
-/// whose task is cancelled leaves no stale copy. Owned, so that it can be moved into a task of its own.
+/// Dropped without a verdict, or while a verdict is being given, it acts like [`unknown`](Self::unknown): a
+/// write whose task is cancelled leaves no stale copy. Owned, so that it can be moved into its own task.
 #[must_use = "dropped, it counts as a write of unknown outcome"]
 pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
@@ -49,20 +49,21 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         keys.iter().for_each(|key| self.mark(key));
     }
 
-    /// The write with these changes, to be settled together with its other parts. Keys of the guard that they do not name are
-    /// unchanged.
+    /// The write with these changes, to be settled together with its other parts. Keys of the guard that they
+    /// do not name are unchanged.
     pub fn changing(self, changes: Vec<(K, Change<V>)>) -> WriteParts {
         WriteParts::of(ChangingWrite { guard: self, changes })
     }
 
-    /// The same for a write that may change all records of the guard, in an unknown way.
+    /// Turns the guard into write parts for a write that may change all its records, in an unknown way.
     pub fn invalidating(self) -> WriteParts {
         let keys = self.marked.keys().cloned();
         let changes = keys.map(|key| (key, Change::Invalidate { version: None })).collect();
         self.changing(changes)
     }
 
-    /// See [`WriteParts::committed`]; the write made these changes. Keys of the guard that they do not name are unchanged.
+    /// See [`WriteParts::committed`]; the write made these changes. Keys of the guard that they do not name
+    /// are unchanged.
     ///
     /// # Errors
     /// As there.

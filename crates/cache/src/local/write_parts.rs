@@ -1,4 +1,5 @@
-//! The parts of a write, one for each namespace that it changes: they are settled by one verdict and published together.
+//! The parts that make up a write, one for each namespace that it changes: they are settled by one verdict
+//! and published together.
 
 use std::fmt;
 
@@ -11,10 +12,11 @@ use crate::{
     },
 };
 
-/// All that one write in progress changes, in one or several namespaces: its records, lists that may show them, records that may
-/// end with it. Its guards have begun; it waits for its verdict: committed, aborted or unknown.
+/// All that one write in progress changes, in one or several namespaces: its records, lists that may show
+/// them, records that may end with it. Its guards have begun; it waits for its verdict: committed, aborted or
+/// unknown.
 ///
-/// Dropped without a verdict, or while one is being given, it acts as [`unknown`](Self::unknown).
+/// Dropped without a verdict, or while a verdict is being given, it acts like [`unknown`](Self::unknown).
 #[must_use = "dropped, it counts as a write of unknown outcome"]
 pub struct WriteParts {
     first: Box<dyn WritePart>,
@@ -35,7 +37,7 @@ pub(crate) trait WritePart: Send + Sync {
     /// Drops the copies here that a committed write has made old. Returns what is to be published.
     fn drop_committed(&self) -> Vec<Invalidation>;
 
-    /// The same for a write that may have been applied, or may be later.
+    /// Drops the copies for a write that may have been applied, or may be later.
     fn drop_uncertain(&self) -> Vec<Invalidation>;
 
     /// These changes are published, or will be: drops what was loaded from the shared tier in between.
@@ -57,7 +59,7 @@ impl WriteParts {
         Self { first: Box::new(part), others: Vec::new() }
     }
 
-    /// The same write, which also changes these.
+    /// Adds other parts that the same write changes.
     pub fn and(mut self, others: impl IntoIterator<Item = Self>) -> Self {
         for Self { first, others } in others {
             self.others.push(first);
@@ -66,19 +68,19 @@ impl WriteParts {
         self
     }
 
-    /// Whether a namespace of it is strict. Then the write is acknowledged only when no node can decide by an earlier value of any
-    /// part.
+    /// Whether one of its namespaces is strict. Then the write is acknowledged only when no node can decide
+    /// by an earlier value of any part.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.all().any(WritePart::is_strict)
     }
 
-    /// The write was committed. Memory takes the values at once, unless something newer is known or another write of the key is in
-    /// progress. One publication, whose token covers all parts.
+    /// The write was committed. Memory takes the values at once, unless something newer is known or another
+    /// write of the key is in progress. One publication, whose token covers all parts.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; all of it is
-    /// invalidated as if its outcome were unknown.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed;
+    /// all of it is invalidated as if its outcome were unknown.
     pub async fn committed(self) -> Result<Token, CacheError> {
         reach(Failpoint::AfterCommit).await;
         let dropped = self.all().map(WritePart::drop_committed).collect();
@@ -92,7 +94,8 @@ impl WriteParts {
         self.into_all().for_each(WritePart::settle_aborted);
     }
 
-    /// The write may have been applied, or may be later: its copies are dropped as if it were, and again after 5, 30 and 90 s.
+    /// The write may have been applied, or may be later: its copies are dropped as if it were, and again
+    /// after 5, 30 and 90 s.
     ///
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes now.

@@ -9,7 +9,7 @@ use super::metric::Metric;
 pub(crate) const ENTRIES: Metric = Metric::counter(
     "kith_bus_entries_total",
     &["how"],
-    "Entries of the log applied on this node: received by broadcast, or replayed from the log.",
+    "Entries of the log applied on this node: by broadcast, or replayed.",
 );
 pub(crate) const REPAIRS: Metric = Metric::counter(
     "kith_bus_repairs_total",
@@ -22,11 +22,8 @@ pub(crate) const FORGED: Metric = Metric::counter(
     "Messages on the channel that no node authenticated, which are ignored, and of a newer version, which \
      empty memory.",
 );
-pub(crate) const FED: Metric = Metric::counter(
-    "kith_bus_fed_total",
-    &[],
-    "Changes that the change feed of the store delivered and no writer had published.",
-);
+pub(crate) const FED: Metric =
+    Metric::counter("kith_bus_fed_total", &[], "Changes that only the change feed of the store delivered.");
 pub(crate) const FEED_UNREAD: Metric = Metric::gauge(
     "kith_feed_unread_seconds",
     &["feed"],
@@ -38,15 +35,12 @@ pub(crate) const FEED_LAG: Metric = Metric::gauge(
     "Age of the oldest change in this change feed that its reader has neither published nor found published. \
      0 on other nodes.",
 );
-pub(crate) const PROBES_FAILED: Metric = Metric::counter(
-    "kith_bus_probes_failed_total",
-    &[],
-    "Probes of this node that were not answered. Without an answer its memory is not served for long.",
-);
+pub(crate) const PROBES_FAILED: Metric =
+    Metric::counter("kith_bus_probes_failed_total", &[], "Probes of this node that were not answered.");
 pub(crate) const PROPAGATION: Metric = Metric::histogram(
     "kith_bus_propagation_seconds",
     &[],
-    "Time from the publication of a change to its effect on this node, by the clocks of both machines.",
+    "Time from the publication of a change to its effect here, by the clocks of both machines.",
 );
 pub(crate) const QUEUE: Metric =
     Metric::gauge("kith_bus_queue_keys", &[], "Changed keys that could not be published yet.");

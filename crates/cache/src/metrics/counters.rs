@@ -36,7 +36,7 @@ pub(crate) enum Rejection {
     Epoch,
     /// A write of its key is under way.
     Mark,
-    /// Memory has a newer one.
+    /// Memory has a newer copy.
     Newer,
     /// It exceeds the largest weight.
     TooLarge,
@@ -49,7 +49,6 @@ impl Rejection {
     pub(crate) const ALL: [Self; 7] =
         [Self::Poisoned, Self::Floor, Self::Epoch, Self::Mark, Self::Newer, Self::TooLarge, Self::Shared];
 
-    /// Label value.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Poisoned => "poisoned",
@@ -95,7 +94,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// What the shared tier had of some keys.
+    /// Counts the shared tier's answers.
     pub(crate) fn answered_by_shared<'a, V: 'a>(&self, answers: impl Iterator<Item = Option<&'a Loaded<V>>>) {
         let (mut found, mut absent, mut missed) = (0, 0, 0);
         for answer in answers {

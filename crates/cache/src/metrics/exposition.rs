@@ -10,8 +10,8 @@ use super::{
     metric::{Metric, float},
 };
 
-/// Every metric of the cache. Those of a namespace are brought up to date by
-/// [`Node::export_metrics`](crate::Node::export_metrics); load times are recorded as they happen.
+/// Every metric that the cache exports. [`Node::export_metrics`](crate::Node::export_metrics) brings
+/// namespace metrics up to date; load times are recorded as they happen.
 pub const METRICS: [Metric; 28] = [
     REQUESTS,
     LOAD_SECONDS,
@@ -83,13 +83,10 @@ const INVALIDATIONS: Metric = Metric::counter(
 const STALE_SERVED: Metric = Metric::counter(
     "kith_cache_stale_served_total",
     &["namespace", "reason"],
-    "Expired copies that were returned, by the reason why the store did not answer.",
+    "Expired copies that were returned, by why the store did not answer.",
 );
-const SHED: Metric = Metric::counter(
-    "kith_cache_shed_total",
-    &["namespace"],
-    "Loads refused because too many waited for the store.",
-);
+const SHED: Metric =
+    Metric::counter("kith_cache_shed_total", &["namespace"], "Loads refused because too many waited.");
 const MEMORY_BYTES: Metric =
     Metric::gauge("kith_cache_memory_bytes", &["namespace"], "Weight of the copies in memory.");
 const ENTRIES: Metric = Metric::gauge("kith_cache_entries", &["namespace"], "Copies in memory.");
@@ -99,7 +96,7 @@ const EVICTIONS: Metric =
 const LEASES: Metric = Metric::counter(
     "kith_cache_leases_total",
     &["namespace", "result"],
-    "Loads that requested a lease of the shared tier: won, waited for another's, or refused when they filled.",
+    "Loads that asked for a lease in Redis: won, waited, or refused when they filled.",
 );
 const RESYNC_CHECKED: Metric = Metric::counter(
     "kith_cache_resync_checked_total",
@@ -109,7 +106,7 @@ const RESYNC_CHECKED: Metric = Metric::counter(
 const RESYNC_STALE: Metric = Metric::counter(
     "kith_cache_resync_stale_total",
     &["namespace", "tier"],
-    "Copies that were stale, or cached, for longer than their bound when the re-sync found them. Anything above 0 is a defect.",
+    "Copies that were stale, or cached, for longer than their bound. Above 0: a defect.",
 );
 
 /// How long loads take, resolved once.
@@ -133,8 +130,8 @@ pub(crate) struct MemoryNow {
     pub(crate) evictions: u64,
 }
 
-/// Brings the metrics of a namespace up to its counters. They are not raised one by one, so that a hit
-/// costs one addition.
+/// Raises a namespace's metrics to its counters, in one step and not with every hit, so that a hit costs one
+/// addition.
 pub(crate) fn export(namespace: &'static str, counters: &Counters, memory: MemoryNow) {
     requests(namespace, counters);
     let total = |metric: Metric, value: &Counter| {

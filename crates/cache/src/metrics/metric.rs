@@ -1,15 +1,15 @@
-//! What a metric is.
+//! The description of a metric.
 
 /// The description of one metric. Its name ends with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As it is exported.
+    /// The name under which it is exported.
     pub name: &'static str,
-    /// How it moves.
+    /// Whether it counts, measures or observes.
     pub kind: MetricKind,
     /// Names of its labels, in no order that matters.
     pub labels: &'static [&'static str],
-    /// What it counts or measures, in a sentence.
+    /// A sentence that says what it counts or measures.
     pub help: &'static str,
 }
 
@@ -25,19 +25,19 @@ pub enum MetricKind {
 }
 
 impl Metric {
-    /// One that rises.
+    /// Describes a metric that only rises.
     #[must_use]
     pub const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Counter, labels, help }
     }
 
-    /// One that rises and falls.
+    /// Describes a metric that rises and falls.
     #[must_use]
     pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Gauge, labels, help }
     }
 
-    /// One that counts observations by their size.
+    /// Describes a metric that counts observations by their size.
     #[must_use]
     pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Histogram, labels, help }

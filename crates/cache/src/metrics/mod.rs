@@ -1,4 +1,4 @@
-//! What the crate counts and measures, and how it is exported.
+//! The crate's metrics and their export.
 
 pub(super) mod bus;
 pub(super) mod counters;

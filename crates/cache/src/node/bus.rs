@@ -1,5 +1,5 @@
-//! The bus that orders the changes of records and carries them between nodes. `LocalBus` is that of
-//! single-node mode; a cluster publishes through the log in the shared server.
+//! The bus that orders record changes and carries them between nodes. `LocalBus` serves single-node mode; a
+//! cluster publishes through the log in the shared server.
 
 use std::{
     error::Error,
@@ -21,13 +21,13 @@ pub struct Invalidation {
     pub key: String,
     /// Its present version; `None`: unknown, so that every copy is dropped.
     pub version: Option<Version>,
-    /// The cell that the shared tier may hold from now on, of exactly that version; `None`: only the change is known.
-    /// It is not sent to other nodes.
+    /// The cell that the shared tier may hold from now on, of exactly that version; `None`: only the change
+    /// is known. It is not sent to other nodes.
     pub copy: Option<Cell>,
 }
 
 impl Invalidation {
-    /// The same change without its copy, as it is sent to other nodes.
+    /// Returns the change without its copy, as it is sent to other nodes.
     pub(crate) fn without_copy(&self) -> Self {
         Self { namespace: self.namespace, key: self.key.clone(), version: self.version, copy: None }
     }
@@ -42,7 +42,7 @@ pub enum Acknowledge {
     Confirmed,
 }
 
-/// Orders the changes of records and carries them between nodes. Carries no values.
+/// Orders record changes and carries them between nodes. Carries no values.
 ///
 /// A bus with other nodes passes their changes to [`Node::apply`] in the order of their numbers, and calls
 /// [`Node::adopt`] with the last number whenever it cannot prove that it missed none.
@@ -53,13 +53,13 @@ pub trait Bus: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Numbers these changes, publishes them and returns their position. The calling node has already applied them.
-    /// When the call returns, a bus without a receive loop has also reported the position to the node
+    /// Numbers these changes, publishes them and returns their position. The calling node has already applied
+    /// them. When the call returns, a bus without a receive loop has also reported the position to the node
     /// ([`Node::reach`]).
     ///
     /// # Errors
-    /// If the changes were certainly not published, or it is unknown whether they were. They are published later if
-    /// possible.
+    /// If the changes were certainly not published, or it is unknown whether they were. They are published
+    /// later if possible.
     async fn publish(
         &self,
         node: &Node,
@@ -80,12 +80,13 @@ impl BusError {
     }
 }
 
-/// The bus of a node without peers: it counts 1, 2, 3, ..., and every change is applied when it gets its number.
+/// The bus of a node without peers: it counts 1, 2, 3, ..., and every change is applied when it gets its
+/// number.
 #[derive(Debug, Default)]
 pub struct LocalBus(AtomicU64);
 
 impl LocalBus {
-    /// Starts at 0.
+    /// Creates a bus whose numbers start at 0.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, Moment, Namespace, Position,
-    Random, SystemClock, ThreadRandom, Token, TokenIssuer,
+    Random, Session, SystemClock, ThreadRandom, Token, TokenIssuer, UNPUBLISHED, UNSEEN,
     api::wait_until::until,
     remote::PublishedChange,
     storage::Storage,
@@ -27,6 +27,8 @@ use crate::{
 
 /// The only partition so far.
 const PARTITION: u16 = 0;
+/// A partition that no node follows: reads that demand it ask the store.
+const NO_PARTITION: u16 = 1;
 
 /// The state that all namespaces of a node share: bus, clock, trust, and the position in the changes.
 ///
@@ -37,7 +39,7 @@ pub struct Node(Arc<NodeState>);
 /// The dependencies of a [`Node`].
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Epoch of the numbers of the bus, from the store.
+    /// The epoch in which the bus counts, from the store.
     pub epoch: u64,
     /// The clock for expiry and trust.
     pub clock: Arc<dyn Clock>,
@@ -50,19 +52,19 @@ pub struct NodeConfig {
     /// Issues the tokens of writes, and accepts those that clients send back.
     pub tokens: TokenIssuer,
     /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
-    /// moment, which is past, for one that has not received anything from its bus yet.
+    /// moment, which is past, for a node that has not received anything from its bus yet.
     pub trusted_until: Moment,
     /// How long namespaces that are not strict are still served after the deadline.
     pub trust_grace: Duration,
-    /// Largest weight of the copies of all namespaces, in bytes, with their keys and all bookkeeping. Up to 384 copies more
-    /// may wait for the decision which of them stay, and small copies that were evicted and are still found take at most
-    /// a third of it besides.
+    /// Largest weight that all namespaces' copies may have, in bytes, with their keys and all bookkeeping. Up
+    /// to 384 more copies may wait for the decision which copies stay, and small copies that were evicted and
+    /// are still found take at most a third of it besides.
     pub memory_bytes: u64,
 }
 
 impl NodeConfig {
-    /// A node without peers: clock of the machine, generator of the thread, bus within the process, trusted
-    /// for ever. Waits 20 ms for a token; 1.5 s of grace; 256 MiB.
+    /// Configures a node without peers: the machine's clock, the thread's generator, a bus within the
+    /// process, trusted for ever. Waits 20 ms for a token; 1.5 s grace; 256 MiB.
     #[must_use]
     pub fn local(epoch: u64) -> Self {
         Self {
@@ -78,11 +80,21 @@ impl NodeConfig {
         }
     }
 
-    /// A node that follows the others by this bus, and trusts its memory only then. Otherwise as [`Self::local`].
+    /// A node that follows the others by this bus, and trusts its memory only then. Otherwise as
+    /// [`Self::local`].
     #[must_use]
     pub fn following(bus: Arc<dyn Bus>) -> Self {
         Self { bus, trusted_until: Moment::default(), ..Self::local(0) }
     }
+}
+
+/// How many writes of a node were acknowledged before other nodes could see them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HiddenWrites {
+    /// Changes that were published later.
+    unpublished: u64,
+    /// Messages that their windows may not have.
+    unseen: u64,
 }
 
 struct NodeState {
@@ -91,6 +103,11 @@ struct NodeState {
     /// When trust began that has not ended since.
     trusted_since: AtomicU64,
     applied: AtomicU64,
+    /// Number of the last change of this epoch that was published here. It may be above `applied`.
+    published: AtomicU64,
+    /// See [`HiddenWrites`].
+    unpublished: AtomicU64,
+    unseen: AtomicU64,
     /// Wakes readers that wait for `applied`, in their order.
     reached: Notify,
     namespaces: RwLock<Vec<Weak<dyn Namespace>>>,
@@ -99,7 +116,8 @@ struct NodeState {
 }
 
 impl Node {
-    /// A node without namespaces; each [`TieredCache::new`](crate::TieredCache::new) adds one.
+    /// Creates a node without namespaces; each [`TieredCache::new`](crate::TieredCache::new) adds its
+    /// namespace.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
         Self(Arc::new(NodeState {
@@ -107,6 +125,9 @@ impl Node {
             trusted_until: AtomicU64::new(config.trusted_until.get()),
             trusted_since: AtomicU64::new(config.clock.now().get()),
             applied: AtomicU64::new(config.bus.baseline()),
+            published: AtomicU64::new(0),
+            unpublished: AtomicU64::new(0),
+            unseen: AtomicU64::new(0),
             reached: Notify::new(),
             namespaces: RwLock::default(),
             storage: Arc::new(Storage::new(config.memory_bytes)),
@@ -120,7 +141,7 @@ impl Node {
         Self::new(NodeConfig::local(epoch))
     }
 
-    /// Epoch of the numbers of the bus.
+    /// The epoch in which the bus counts.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.0.epoch.load(Ordering::Acquire)
@@ -156,13 +177,66 @@ impl Node {
         &self.0.config.tokens
     }
 
-    /// Whether this node has applied everything that the tokens demand. A read with a token that it has not reached may ask the
-    /// store.
+    /// Whether this node has applied everything that the tokens demand. A read with a token that it has not
+    /// reached may ask the store.
     #[must_use]
     pub fn has_reached(&self, tokens: &[Token]) -> bool {
         let applied = self.applied();
         let mut positions = tokens.iter().flat_map(Token::positions);
         positions.all(|position| self.is_current(position) && position.number <= applied)
+    }
+
+    /// Waits, as reads with a token do, until this node has applied everything that the session demands.
+    /// Returns the position that reads have to demand from the store; `None`: memory has everything.
+    pub async fn reach_session(&self, session: &Session) -> Option<Position> {
+        let tokens = session.tokens();
+        if self.has_reached(tokens) {
+            return None;
+        }
+        let mut demand = Position { partition: NO_PARTITION, epoch: 0, number: UNPUBLISHED };
+        let positions = || tokens.iter().flat_map(Token::positions);
+        if positions().all(|position| self.is_current(position) && position.number < UNSEEN) {
+            demand = positions().max_by_key(|position| position.number).copied().unwrap_or(demand);
+            if self.reached(demand.number).await {
+                return None;
+            }
+        }
+        Some(demand)
+    }
+
+    /// What this node has acknowledged and other nodes may not see yet, see [`Self::extend_session`].
+    #[must_use]
+    pub fn hidden_writes(&self) -> HiddenWrites {
+        HiddenWrites {
+            unpublished: self.0.unpublished.load(Ordering::Acquire),
+            unseen: self.0.unseen.load(Ordering::Acquire),
+        }
+    }
+
+    /// Makes the session demand what this node has applied, and all writes that this node has acknowledged in
+    /// this epoch. `before`: the counts before a write, which may be among those that were counted since;
+    /// `None` for a read.
+    pub fn extend_session(&self, session: &mut Session, before: Option<HiddenWrites>) {
+        session.add(self.token_of(self.applied().max(self.0.published.load(Ordering::Acquire))));
+        let (Some(before), now) = (before, self.hidden_writes()) else { return };
+        if before.unpublished != now.unpublished {
+            session.add(self.token_of(UNPUBLISHED));
+        }
+        if before.unseen != now.unseen {
+            session.add(self.token_of(UNSEEN));
+        }
+    }
+
+    /// Counts a change that is acknowledged now and published later, and returns its token.
+    #[must_use]
+    pub fn token_without_publish(&self) -> Token {
+        self.0.unpublished.fetch_add(1, Ordering::AcqRel);
+        self.token_of(UNPUBLISHED)
+    }
+
+    /// Counts a message that is acknowledged now, and that its window may not have.
+    pub fn count_unseen(&self) {
+        self.0.unseen.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The namespaces with live caches, in the order of their creation.
@@ -189,10 +263,10 @@ impl Node {
     }
 }
 
-/// For implementations of buses.
+/// These functions are for bus implementations.
 impl Node {
-    /// Applies the changes of another node, then [`reach`](Self::reach)es their number. Must be called in the order of
-    /// the numbers, without gaps. A namespace that this node does not have is skipped.
+    /// Applies another node's changes, then [`reach`](Self::reach)es their number. Must be called in the
+    /// order of the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
         changes.iter().for_each(|change| self.apply_change(&PublishedChange::of(change)));
         self.reach(number);
@@ -218,6 +292,7 @@ impl Node {
         if rules::adopt_flushes() {
             self.flush();
         }
+        self.0.published.store(0, Ordering::Release);
         self.0.applied.store(number, Ordering::Release);
         self.0.reached.notify_waiters();
     }
@@ -263,7 +338,7 @@ impl Node {
         now < until || lenient() || !rules::trust_deadline()
     }
 
-    /// For how long the node has trusted its memory without an interruption; zero if it does not.
+    /// How long the node has trusted its memory without an interruption; zero if it does not.
     pub(crate) fn trusted_for(&self) -> Duration {
         let since = Moment::new(self.0.trusted_since.load(Ordering::Acquire));
         if self.trusted() { self.now().since(since) } else { Duration::ZERO }
@@ -304,7 +379,18 @@ impl Node {
         reach(Failpoint::BeforePublish).await;
         let position = self.0.config.bus.publish(self, changes, acknowledge).await;
         reach(Failpoint::AfterPublish).await;
-        position.map(|position| self.0.config.tokens.issue(position)).map_err(CacheError::Bus)
+        let position = position.map_err(CacheError::Bus)?;
+        self.note_published(position);
+        Ok(self.0.config.tokens.issue(position))
+    }
+
+    /// A change of an earlier epoch has no number that sessions could demand.
+    fn note_published(&self, position: Position) {
+        if position.number == UNPUBLISHED || position.epoch != self.epoch() {
+            self.0.unpublished.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.0.published.fetch_max(position.number, Ordering::AcqRel);
+        }
     }
 
     /// Whether a read of this consistency may use memory, waiting a little for changes on their way.

@@ -1,7 +1,7 @@
-//! The tier that nodes share: what it may contain of a record, and which state may replace which.
+//! The tier that nodes share: what it may contain for a record, and which state may replace which.
 //!
-//! The rules are implemented twice, here as functions of one key (for fakes, and as the reference), and as Lua for
-//! Redis; one table of tests runs over both.
+//! The rules are implemented twice: here as functions on one key (for fakes, and as the reference), and as
+//! Lua for Redis; one test table runs over both.
 
 mod cluster;
 #[cfg(feature = "redis")]
@@ -11,7 +11,7 @@ mod shared;
 pub use cluster::{
     About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedPosition, FeedProgress, FeedReader, FeedTiming,
     FollowerConfig, FollowerStats, FollowerStatus, FollowerThread, FrameOrder, LogPosition,
-    PeerConfirmations, RecentChanges, SharedBus, UNPUBLISHED,
+    PeerConfirmations, RecentChanges, SharedBus,
 };
 pub use shared::{
     Acquired, CHANGES_MAX, Cell, CellKind, CellWrite, Cells, ChangeAnswer, Codec, Confirmation, FakeServer,

@@ -15,13 +15,13 @@ use tokio::{
 
 /// One permit contributes one part in this many to the mean.
 const WEIGHT: u64 = 16;
-/// A caller waits only if its expected wait is at most the longest wait divided by this: the expected wait is a mean, and
-/// a caller that waits in vain loses all of its wait.
+/// A caller waits only if its expected wait is at most the longest wait divided by this: the expected wait is
+/// a mean, and a caller that waits in vain loses all of its wait.
 const MARGIN: u128 = 2;
 
-/// A number of concurrent permits. Work that cannot expect one within the wait is refused when it arrives, not when its
-/// wait is over: the caller can go elsewhere at once, and those who wait do not wait long. Permits are given in the order
-/// of arrival.
+/// A number of concurrent permits. Work that cannot expect a permit within the wait is refused when it
+/// arrives, not when its wait is over: the caller can go elsewhere at once, and those who wait do not wait
+/// long. Permits are given in order of arrival.
 #[derive(Debug)]
 pub struct AdmissionQueue {
     permits: Arc<Semaphore>,
@@ -55,8 +55,8 @@ impl AdmissionQueue {
         Self { permits: Arc::new(Semaphore::new(most)), most, wait, waiting, mean }
     }
 
-    /// Returns a permit, at once or within the wait. `None`: there is none, or none can be expected. If the future is
-    /// dropped, it leaves the queue.
+    /// Returns a permit, at once or within the wait. `None`: there is none, or none can be expected. If the
+    /// future is dropped, it leaves the queue.
     pub async fn acquire(&self) -> Option<Permit<'_>> {
         if let Ok(permit) = self.permits.try_acquire() {
             return Some(self.begin(permit));
@@ -64,8 +64,8 @@ impl AdmissionQueue {
         self.wait_in_queue(self.permits.acquire()).await.map(|permit| self.begin(permit))
     }
 
-    /// As [`Self::acquire`], for work that borrows nothing. Its duration does not count for the mean, because it does not show
-    /// how long a permit takes.
+    /// Like [`Self::acquire`], for work that borrows nothing. Its duration does not count for the mean,
+    /// because it does not show how long a permit takes.
     pub async fn acquire_owned(&self) -> Option<OwnedPermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(OwnedPermit(permit));
@@ -73,7 +73,7 @@ impl AdmissionQueue {
         self.wait_in_queue(Arc::clone(&self.permits).acquire_owned()).await.map(OwnedPermit)
     }
 
-    /// Waits for a permit, where one can be expected within the wait.
+    /// Waits for a permit, if a permit can be expected within the wait.
     async fn wait_in_queue<P, E>(&self, permit: impl Future<Output = Result<P, E>>) -> Option<P> {
         let position = QueuePosition::enter(&self.waiting);
         if self.expected_wait(position.ahead) > self.wait.as_nanos() / MARGIN {
@@ -99,7 +99,8 @@ impl AdmissionQueue {
         permits.saturating_mul(mean) / u128::try_from(self.most.max(1)).unwrap_or(1)
     }
 
-    /// Raises the mean after a wait in vain: a store that hangs ends no permit, so that no duration would show it.
+    /// Raises the mean after a wait in vain: a store that hangs ends no permit, so that no duration would
+    /// show it.
     fn record_timeout(&self, ahead: usize) {
         let most = u128::try_from(self.most).unwrap_or(u128::MAX);
         let behind = u128::try_from(ahead).unwrap_or(u128::MAX).saturating_add(1);
@@ -117,8 +118,8 @@ impl AdmissionQueue {
 }
 
 impl Permit<'_> {
-    /// The store has answered, or was given up; returns the duration. A permit that is dropped without this, because no
-    /// caller waits for the answer any more, does not count for the mean.
+    /// The store has answered, or was given up; returns the duration. A permit that is dropped without this,
+    /// because no caller waits for the answer any more, does not count for the mean.
     pub fn finish(self) -> Duration {
         let took = self.began.elapsed();
         self.queue.record_duration(took);

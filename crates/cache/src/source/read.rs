@@ -22,7 +22,7 @@ pub(crate) struct Fetched<V> {
 /// The requirements of the answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadRequest<'a> {
-    /// The known versions of the records, in the order of the keys; empty if none is known.
+    /// The records' known versions, in the order of the keys; empty if none is known.
     pub(crate) floors: &'a [Version],
     /// See [`LoadOptions::strong`].
     pub(crate) strong: bool,
@@ -49,7 +49,8 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
     async fn fetch(&self, keys: &[K], request: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
-    /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not answer.
+    /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not
+    /// answer.
     async fn stored_copy(&self, _key: &K) -> Option<TierCopy> {
         None
     }

@@ -1,5 +1,5 @@
-//! The storage of copies: one moka cache for all namespaces of a node, so that the use of a copy alone decides whether
-//! it stays, whichever namespace has it: those that were not read for longest go.
+//! The storage that holds the copies: one moka cache for all namespaces on a node, so that only a copy's use
+//! decides whether it stays, whichever namespace has it: those that were not read for longest go.
 
 use std::{
     any::Any,
@@ -18,9 +18,9 @@ use super::{
     hot_entries::HotEntries,
 };
 
-/// Bytes that moka 0.12 takes for an entry besides the copy: key (32), bucket (16) and its place in the table (16 to 32),
-/// entry (40), its metadata (64) and links (48), its node in the queue of use (24). The test
-/// `counted_bytes_are_used_bytes` compares the sum with the growth of a process.
+/// Bytes that moka 0.12 takes for an entry besides the copy: key (32), bucket (16) and its place in the table
+/// (16 to 32), entry (40), its metadata (64) and links (48), its node in the use queue (24). The test
+/// `counted_bytes_are_used_bytes` compares the sum with the memory that a process gains.
 pub(crate) const CACHE_BYTES: usize = 272;
 
 /// A copy of any namespace.
@@ -56,7 +56,6 @@ impl Usage {
         self.entries.load(Relaxed)
     }
 
-    /// Their weight.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -67,12 +66,12 @@ impl Usage {
     }
 }
 
-/// By the number of the namespace.
+/// Each namespace's usage is at the index of its number.
 type Usages = Arc<RwLock<Vec<Arc<Usage>>>>;
 
-/// The copies of all namespaces of a node, of at most so many bytes. Up to 384 copies more may wait for moka to decide
-/// which of them stay; it decides after 64, or with the first use after 300 ms, on the thread of the caller. Copies of
-/// hot entries that it has evicted take at most a third of the limit besides.
+/// All namespaces' copies on a node, up to a total size in bytes. Up to 384 copies more may wait for moka to
+/// decide which copies stay; it decides after 64, or with the first use after 300 ms, on the caller's thread.
+/// Copies that it has evicted and that are still hot entries take at most a third of the limit besides.
 pub(crate) struct Storage {
     pub(crate) cache: Cache<EntryKey, Arc<dyn AnyCopy>, FinishedHashes>,
     /// Copies of hot entries, see [`HotEntries`].
@@ -96,7 +95,8 @@ impl Storage {
             // A cache of no bytes is switched off in moka, and would not report what it drops.
             .max_capacity(bytes.max(1))
             .weigher(|_, copy: &Arc<dyn AnyCopy>| copy.weight())
-            // TinyLFU would keep no copy that is as large as many used ones: it compares its use with theirs together.
+            // TinyLFU would keep no copy that is as large as many used copies: it compares its use with
+            // theirs together.
             .eviction_policy(EvictionPolicy::lru())
             .eviction_listener(listener)
             .build_with_hasher(FinishedHashes::default());
@@ -114,7 +114,7 @@ impl Storage {
         (NamespaceId(id), usage)
     }
 
-    /// Puts a copy in place of another. Lock of its key held.
+    /// Inserts or replaces a copy. The key's lock is held.
     pub(crate) fn insert(&self, key: EntryKey, copy: Arc<dyn AnyCopy>, usage: &Usage) {
         usage.add(copy.weight());
         self.cache.insert(key, copy);
@@ -152,7 +152,7 @@ mod tests {
 
     const BYTES: u32 = 1_000;
     const FIT: u64 = 5_000;
-    /// Of moka's queue of writes.
+    /// The most writes that moka's queue holds.
     const WAITING: u64 = 384;
 
     fn filled(entries: u64) -> (Storage, Arc<Usage>) {

@@ -1,19 +1,19 @@
-//! How an entry of memory is found: by its namespace and the hash of its key.
+//! An entry's address in memory: its namespace and its key's hash.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use crate::Moment;
 
-/// One in this many reads is sampled: of keys among the hot entries, and of other keys.
+/// One in this many reads is sampled: separately for keys among the hot entries and for other keys.
 const HIT_SAMPLE: u64 = 64;
 const VOTE_SAMPLE: u64 = 16;
 
-/// The number of a namespace in the memory of its node.
+/// A namespace's number in its node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamespaceId(pub(crate) u16);
 
-/// Where the copy of a key is. Two keys may have the same place, which is rare: the copy itself has the key, so that a
-/// reader of one key never gets the copy of another. The two keys drop each other's copies.
+/// Where a key's copy is. Two keys may have the same place, which is rare: the copy itself has the key, so
+/// that a reader never gets another key's copy. The two keys drop each other's copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryKey {
     pub(crate) namespace: NamespaceId,

@@ -1,18 +1,18 @@
-//! A small table of hot entries in front of the storage of memory.
+//! A small table with hot entries in front of memory's storage.
 //!
-//! A hit in the storage costs the buckets of a hash table, a note of the use, now and then the work on many such notes,
-//! and several cache lines for the entry. Here it costs one of two slots that the hash of the key selects. A key's slots
-//! change only under the shard lock of the key, so that one invalidation removes a copy from both tables. A copy that the
-//! storage has evicted may be served from here until another replaces it.
+//! A hit in the storage costs the hash table's buckets, a note that the copy was used, now and then the work
+//! on many such notes, and several cache lines for the entry. Here it costs a slot: the key's hash selects
+//! two. A key's slots change only under the key's shard lock, so that one invalidation removes a copy from
+//! both tables. A copy that the storage has evicted may be served from here until another replaces it.
 //!
-//! Each key has two slots and not one. With one slot each, and a third as many keys as slots, one key in seven would
-//! collide with another. A mark of sixteen bits says which key is in a slot, so that a read of any other key costs
-//! almost nothing here.
+//! Each key has two slots. With a single slot each, and a third as many keys as slots, every seventh key
+//! would collide with another. A sixteen-bit mark says which key is in a slot, so that reads for any other
+//! key cost almost nothing here.
 //!
-//! One read in sixteen of a key without a slot is a vote for it. If a slot is empty one vote is enough; if both are
-//! occupied it needs three, and more than other keys without a slot: the majority vote of Boyer and Moore (1981). One
-//! read in 64 of a key with a slot resets the votes against it, and also reads the storage, so that its eviction counts
-//! the key. So a scan over many keys takes no slot from those that are read often.
+//! One read in sixteen for a key without a slot is a vote for it. If a slot is empty one vote is enough; if
+//! both are occupied it needs three, and more than other keys without a slot: Boyer and Moore's majority vote
+//! (1981). One read in 64 for a key with a slot resets the votes against it, and also reads the storage, so
+//! that its eviction counts the key. So a scan over many keys takes no slot from keys that are read often.
 
 use std::sync::{
     OnceLock,
@@ -23,21 +23,21 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::entry_key::EntryKey;
 
-/// Memory for each slot: the slots take some 2 % of the limit of the storage.
+/// Memory for each slot: the slots take some 2 % of the storage limit.
 const BYTES_PER_SLOT: u64 = 2048;
 const SLOTS_MAX: u64 = 1 << 17;
 /// Pairs of slots that are created at a time.
 const CHUNK: usize = 128;
-/// A key takes a slot from another key with this many votes, less the votes of other keys without a slot, if the other key
-/// has no sampled read in between.
+/// A key takes a slot from another key with this many votes, less the votes of other keys without a slot, if
+/// the other key has no sampled read in between.
 const VOTES: u8 = 3;
 
 type Copies<C> = [Option<(EntryKey, C)>; 2];
 type CopiesGuard<'a, C> = RwLockReadGuard<'a, Copies<C>>;
-/// Some pairs, created when one of them is first needed.
+/// Some pairs, created when any of them is first needed.
 type Chunk<C> = OnceLock<Pairs<C>>;
 
-/// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
+/// Each key has the two slots in one pair, which it shares with others; it is in at most one slot.
 pub(crate) struct HotEntries<C> {
     chunks: Box<[Chunk<C>]>,
 }
@@ -48,7 +48,8 @@ struct Pairs<C> {
     copies: Box<[RwLock<Copies<C>>]>,
 }
 
-/// The metadata of the keys of a pair. Only hints: each field is read and written separately, and a race may lose a vote.
+/// The metadata for a pair's keys. Only hints: each field is read and written separately, and a race may lose
+/// a vote.
 #[derive(Default)]
 struct Marks {
     /// The marks of the keys in the slots, zero for an empty slot; changed with the copies.
@@ -61,7 +62,7 @@ struct Marks {
 }
 
 impl<C: Clone> HotEntries<C> {
-    /// Creates it for a memory of this many bytes; a small one has no slots.
+    /// Creates the table for a memory with this many bytes; a small memory has no slots.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         let pairs = (memory_bytes / BYTES_PER_SLOT).min(SLOTS_MAX) / 2;
         let chunks = usize::try_from(pairs).unwrap_or(0) / CHUNK;
@@ -69,23 +70,24 @@ impl<C: Clone> HotEntries<C> {
         Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect() }
     }
 
-    /// What `look` sees in the copy of the key, if it is here and its slots are not being changed.
+    /// Returns what `look` sees in the key's copy, if it is here and its slots are not being changed.
     #[inline]
     pub(crate) fn get<R>(&self, key: EntryKey, look: impl FnOnce(&C) -> Option<R>) -> Option<R> {
         self.find(key, RwLock::try_read, look)
     }
 
-    /// The same. Waits for a change of its slots.
+    /// Like [`Self::get`], but waits while its slots are being changed.
     pub(crate) fn get_waiting<R>(&self, key: EntryKey, look: impl FnOnce(&C) -> Option<R>) -> Option<R> {
         self.find(key, |copies| Some(copies.read()), look)
     }
 
-    /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock is held.
+    /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock
+    /// is held.
     pub(crate) fn may_hold(&self, key: EntryKey) -> bool {
         self.pair(key).is_some()
     }
 
-    /// Counts a read of a key without a slot. True: it has earned one.
+    /// Counts a read for a key without a slot. True: it has earned a slot.
     pub(crate) fn vote(&self, key: EntryKey) -> bool {
         let Some(chunk) = self.chunk(key) else { return false };
         chunk.get().is_none_or(|pairs| pairs.marks[pair_index(key)].vote(mark(key)))
@@ -132,7 +134,7 @@ impl<C: Clone> HotEntries<C> {
         copies.iter().flatten().find(|(here, _)| *here == key).and_then(|(_, copy)| look(copy))
     }
 
-    /// The slots of a key, if it may be there. Exact for a holder of its shard lock: the key was inserted under the
+    /// The slots that a key may be in. Exact while its shard lock is held: the key was inserted under the
     /// same lock, and its mark is removed only with its copy.
     #[inline]
     fn pair(&self, key: EntryKey) -> Option<(&Marks, &RwLock<Copies<C>>)> {

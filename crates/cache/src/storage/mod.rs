@@ -1,4 +1,4 @@
-//! The memory of a node: the copies of all its namespaces, and the table of hot entries before them.
+//! A node's memory: all its namespaces' copies, and the table with hot entries before them.
 
 mod copies;
 mod entry_key;

@@ -1,10 +1,11 @@
-//! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds contain no such
-//! code.
+//! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds
+//! contain no such code.
 //!
-//! `KITH_FAILPOINT=before_publish=die@50` ends the process, without a message, every fiftieth time that a task reaches the
-//! point, beginning with the first; with `after_load=wait:300@10` every tenth task waits 300 ms.
+//! `KITH_FAILPOINT=before_publish=die@50` ends the process, without a message, every fiftieth time that a
+//! task reaches the point, beginning with the first; with `after_load=wait:300@10` every tenth task waits 300
+//! ms.
 
-/// A point.
+/// A point at which a test build can stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failpoint {
     /// A write was committed, and not published yet.
@@ -41,9 +42,9 @@ mod configured {
     #[derive(Debug)]
     struct ConfiguredFailpoint {
         point: Failpoint,
-        /// `None`: dies.
+        /// `None`: the process dies.
         wait: Option<Duration>,
-        /// At every n-th time.
+        /// The action happens every n-th time.
         every: u64,
         times: AtomicU64,
     }

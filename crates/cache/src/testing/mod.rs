@@ -1,4 +1,4 @@
-//! Rules of coherence that tests may remove, and points of a call at which they may stop it.
+//! Coherence rules that tests may remove, and points at which tests may stop a call.
 
 pub(super) mod failpoints;
 pub(super) mod rules;

@@ -1,6 +1,6 @@
 //! The rules that keep copies coherent, each by its name, so that a test build can take one away and show
-//! that a test notices (feature `mutants`, environment variable `KITH_MUTANT`, several with commas). Always on
-//! elsewhere.
+//! that a test notices (feature `mutants`, environment variable `KITH_MUTANT`, several with commas). Always
+//! on elsewhere.
 
 macro_rules! guards {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -25,7 +25,7 @@ guards! {
     fill_accepted;
     /// Nothing fills while a write is under way.
     fill_mark;
-    /// A value does not replace a newer one.
+    /// A value does not replace a newer value.
     fill_newer_only;
     /// A read that began after an invalidation does not accept an older value from a lagging store.
     reread_below_floor;
@@ -37,7 +37,7 @@ guards! {
     shown_noted;
     /// After a write of unknown outcome, the version that readers got is still remembered.
     suspect_noted;
-    /// What the store answered is remembered: copies that nodes share may be older.
+    /// The store's answer is remembered: copies that nodes share may be older.
     ahead_noted;
     /// A load does not go back behind the copy that it replaces.
     expired_is_floor;
@@ -63,7 +63,8 @@ guards! {
     flush_on_read;
     /// Past the trust deadline memory is not served.
     trust_deadline;
-    /// Past the trust deadline no reader joins a flight: an invalidation that this node missed would have detached it.
+    /// Past the trust deadline no reader joins a flight: an invalidation that this node missed would have
+    /// detached it.
     join_trusted;
     /// An answer to a request of an epoch that the node has left since is dropped.
     climb_in_epoch;
@@ -153,12 +154,12 @@ guards! {
     fork_by_log;
     /// A page is answered only if its list has the epoch still.
     list_confirmed;
-    /// Pages are looked up under an epoch that lasts, not under one that was made up and not kept.
+    /// Pages are looked up under an epoch that lasts, not under an epoch that was made up and not kept.
     list_epoch_kept;
-    /// A record without a version is dropped here once more after its change was published: a load that began before
-    /// may have read the shared copy before that was deleted.
+    /// A record without a version is dropped here once more after its change was published: a load that began
+    /// before may have read the shared copy before that was deleted.
     dropped_again;
-    /// A copy that nodes share is no older than half of the longest age, where copies have one.
+    /// A copy that nodes share is no older than half of the longest age, where copies have an age.
     shared_age;
 }
 

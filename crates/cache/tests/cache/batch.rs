@@ -13,7 +13,7 @@ impl Stage {
         versions(self.cache.get_many(keys, &Consistency::Cached).await)
     }
 
-    /// A cached read of these keys in a task of its own.
+    /// A cached read of these keys in its own task.
     fn spawn_batch<const N: usize>(&self, keys: [u64; N]) -> JoinHandle<Vec<Answer>> {
         let cache = self.cache.clone();
         tokio::spawn(async move { cache.get_many(&keys, &Consistency::Cached).await })

@@ -13,10 +13,10 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 const KEYS: u64 = 1_000;
 const TASKS: u64 = 4;
-/// Of some forty copies.
+/// Holds some forty copies.
 const MEMORY_BYTES: u64 = 16 << 10;
 
-/// What a record says of itself: whose it is, and which version.
+/// A record says which key it belongs to, and which version it has.
 type Record = (u64, u64);
 
 /// The version that each record has.
@@ -39,7 +39,7 @@ impl Loader<u64, Record> for Store {
     }
 }
 
-/// Reads and writes at random. What was acknowledged before a read began is in its answer.
+/// Reads and writes at random. An answer contains every write that was acknowledged before the read began.
 async fn churn(cache: TieredCache<u64, Record>, store: Arc<Store>, seed: u64, times: u64) {
     let mut chance = SmallRng::seed_from_u64(seed);
     let acknowledged: &[AtomicU64] = &ACKNOWLEDGED;

@@ -2,7 +2,7 @@ use std::{sync::Arc, thread};
 
 use parking_lot::Mutex;
 
-/// What these tests are for: with moka's own single flight the old value comes back for good.
+/// This shows why these tests exist: with moka's own single flight the old value comes back for good.
 #[test]
 fn moka_alone_restores_an_invalidated_value() {
     let cache: moka::sync::Cache<u64, u64> = moka::sync::Cache::new(10);

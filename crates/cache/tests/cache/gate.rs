@@ -24,7 +24,7 @@ impl Gates {
         Gate { entered: Some(has_entered), open }
     }
 
-    /// A call passes: waits at its gate, if there is one.
+    /// A call passes: it waits at its gate, if there is a gate.
     pub(crate) async fn pass(&self) {
         let gate = self.0.lock().pop_front();
         if let Some((entered, opened)) = gate {

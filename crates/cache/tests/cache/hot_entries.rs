@@ -1,4 +1,4 @@
-//! What a read finds at once is never another thing than memory.
+//! A read that is answered at once never finds anything other than memory has.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MEMORY_BYTES: u64 = 1_200_000;
 /// One key in eight is read in this many consecutive moments, so that it gets a slot, whichever key had it.
 const MOMENTS: u64 = 64;
 
-/// Every key. There are more of those that get a place than places, so that each has had one and most have
+/// Reads every key. More keys get a place than there are places, so that each has had a place and most have
 /// lost it.
 async fn read_all(stage: &Stage, expected: u64) {
     for key in 0..KEYS {

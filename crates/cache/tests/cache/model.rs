@@ -59,7 +59,7 @@ struct Write {
     committed: Option<u64>,
 }
 
-/// What must hold: a read never gives less than was acknowledged when it began.
+/// The invariant: a read never gives less than was acknowledged when it began.
 struct World {
     stage: Stage,
     acknowledged: [u64; SLOTS],

@@ -1,4 +1,4 @@
-//! All namespaces of a node share its memory: what is used stays, whichever of them has it.
+//! All namespaces of a node share its memory: used copies stay, whichever namespace has them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use kith_cache::{Loader, Policy, TieredCache};
 
 use crate::stage::{Cache, Stage, Store};
 
-/// Of some 300 small copies.
+/// Holds some 300 small copies.
 const MEMORY_BYTES: u64 = 100_000;
 const KEYS: u64 = 2_000;
 

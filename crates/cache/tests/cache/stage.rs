@@ -168,14 +168,14 @@ impl Stage {
         Self { clock, bus, node, store, cache }
     }
 
-    /// With the record 1 at version 1 in the store and in memory.
+    /// Puts record 1 at version 1 into the store and into memory.
     pub(crate) async fn warm(self) -> Self {
         self.store.put(1, 1);
         assert_eq!(self.read(1).await, Some(1));
         self
     }
 
-    /// With the record 1 at this version in the store, and a read of it whose load is held at the gate.
+    /// Puts record 1 at this version into the store, and starts a read whose load is held at the gate.
     pub(crate) async fn loading(version: u64) -> (Self, Gate, JoinHandle<Option<u64>>) {
         let stage = Self::new();
         stage.store.put(1, version);
@@ -185,7 +185,7 @@ impl Stage {
         (stage, gate, read)
     }
 
-    /// Version of the answer of a cached read.
+    /// The version that a cached read answers.
     pub(crate) async fn read(&self, key: u64) -> Option<u64> {
         version(self.cache.get(&key).await.unwrap())
     }
@@ -226,7 +226,7 @@ pub(crate) fn value(key: u64, version: u64) -> String {
     format!("{key} at {version}")
 }
 
-/// Version of an entry, whose value must be of that version if the store returned it.
+/// The entry's version; if the store returned the entry, its value must have that version.
 pub(crate) fn version(entry: Option<Entry<String>>) -> Option<u64> {
     entry.map(|entry| {
         let stored: u64 = entry.value.rsplit(' ').next().unwrap().parse().unwrap();

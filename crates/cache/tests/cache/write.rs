@@ -22,8 +22,7 @@ impl Stage {
         self.cache.begin_write(&[1]).await
     }
 
-    /// With a write of the record 1 in progress, which is applied while the load of a read is held at the
-    /// gate.
+    /// A write to record 1 is in progress; it is applied while a read's load is held at the gate.
     async fn reading_during_a_write() -> (Self, WriteGuard<u64, String>, Gate, JoinHandle<Option<u64>>) {
         let stage = Self::new();
         stage.store.put(1, 1);
@@ -35,7 +34,7 @@ impl Stage {
         (stage, guard, gate, read)
     }
 
-    /// With the record 1 at version 1, and a write of it in progress.
+    /// Record 1 is at version 1, and a write to it is in progress.
     async fn writing() -> (Self, WriteGuard<u64, String>) {
         let stage = Self::new().warm().await;
         let guard = stage.write().await;

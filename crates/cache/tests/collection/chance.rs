@@ -21,7 +21,7 @@ use crate::{
 };
 
 const SEEDS: u64 = 150;
-/// With several nodes.
+/// How many seeds run with several nodes.
 const SEEDS_OF_NODES: u64 = 40;
 const WRITES: u64 = 20;
 const WRITERS: usize = 2;
@@ -36,7 +36,7 @@ struct History {
     acknowledged: Mutex<Vec<(Instant, usize, usize)>>,
     /// How many writers have ended.
     written: Mutex<usize>,
-    /// States that all pages of an epoch, so far, can be of.
+    /// The states that all of an epoch's pages, so far, can show.
     epochs: Mutex<HashMap<ListEpoch, BTreeSet<usize>>>,
     chance: Mutex<SmallRng>,
 }

@@ -17,7 +17,7 @@ use crate::{
     wire::Wire,
 };
 
-/// One epoch for ever.
+/// The epoch never changes.
 #[derive(Debug)]
 struct FixedEpoch;
 
@@ -62,7 +62,7 @@ impl Peer {
         Self { node, list, wire, bus, tasks: Vec::new() }
     }
 
-    /// The same, with a node that follows the log and publishes queued changes.
+    /// Like `new`, with a node that follows the log and publishes queued changes.
     pub(crate) fn following(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let mut peer = Self::new(id, wire, loader);
         let (bus, node) = (Arc::clone(&peer.bus), peer.node.clone());

@@ -16,7 +16,7 @@ fn set(members: impl IntoIterator<Item = u64>) -> Arc<Members> {
     Arc::new(SmallSet::new(members, |_| 8))
 }
 
-/// Members of groups and the version of each list of them.
+/// Group members, and the version of each member list.
 #[derive(Default)]
 struct Groups {
     members: Mutex<(Vec<u64>, u64)>,

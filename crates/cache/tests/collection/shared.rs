@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{
-    Consistency, ListEpoch, Tier, Token,
-    remote::{FakeServer, Retention, UNPUBLISHED, address},
+    Consistency, ListEpoch, Tier, Token, UNPUBLISHED,
+    remote::{FakeServer, Retention, address},
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Peer {
-    /// Items of the first page, the tier that gave them and the epoch they are of.
+    /// The first page's items, the tier that gave them and their epoch.
     async fn first(&self) -> (Vec<u64>, Tier, Option<ListEpoch>) {
         let paged = self.list.page(&1, &FIRST, &Consistency::Cached).await.unwrap();
         (paged.entry.value.items.clone(), paged.entry.tier, paged.epoch)

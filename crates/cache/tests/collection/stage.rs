@@ -22,7 +22,7 @@ use crate::gate::{Gate, Gates};
 
 pub(crate) type List = PagedList<u64, Span, u64>;
 
-/// A page: so many items above one.
+/// A page: this many items above a given item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     pub(crate) after: u64,
@@ -83,7 +83,7 @@ impl Store {
     }
 }
 
-/// What a page of this set is.
+/// Cuts a page out of this set.
 pub(crate) fn cut(items: &BTreeSet<u64>, span: Span) -> Page<u64> {
     let mut behind = items.range(span.after + 1..).copied();
     let items = behind.by_ref().take(span.size).collect();
@@ -132,13 +132,13 @@ impl Stage {
         Self { clock, bus, node, store, list }
     }
 
-    /// With the first page in memory.
+    /// Reads the first page into memory.
     pub(crate) async fn warm(self) -> Self {
         assert_eq!(self.first().await, [1, 2, 3]);
         self
     }
 
-    /// With a read of the first page whose load is held at the gate.
+    /// Starts a read of the first page whose load is held at the gate.
     pub(crate) async fn loading() -> (Self, Gate, JoinHandle<Vec<u64>>) {
         let stage = Self::new();
         let mut gate = stage.store.gate();
@@ -147,7 +147,7 @@ impl Stage {
         (stage, gate, reader)
     }
 
-    /// Items of the first page of the list 1, by a cached read.
+    /// The first page of list 1, by a cached read.
     pub(crate) async fn first(&self) -> Vec<u64> {
         self.read(&Consistency::Cached).await.entry.value.items.clone()
     }

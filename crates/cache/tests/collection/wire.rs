@@ -52,7 +52,7 @@ impl Wire {
         }
     }
 
-    /// There, done, and back.
+    /// The call is delayed on its way there and on its way back.
     async fn call<T>(&self, act: impl Future<Output = T>) -> T {
         self.delay().await;
         let answer = act.await;

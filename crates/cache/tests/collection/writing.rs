@@ -9,7 +9,7 @@ impl Stage {
         self.list.begin_write(&[1]).await
     }
 
-    /// With the first page in memory, and a write of the list in progress that has removed 2 from the store.
+    /// The first page is in memory, and a write to the list that has removed 2 from the store is in progress.
     async fn writing() -> (Self, WriteParts) {
         let stage = Self::new().warm().await;
         let write = stage.write().await;

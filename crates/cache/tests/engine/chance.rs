@@ -17,7 +17,7 @@ impl Chance {
         Self { generator: Arc::new(Mutex::new(SmallRng::seed_from_u64(seed))), is_undelayed: false }
     }
 
-    /// For scripts: names are at random, times are not.
+    /// Names are random and times are not, as scripts need it.
     pub(crate) fn without_delays() -> Self {
         Self { is_undelayed: true, ..Self::new(0) }
     }

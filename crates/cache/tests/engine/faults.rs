@@ -16,9 +16,9 @@ pub(crate) enum Fault {
     Crashes,
     /// The server takes no writes.
     Full,
-    /// The server is replaced by one with an older past, under another name.
+    /// The server is replaced by a server with an older past, under another name.
     Dumps,
-    /// The same under the same name.
+    /// The server is replaced by a server with an older past, under its own name.
     Hidden,
     /// The server drops cells.
     Evictions,
@@ -89,7 +89,6 @@ impl FaultSet {
         Self::with(&ALL.into_iter().filter(|_| chance.one_in(3)).collect::<Vec<_>>())
     }
 
-    /// Just these.
     pub(crate) fn with(faults: &[Fault]) -> Self {
         Self(faults.iter().fold(0, |all, fault| all | 1 << *fault as u32))
     }

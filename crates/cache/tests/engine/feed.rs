@@ -19,7 +19,7 @@ use crate::{
     truth::{Id, Kind},
 };
 
-/// What every reader of the feed reads.
+/// The changes that every reader of the feed reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     state: Arc<Mutex<FeedState>>,
@@ -28,12 +28,12 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Default)]
 struct FeedState {
-    /// `None`: a collection was dropped. What follows cannot be read from a position before.
+    /// `None`: a collection was dropped. Later changes cannot be read from a position before it.
     changes: Vec<Option<(Id, u64)>>,
     /// The feed does not go back further.
     from: usize,
     saved: usize,
-    /// Who reads, and until when.
+    /// The node that reads, and until when.
     lead: Option<(u64, Instant)>,
     end_noted_until: Option<Instant>,
 }
@@ -55,7 +55,7 @@ impl Stream {
         self.grown.send_replace(state.changes.len());
     }
 
-    /// What changed so far cannot be read again.
+    /// The changes so far cannot be read again.
     pub(crate) fn forget(&self) {
         let mut state = self.state.lock();
         state.from = state.changes.len();

@@ -11,7 +11,7 @@ use crate::{
     wire::{Link, Wire},
 };
 
-/// So many of the last frames can come again.
+/// How many of the last frames can come again.
 const REMEMBERED: usize = 8;
 
 /// A subscription over a wire.
@@ -20,7 +20,7 @@ pub(crate) struct Subscription {
     wire: Wire,
     frames: Box<dyn Frames>,
     cuts: watch::Receiver<u64>,
-    /// What is received before the next frame of the server.
+    /// Frames that are received before the server's next frame.
     ahead: VecDeque<News>,
     /// A frame that was overtaken.
     overtaken: Option<News>,
@@ -63,8 +63,8 @@ impl Subscription {
         }
     }
 
-    /// Bytes that no node sent like this: another message under a name that is known, the right message under
-    /// another number, one of long ago, noise.
+    /// Bytes that no node sent like this: another message under a known name, the right message under another
+    /// number, a message from long ago, noise.
     fn forged(&self) -> Vec<u8> {
         let chance = &self.wire.client.chance;
         let Some(frame) = self.received.back().cloned() else { return vec![0; 40] };

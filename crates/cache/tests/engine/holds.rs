@@ -45,7 +45,7 @@ impl Holds {
         self.gates(call, direction).close()
     }
 
-    /// The same; returns once a call waits there.
+    /// Like `hold`, but returns when a call waits there.
     pub(crate) async fn held(&self, call: Call, direction: Direction) -> Gate {
         let mut gate = self.hold(call, direction);
         gate.entered().await;

@@ -92,7 +92,7 @@ async fn feed_moves_from_a_cut_reader() {
     assert_eq!(other.read(ONE).await, Some(2));
 }
 
-/// The same with a reader of the feed that dies with the writer.
+/// Like `feed_moves_from_a_cut_reader`, but the feed's reader dies with the writer.
 #[tokio::test(start_paused = true)]
 async fn feed_moves_from_a_dead_reader() {
     let (world, peers) = World::scripted_with::<2>(&[]).await;

@@ -11,7 +11,7 @@ use crate::{
     world::{World, sleep_ms},
 };
 
-/// Longer than any bound but that of a dead writer.
+/// This is longer than any bound except a dead writer's.
 const BOUND: u64 = 3_000;
 
 /// Interleaving 1.
@@ -27,7 +27,8 @@ async fn promoted_replica_with_right_numbers_is_a_fork() {
     b.wire.set(Link::Closed);
     a.kill();
     world.restore_dump(true);
-    // Who joins now knows no better: its writes take the numbers that the replica lacks, and one more.
+    // A node that joins now knows no better: its writes take the numbers that the replica lacks, and one more
+    // number.
     let c = world.start();
     sleep_ms(10).await;
     c.put(ONE).await.unwrap();
@@ -51,8 +52,8 @@ async fn restored_dump_brings_back_no_old_copy() {
     assert!(world.store.epoch() > 1);
 }
 
-/// The question was for the server of before, and the one that its node accepts by now answers it from the
-/// dump.
+/// The question was for the previous server, and the server that its node has accepted since then answers it
+/// from the dump.
 #[tokio::test(start_paused = true)]
 async fn answer_of_a_left_epoch_is_dropped() {
     let (world, [a, b, _c]) = World::with_cached(ONE).await;
@@ -245,8 +246,8 @@ async fn change_is_published_again_after_nodes_moved() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The server fell back to before the epochs that its nodes follow: it cannot show the node that is behind a
-/// later one.
+/// The server fell back to before the epochs that its nodes follow: it cannot show the node that a later
+/// epoch exists.
 #[tokio::test(start_paused = true)]
 async fn unknown_epoch_publishes_nothing() {
     let (world, [a, b]) = World::scripted().await;
@@ -259,7 +260,8 @@ async fn unknown_epoch_publishes_nothing() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The same of a server that knows the epoch of the writer, whose log it has lost the end of.
+/// Like `unknown_epoch_publishes_nothing`, but the server knows the writer's epoch and has lost the end of
+/// its log.
 #[tokio::test(start_paused = true)]
 async fn shorter_log_publishes_nothing() {
     let (world, [a, b]) = World::scripted().await;

@@ -1,7 +1,7 @@
-//! Nodes of the real cache over fakes of what they share, in virtual time: whatever is lost, late or cut, no
-//! cached read is wrong for longer than its bound. Every run follows from its seed.
+//! Nodes with the real cache over fakes for what they share, in virtual time: whatever is lost, late or cut,
+//! no cached read is wrong for longer than its bound. Every run follows from its seed.
 //!
-//! `KITH_SEEDS=10000` says how many runs are made, `KITH_SEED=7` which one.
+//! `KITH_SEEDS=10000` sets how many runs are made, `KITH_SEED=7` selects a run.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

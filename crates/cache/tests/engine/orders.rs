@@ -10,14 +10,14 @@ use crate::{
     world::{World, sleep_ms},
 };
 
-/// Interleaving 3: what a read of the primary alone would do, and what reads of the majority do.
+/// Interleaving 3: the answer if reads asked the primary alone, and if they ask the majority.
 #[tokio::test(start_paused = true)]
 async fn reused_version_hides_no_majority_state() {
     assert_eq!(rolled_back(false).await, Some(99), "without the rule a lost state stays");
     assert_eq!(rolled_back(true).await, Some(2));
 }
 
-/// What a node reads after the store fell back behind a state that it had not acknowledged.
+/// The state that a node reads after the store fell back behind a state that it had not acknowledged.
 async fn rolled_back(majority: bool) -> Option<u64> {
     let (world, [a, b]) = World::scripted().await;
     a.put(ONE).await.unwrap();
@@ -52,7 +52,7 @@ async fn paused_fill_replaces_no_newer_version() {
     assert_eq!(paused_fill(true).await, Some(3), "evicted");
 }
 
-/// What a node reads when a fill of version 2 came after version 3 was published and forgotten.
+/// The state that a node reads when version 2 is filled after version 3 was published and forgotten.
 async fn paused_fill(gone: bool) -> Option<u64> {
     let (world, [a, b, c]) = World::scripted().await;
     a.put(ONE).await.unwrap();
@@ -96,7 +96,7 @@ async fn two_nodes_whose_clocks_differ_change_one_list() {
     assert_eq!(clocks(LIST).await, Some(3));
 }
 
-/// What a node reads after two changes, the later one by a clock that is behind.
+/// The state that a node reads after two changes, where the later change uses a clock that is behind.
 async fn clocks(id: Id) -> Option<u64> {
     let (world, [a, b, c]) = World::scripted().await;
     world.store.clock(1_000);
@@ -146,7 +146,7 @@ async fn late_write_of_unknown_outcome_is_seen() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// Interleaving 13: what a store that forgets versions would do, and what one that keeps stubs does.
+/// Interleaving 13: the answer if the store forgets versions, and if it keeps stubs.
 #[tokio::test(start_paused = true)]
 async fn recreated_record_is_seen_by_a_late_node() {
     assert_eq!(
@@ -157,14 +157,14 @@ async fn recreated_record_is_seen_by_a_late_node() {
     assert_eq!(made_again(Versions::Stub).await, Some(4));
 }
 
-/// What a node that was long behind reads.
+/// The state that a node reads when it was long behind.
 async fn made_again(versions: Versions) -> Option<u64> {
     let (world, [a, b]) = World::scripted().await;
     world.store.versions(versions);
     a.put(ONE).await.unwrap();
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
-    // What was loaded is left there without its reader.
+    // The loaded copy is left in the shared tier without its reader.
     sleep_ms(1).await;
     b.wire.set(Link::Stalled);
     a.write(&[ONE], false).await.unwrap();
@@ -236,7 +236,7 @@ async fn read_after_ack_joins_no_older_load() {
 #[tokio::test(start_paused = true)]
 async fn a_value_is_written_through() {
     let (_world, [a, b]) = World::with_cached(ONE).await;
-    // What was loaded is left there without its reader.
+    // The loaded copy is left in the shared tier without its reader.
     sleep_ms(1).await;
     let loads = b.loads(ONE.0);
     a.put(ONE).await.unwrap();

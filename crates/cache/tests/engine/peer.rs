@@ -1,4 +1,4 @@
-//! One node of the real cache.
+//! A node with the real cache.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -29,7 +29,6 @@ use crate::{
 /// A record is its position in its history: the answer of a read shows its age.
 pub(crate) type Cache = TieredCache<u64, u64>;
 
-/// One node.
 pub(crate) struct Peer {
     pub(crate) id: u64,
     pub(crate) node: Node,
@@ -87,9 +86,9 @@ impl Peer {
         self.loaders[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several:
-    /// one write of the store changes them all, and each kind is published separately, in the order of `ids`.
-    /// Returns what was acknowledged: a token for all of them, and their positions.
+    /// Acts like a node's owner task: one write to the store changes all records, of one kind or, like a
+    /// follow and a block, of several kinds. Each kind is published separately, in the order of `ids`.
+    /// Returns a token for all acknowledged records, and their positions.
     pub(crate) async fn write(&self, ids: &[Id], exists: bool) -> Option<(Token, Vec<u64>)> {
         let mut guards = Vec::new();
         for of_kind in ids.chunk_by(|a, b| a.0 == b.0) {
@@ -104,7 +103,7 @@ impl Peer {
                         (*key, change(*kind, exists, *version, *position))
                     };
                     let changes = of_kind.iter().zip(left.by_ref()).map(change).collect();
-                    // Of the later ones a guard that is dropped gives up what memory holds.
+                    // If this fails, the later guards are dropped and discard the copies that memory holds.
                     token = Some(guard.committed(changes).await.ok()?);
                 }
                 Some((token?, applied.into_iter().map(|(_, position)| position).collect()))
@@ -125,7 +124,8 @@ impl Peer {
         }
     }
 
-    /// As [`Self::write`] of one living record, whose position is returned when it was acknowledged.
+    /// Like [`Self::write`], for one record that exists. Returns its position when the write was
+    /// acknowledged.
     pub(crate) async fn put(&self, id: Id) -> Option<(Token, u64)> {
         let (token, positions) = self.write(&[id], true).await?;
         self.client.store.truth.acknowledge(id, positions[0]);
@@ -157,7 +157,7 @@ impl Peer {
         self.ask(id, &Consistency::Cached).await.unwrap()
     }
 
-    /// The same in a task of its own.
+    /// Like `read`, in its own task.
     pub(crate) fn reads(self: &Arc<Self>, id: Id) -> JoinHandle<Option<u64>> {
         let peer = Arc::clone(self);
         tokio::spawn(async move { peer.read(id).await })
@@ -185,7 +185,8 @@ impl Peer {
         (gate, task)
     }
 
-    /// The position that an entry means; reports one whose value is not of its version.
+    /// The position that an entry means; reports an entry that has a version although its kind has none, or
+    /// the reverse.
     pub(crate) fn position(&self, id: Id, entry: &Entry<u64>) -> u64 {
         let (kind, key) = id;
         if kind.is_versioned() != entry.version.is_versioned() {

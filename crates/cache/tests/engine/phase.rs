@@ -1,22 +1,22 @@
-//! Nodes that are paused while time goes on, and nodes that die: between any two steps of any of their tasks.
+//! Nodes that are paused while time goes on, and nodes that die: between any two steps in their tasks.
 
 use std::{future::Future, pin::pin, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// What a node does.
+/// Whether a node runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
     Runs,
-    /// As by SIGSTOP.
+    /// Paused like a process after SIGSTOP.
     Paused,
-    /// As by SIGKILL.
+    /// Dead like a process after SIGKILL.
     Dead,
 }
 
-/// The phase of one node; its clones are one.
+/// A node's phase; the clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phases(Arc<(Mutex<Phase>, Notify)>);
 
@@ -26,7 +26,8 @@ impl Phases {
         let mut now = self.0.0.lock();
         if *now != Phase::Dead && *now != phase {
             *now = phase;
-            // Wakes in the order of waiting, so that a run can be replayed; a channel of tokio's does not.
+            // Wakes tasks in the order in which they wait, so that a run can be replayed; a tokio channel
+            // does not.
             self.0.1.notify_waiters();
         }
     }

@@ -1,4 +1,4 @@
-//! One random run: what nodes are asked, what happens to them, and what must hold of the answers.
+//! A random run: requests to the nodes, faults, and the invariants that the answers must keep.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,24 +26,24 @@ const READ_MAX: Duration = Duration::from_millis(2_030);
 /// Repeated invalidations after a write that took effect late, and the time to publish them.
 const LATE: Duration = Duration::from_secs(7);
 
-/// Until nodes have joined where nothing is wrong.
+/// How long nodes take to join while nothing is wrong.
 const JOIN_TIME: Duration = Duration::from_millis(300);
 
 type Verdict = Result<(), String>;
 
-/// What one run is made of.
+/// The state that a run needs.
 struct Run {
     world: Arc<World>,
     /// Tokens of writes that were acknowledged, and what they promise.
     tokens: Mutex<Vec<(Token, Id, u64)>>,
 }
 
-/// What a run showed.
+/// The result that a run showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunResult {
     /// A number that every replay of the seed must give.
     pub(crate) trace: u64,
-    /// Of a run without faults: cached reads, and those later than
+    /// How many cached reads a run without faults made, and how many were stale for longer than
     /// [`HEALTHY_P99`](crate::truth::HEALTHY_P99).
     pub(crate) healthy: (u64, u64),
 }
@@ -90,7 +90,7 @@ impl Run {
         self.end().await
     }
 
-    /// One record, now and then two of a kind, or what one write of a relation changes.
+    /// A record, now and then two records of a kind, or the records that a relation's write changes.
     fn ids(&self) -> Vec<Id> {
         let chance = &self.world.chance;
         let kind = *chance.pick(&[Kind::Thing, Kind::Thing, Kind::List, Kind::Right]);
@@ -260,7 +260,7 @@ impl Run {
             for id in Kind::ALL.into_iter().flat_map(|kind| (0..KEYS).map(move |key| (kind, key))) {
                 let began = Instant::now();
                 let mut answer = peer.ask(id, &Consistency::Cached).await;
-                // One that fails now and then is asked again.
+                // A call may fail now and then, and is repeated.
                 for _ in 0..10 {
                     if answer.is_err() && !self.world.faults.is_healthy() {
                         answer = peer.ask(id, &Consistency::Cached).await;

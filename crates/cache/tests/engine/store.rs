@@ -1,5 +1,5 @@
-//! The store of all nodes, and the access of each node to it: what the store has acknowledged is the truth.
-//! Answers late.
+//! The store that all nodes use, and each node's access to it: the acknowledged states are the truth. Answers
+//! late.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ use crate::{
 /// Where versions come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// From the version before, also when the record was deleted.
+    /// Versions continue from the previous version, also when the record was deleted.
     #[default]
     Stub,
-    /// As if a deleted record had never existed.
+    /// The first version again: a deleted record seems never to have existed.
     Forgotten,
 }
 
-/// What the store holds in addition to the records.
+/// The state that the store holds in addition to the records.
 #[derive(Debug)]
 struct StoreState {
     epoch: (u64, String),
@@ -39,7 +39,7 @@ struct StoreState {
     lags: Option<(Id, usize)>,
     /// A state of the record that the primary alone has, and its version.
     primary_only: Option<(Id, u64, u64)>,
-    /// The version of the next write, by the clock of a node.
+    /// The next write's version, by a node's clock.
     clock: Option<u64>,
     /// Until when writes without a waiting writer may still be applied.
     late_writes_until: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Store {
     pub(crate) stream: Stream,
 }
 
-/// What became of a write.
+/// The result that a write had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The version of each record and its position.
@@ -128,7 +128,7 @@ impl Store {
         self.truth.record_state(id, true, |history| history.len() as u64 + 1);
     }
 
-    /// What the store answers to a load.
+    /// The store's answer to a load.
     pub(crate) fn read(&self, id: Id) -> Loaded<u64> {
         let back = self.held.lock().lags.take_if(|(lags, _)| *lags == id).map_or(0, |(_, back)| back);
         let versioned =
@@ -147,7 +147,7 @@ impl Store {
     }
 }
 
-/// By how much versions of a record rise: those of a relation, which come from a clock, not by one.
+/// By how much a record's versions rise: more than one for a relation, whose versions come from a clock.
 const fn step(id: Id) -> u64 {
     let (kind, key) = id;
     if matches!(kind, Kind::Thing) && key == 2 { 1_000 } else { 1 }

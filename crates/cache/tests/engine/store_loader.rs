@@ -16,7 +16,7 @@ use crate::{
     truth::Kind,
 };
 
-/// Most loads of one namespace of a node that may be with the store at once.
+/// Most loads that a node's namespace may have with the store at once.
 pub(crate) const LOADS_MAX: usize = 4;
 
 /// Loads the records of one kind for one node.
@@ -26,7 +26,7 @@ pub(crate) struct StoreLoader {
     kind: Kind,
     /// Loads that are with the store.
     loading: AtomicU64,
-    /// Loads so far; a batch is one.
+    /// Loads so far; a batch counts as one load.
     pub(crate) loads: AtomicU64,
 }
 

@@ -123,7 +123,8 @@ async fn nodes_that_wait_share_a_confirmation() {
     assert_eq!(c.wire.calls(Call::Confirm), 2);
 }
 
-/// 1,200 changes are three entries. A node that has confirmed the last one has applied them all, also one that it missed.
+/// 1,200 changes are three entries. A node that has confirmed the last entry has applied them all, also an
+/// entry that it missed.
 #[tokio::test(start_paused = true)]
 async fn large_strict_write_awaits_one_confirmation() {
     let (_world, [a, b]) = World::scripted().await;

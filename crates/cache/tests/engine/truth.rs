@@ -1,14 +1,14 @@
-//! The true states of the records, what was published of them, and which answers are therefore wrong.
+//! The records' true states, their publication, and which answers are therefore wrong.
 //!
 //! A read that begins at `t` and returns an older state than the newest is judged by when the states after it
 //! were **published**: when a change ran on the server in the log that nodes follow, or when the server first
 //! received an epoch that was raised after the state was committed. From then on
 //! * if there is no fault in the whole run, the state may be read for [`HEALTHY`],
-//! * with any fault but the death of a writer for [`BOUND`]; a replacement of the server by an older one counts as a
-//!   new publication, since until nodes have noticed, it returns old states;
+//! * with any fault except a writer's death for [`BOUND`]; if an older server replaces the server, that
+//!   counts as a new publication, since until nodes have noticed, it returns old states;
 //! * a record of a strict namespace not at all after its write was acknowledged.
 //!
-//! What a writer could not publish before it died is published by the change feed within [`ORPHANED`].
+//! The change feed publishes, within [`ORPHANED`], what a writer could not publish before it died.
 
 use std::{
     collections::BTreeMap,
@@ -24,32 +24,32 @@ use kith_cache::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Of a cached read while nothing is wrong.
+/// How long a cached read may be stale while nothing is wrong.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(1);
-/// Of ninety-nine cached reads in a hundred while nothing is wrong.
+/// How long all but one in a hundred cached reads may be stale while nothing is wrong.
 pub(crate) const HEALTHY_P99: Duration = Duration::from_millis(50);
-/// Of a cached read under any fault but the death of a writer.
+/// How long a cached read may be stale under any fault except a writer's death.
 pub(crate) const BOUND: Duration = Duration::from_secs(3);
-/// The longest age of a copy of a record whose changes are not broadcast.
+/// The longest age that a copy may have if its record's changes are not broadcast.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
-/// Until the change of a dead writer is published.
+/// How long it takes until a dead writer's change is published.
 pub(crate) const ORPHANED: Duration = Duration::from_secs(11);
 
 /// Kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// With versions, and stubs where they are deleted.
+    /// Records have versions, and stubs where they are deleted.
     Thing,
-    /// Without versions.
+    /// Records have no versions.
     List,
-    /// With versions, strict.
+    /// Records have versions and are strict.
     Right,
     /// Without versions, and its changes are not broadcast: copies are at most [`AGE_MAX`] old.
     Count,
 }
 
 impl Kind {
-    /// Those whose changes are broadcast.
+    /// The kinds whose changes are broadcast.
     pub(crate) const ALL: [Self; 3] = [Self::Thing, Self::List, Self::Right];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -70,7 +70,6 @@ impl Kind {
     }
 }
 
-/// A record.
 pub(crate) type Id = (Kind, u64);
 
 // The records of the scripts.
@@ -83,7 +82,7 @@ pub(crate) const RIGHT: Id = (Kind::Right, 1);
 /// its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
-    /// As the store gave it.
+    /// The version that the store assigned.
     pub(crate) version: u64,
     pub(crate) exists: bool,
     stored: Instant,
@@ -110,9 +109,9 @@ struct TruthState {
     logs_from: u64,
     /// The highest epoch that the server received.
     epoch: u64,
-    /// When the server was last another one.
+    /// When the server was last replaced.
     replaced_at: Option<Instant>,
-    /// The epoch in which the server was replaced under the same name, until there is a later one.
+    /// The epoch in which the server was replaced under the same name, until there is a later epoch.
     hidden: Option<u64>,
     /// Changes that the server ran so far, and those of them when the dump was taken.
     changes: u64,
@@ -191,7 +190,7 @@ impl Truth {
         }
     }
 
-    /// What the server holds now may come back.
+    /// The server's present contents may come back.
     pub(crate) fn dump_taken(&self) {
         let mut known = self.0.lock();
         known.dumped = known.changes;
@@ -203,13 +202,13 @@ impl Truth {
         self.0.lock().hidden = None;
     }
 
-    /// The server is another one, with an older past.
+    /// The server was replaced by a server with an older past.
     pub(crate) fn server_replaced(&self, hidden: bool) {
         let mut known = self.0.lock();
         known.replaced_at = Some(Instant::now());
         crate::trace!("T swap {hidden}");
         known.logs_from = known.epoch + 1;
-        // One that lacks nothing cannot be distinguished from the one before.
+        // A server that lacks nothing cannot be distinguished from the previous server.
         if hidden && known.changes > known.dumped {
             known.hidden = Some(known.epoch);
         }
@@ -235,7 +234,7 @@ impl Truth {
         known.hidden.is_some() || known.undetectable_until.is_some_and(|until| began < until)
     }
 
-    /// What the server returns to a reader that follows this epoch must be as new as what was published in it
+    /// The server's answer to a reader that follows this epoch must be as new as the last publication in it
     /// (I1).
     pub(crate) fn check_read(&self, address: &str, cell: Option<&Cell>) {
         use kith_cache::remote::CellKind::{Null, Value};
@@ -295,7 +294,7 @@ impl Truth {
             .find_map(|(id, history)| unpublished(history).map(|position| (*id, position + 1)))
     }
 
-    /// Judges an answer of a cached read: the position of the state that it gave, or that the record does not
+    /// Judges a cached read's answer: the position of the state that it gave, or that the record does not
     /// exist.
     pub(crate) fn judge(
         &self,
@@ -361,7 +360,7 @@ impl Truth {
         }
     }
 
-    /// The position that a node which has applied so much of the log of an epoch knows of (I3).
+    /// The position known to a node that has applied an epoch's log up to this number (I3).
     pub(crate) fn applied(&self, id: Id, epoch: u64, number: u64) -> u64 {
         let known = self.0.lock();
         if epoch < known.logs_from || known.hidden.is_some() {
@@ -396,7 +395,7 @@ impl TruthState {
     }
 }
 
-/// Of absence: the newest state that it can mean.
+/// For an absence: the newest state that it can mean.
 fn position_of(history: &[State], answer: Option<u64>) -> usize {
     match answer {
         Some(position) => usize::try_from(position).unwrap(),

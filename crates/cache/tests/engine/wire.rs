@@ -1,4 +1,4 @@
-//! What lies between a node and the server: delays at random, and links that are cut, frozen or stalled.
+//! The link between a node and the server: delays at random, and links that are cut, frozen or stalled.
 
 use std::{
     collections::BTreeMap,
@@ -37,9 +37,9 @@ pub(crate) enum Link {
     Up,
     /// Refused at once.
     Closed,
-    /// Nothing comes back.
+    /// Answers do not arrive.
     Frozen,
-    /// It comes, but only when the link is well again: a router held it back.
+    /// Answers arrive only when the link works again: a router held them back.
     Stalled,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Wire {
 #[derive(Debug, Default)]
 struct State {
     link: AtomicU8,
-    /// So many of the entries that come next are lost unnoticed.
+    /// How many of the next entries are lost unnoticed.
     entries_to_lose: AtomicU64,
     /// The server that the node follows.
     accepted: Mutex<Option<String>>,
@@ -128,7 +128,8 @@ impl Wire {
         Err(SharedError::Timeout)
     }
 
-    /// There, done, and back; what was done may be done again, and the answer may be lost.
+    /// The call is delayed on its way there and on its way back; it may be done twice, and the answer may be
+    /// lost.
     async fn call<T, F: Future<Output = Result<T, SharedError>>>(
         &self,
         call: Call,

@@ -16,7 +16,6 @@ use crate::{
     wire::Link,
 };
 
-/// All there is.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) chance: Chance,
@@ -26,7 +25,7 @@ pub(crate) struct World {
     pub(crate) began: Instant,
     peers: Mutex<Vec<Arc<Peer>>>,
     next_id: Mutex<u64>,
-    /// What the server held at an earlier moment.
+    /// The server's contents at an earlier moment.
     dump: Mutex<Option<Snapshot>>,
 }
 
@@ -60,7 +59,7 @@ impl World {
         Self::scripted_with(&[Fault::NoFeed]).await
     }
 
-    /// The same with what these faults mean for how nodes are made.
+    /// Like `scripted`, with nodes that are made for these faults.
     pub(crate) async fn scripted_with<const N: usize>(faults: &[Fault]) -> (Arc<Self>, [Arc<Peer>; N]) {
         let world = Self::new(Chance::without_delays(), FaultSet::with(faults), N as u64);
         sleep_ms(300).await;
@@ -68,7 +67,7 @@ impl World {
         (world, peers)
     }
 
-    /// The same with a record that the first node has written and the last one has read.
+    /// Like `scripted`, with a record that the first node has written and the last node has read.
     pub(crate) async fn with_cached<const N: usize>(id: Id) -> (Arc<Self>, [Arc<Peer>; N]) {
         let (world, peers) = Self::scripted::<N>().await;
         peers[0].put(id).await.unwrap();
@@ -76,7 +75,7 @@ impl World {
         (world, peers)
     }
 
-    /// One node more.
+    /// Starts another node.
     pub(crate) fn start(&self) -> Arc<Peer> {
         let id = {
             let mut next = self.next_id.lock();
@@ -150,7 +149,7 @@ impl World {
         self.start();
     }
 
-    /// Takes a dump, or puts the last one in for the server.
+    /// Takes a dump, or replaces the server by the last dump.
     fn take_or_restore_dump(&self, hidden: bool) {
         if self.chance.one_in(2) {
             self.take_dump();
@@ -182,7 +181,7 @@ impl World {
         self.server.evict(&address(self.store.truth.epoch(), kind.name(), &key));
     }
 
-    /// All that was cut, frozen, stopped or full is well again.
+    /// Ends every fault: links that were cut or frozen, nodes that were stopped, a server that was full.
     pub(crate) fn calm(&self) {
         crate::trace!("T CALM");
         self.server.refuse_writes(false);

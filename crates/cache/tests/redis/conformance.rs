@@ -1,4 +1,4 @@
-//! What every server that nodes share does alike: one list, over the one within the process, over Redis and
+//! All shared servers behave alike: one test list runs over the server within the process, over Redis and
 //! over a Redis Cluster.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -17,7 +17,7 @@ use crate::{
     stage::{PATIENCE, SHORT, accepted, address, eventually, fake, options},
 };
 
-/// Where to get a new one, with these times.
+/// Where a new server comes from.
 enum Source {
     Fake,
     Redis(String),
@@ -149,7 +149,7 @@ async fn takeover(shared: &dyn SharedBackend) {
     assert_eq!(shared.fill(&[(key[0].clone(), value(9, 1, "x"))]).await.unwrap(), [FillResult::Lost]);
 }
 
-/// Answers come in the order of the keys; none and many are as one.
+/// Answers come in the order of the keys; no keys and many keys work like a single key.
 async fn batches(shared: &dyn SharedBackend) {
     assert_eq!(shared.read(&[]).await.unwrap(), []);
     assert_eq!(shared.heads(&[]).await.unwrap(), []);
@@ -225,7 +225,7 @@ async fn numbers(shared: &dyn SharedBackend) {
     assert_eq!(shared.replay(7, 0, 5).await.unwrap(), []);
 }
 
-/// Every entry names the one before, and the log contains what was published.
+/// Every entry names the previous entry, and the log contains what was published.
 async fn chain(shared: &dyn SharedBackend) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     let mut position = LogPosition::at(0, 0);
@@ -241,7 +241,7 @@ async fn chain(shared: &dyn SharedBackend) {
     assert_eq!((probed.number, probed.nonce), (50, 149));
 }
 
-/// What is published after a subscription exists is received.
+/// Messages that are published after a subscription exists are received.
 async fn subscribed_first(shared: &dyn SharedBackend) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();

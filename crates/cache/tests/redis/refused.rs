@@ -26,7 +26,7 @@ fn at(url: String) -> RedisOptions {
     RedisOptions { url, ..options("") }
 }
 
-/// The address of a user with these rights beyond those of [`USER`].
+/// The address for a user with these rights in addition to [`USER`].
 async fn user(server: &Server, rights: &[&str]) -> String {
     let operator = server.operator().await;
     command(&operator, "ACL", &[&["SETUSER"], &USER[..], &["+@all"], rights].concat()).await;

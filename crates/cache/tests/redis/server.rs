@@ -11,11 +11,12 @@ use std::{
 use fred::prelude::*;
 use futures::future::join_all;
 
-/// The slots of each server of a cluster at its start.
+/// The slots that each server has when a cluster starts.
 const RANGES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 /// Longest time for a server to begin.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Below the ports that the kernel gives to connections: no connection takes one of a server that is down.
+/// Below the ports that the kernel gives to connections: no connection takes the port of a server that is
+/// down.
 const PORTS: Range<u16> = 15_000..22_000;
 /// Members of a cluster connect to each other at the client port plus this.
 const BUS_PORT_OFFSET: u16 = 10_000;
@@ -46,7 +47,7 @@ impl Server {
         server
     }
 
-    /// On the same port, with what the folder holds.
+    /// Restarts it on the same port, with the data in its folder.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let mut command = Command::new("redis-server");
@@ -61,7 +62,7 @@ impl Server {
         }
     }
 
-    /// As if the machine were gone.
+    /// Ends the server like a machine that is lost.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -87,8 +88,8 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// One that speaks TLS alone, with a certificate for this machine that it signed itself: itself and the
-    /// file of it.
+    /// Starts a server that speaks only TLS, with a self-signed certificate for this machine. Returns the
+    /// server and its certificate file.
     pub(crate) fn start_with_tls() -> (Self, PathBuf) {
         let folder = std::env::temp_dir().join(format!("kith-cache-tls-{:x}", rand::random::<u64>()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -191,7 +192,7 @@ pub(crate) async fn operator(url: &str) -> Client {
     client
 }
 
-/// What a server answers to these words.
+/// The server's answer to these words.
 pub(crate) async fn command(client: &Client, name: &'static str, words: &[&str]) -> Value {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let command = fred::types::CustomCommand::new_static(name, fred::types::ClusterHash::FirstKey, false);

@@ -1,4 +1,4 @@
-//! Channels of a Redis Cluster, which are in the slots of their keys.
+//! Redis Cluster channels, which are in the slots of their keys.
 
 use std::collections::BTreeSet;
 

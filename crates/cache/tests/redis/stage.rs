@@ -1,4 +1,4 @@
-//! What may stand for the server that nodes share, each time new and empty.
+//! New and empty servers for tests, in the place of the server that nodes share.
 
 use std::{
     sync::Arc,
@@ -29,7 +29,7 @@ pub(crate) fn address() -> String {
     std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS").1
 }
 
-/// Under a prefix of its own.
+/// Each call uses a new prefix.
 pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions {
         url: url.to_owned(),

@@ -1,4 +1,4 @@
-//! What others do to a server that is not theirs: values, keys and messages that are none.
+//! Other programs write to a server that is not theirs: foreign values, keys and messages.
 
 use std::{sync::Arc, time::Duration};
 

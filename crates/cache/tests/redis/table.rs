@@ -24,9 +24,9 @@ const OTHER: u64 = u64::MAX - 1;
 /// Versions around a border of the two halves in which Lua compares them.
 const VERSIONS: [u64; 9] =
     [0, 1, 4, 5, 6, u32::MAX as u64 - 1, u32::MAX as u64, u32::MAX as u64 + 1, u32::MAX as u64 + 2];
-/// Of a lease: just taken, and old enough to be taken over.
+/// A lease's ages: just taken, and old enough to be taken over.
 const AGES: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
-/// So long that no test is slower.
+/// The time is so long that no test is slower.
 const RETENTION: Retention = Retention { takeover: Duration::from_secs(1), ..SHORT };
 
 fn cell(kind: CellKind, version: u64, token: u64) -> Cell {
@@ -100,7 +100,7 @@ impl Stage {
             (NextState::Set(_), CellKind::Value) => (RETENTION.copies.mul_f64(0.9), RETENTION.copies),
             (NextState::Set(_), CellKind::Null) => (RETENTION.absences, RETENTION.absences),
             (NextState::Set(_), CellKind::Tomb) => (RETENTION.tombs, RETENTION.tombs),
-            // What stays, stays as long as it would have.
+            // A cell that stays keeps its expiry.
             _ => (Duration::from_secs(1), RETENTION.leases),
         };
         let left = Duration::from_millis(u64::try_from(left).unwrap());
@@ -217,7 +217,7 @@ async fn a_write_changes_keys_as_the_rules_say() {
 }
 
 impl Stage {
-    /// What comes twice leaves what came once, unless that was a delete.
+    /// A write that is repeated leaves the same state as the first time, unless that was a delete.
     async fn assert_became_again(&self, address: &str, before: Option<&Cell>, next: &NextState) {
         if before.is_some_and(|before| before.header.version.is_versioned()) {
             assert_eq!(next, &NextState::Keep, "a put is idempotent");

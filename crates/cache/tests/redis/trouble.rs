@@ -1,4 +1,4 @@
-//! What goes wrong with a server: it dies, freezes, fills up, follows another.
+//! Faults of a server: it dies, freezes, fills up, follows another.
 
 use std::{
     sync::Arc,
@@ -11,7 +11,10 @@ use kith_cache::{
     remote::{
         Acquired, Cell, CellWrite, Cells as _, FillResult, Heartbeat, Log as _, LogEntry, Registry as _,
         SharedError,
-        redis::{BreakerState, BroadcastTest, RedisError, RedisOptions, RedisShared},
+        redis::{
+            BreakerState, BroadcastTest, RedisError, RedisOptions, RedisScript, RedisShared, Reply,
+            ScriptCall, ScriptRunner,
+        },
     },
 };
 
@@ -20,7 +23,7 @@ use crate::{
     stage::{accept, accepted, eventually, options},
 };
 
-/// What a call may take above its bound: the machine has other work.
+/// How much longer than its bound a call may take: the machine has other work.
 const LATE: Duration = Duration::from_millis(150);
 
 fn key() -> [String; 1] {
@@ -179,6 +182,23 @@ async fn frozen_server_blocks_no_caller() {
         .await;
     assert_eq!(shared.breaker(), BreakerState::Closed);
     assert!(shared.breaker_opened() >= 1);
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run cargo xtask test"]
+async fn busy_server_answers_scripts() {
+    let server = Server::start(&[]);
+    let options = quick(&server);
+    let pause = (options.command_timeout * 2).as_millis().to_string();
+    let runner = ScriptRunner::connect(options).await.unwrap();
+    let (script, key) = (RedisScript::new("return 7"), format!("{{{}}}", runner.tag()));
+    let call = || async {
+        let none: [&str; 0] = [];
+        runner.run(&[ScriptCall::new(&script, vec![key.clone()], none)]).await.remove(0)
+    };
+    eventually("it is connected", async || call().await.is_ok()).await;
+    command(&server.operator().await, "CLIENT", &["PAUSE", &pause, "ALL"]).await;
+    assert_eq!(call().await, Ok(Reply::Number(7)), "no store could answer instead");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::stage::{Peer, Stage};
 
 const AGE_MAX: Duration = Duration::from_secs(9);
-/// Between two reads of a node.
+/// The pause between two reads on a node.
 const LOOK: Duration = Duration::from_millis(100);
 
 async fn peers() -> (Stage, [Peer; 3]) {
@@ -23,8 +23,8 @@ async fn peers() -> (Stage, [Peer; 3]) {
     (stage, peers)
 }
 
-/// Nodes that begin to read one after the other, so that each takes the oldest copy there is; all the time
-/// from then on. How long after `changed` the last of them answered with something else than `right`.
+/// Starts nodes in turn, so that each takes the oldest copy there is, and reads all the time from then on.
+/// Returns how long after `changed` the last node answered with something else than `right`.
 async fn oldest(peers: &[Peer], changed: Instant, right: Option<u64>) -> Duration {
     let mut oldest = Duration::ZERO;
     while changed.elapsed() < 3 * AGE_MAX {

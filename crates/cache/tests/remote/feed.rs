@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::stage::{Peer, Stage, Store};
 
-/// Maximum changes in a batch, as of a feed of the store.
+/// Maximum changes in a batch, like in a store's feed.
 const BATCH_MAX: usize = 256;
 
 /// A feed that tests write.
@@ -25,7 +25,7 @@ struct TestFeed(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None`: a collection was dropped. What follows cannot be read from a position before.
+    /// `None`: a collection was dropped. Later changes cannot be read from a position before it.
     changes: Vec<Option<(u64, u64)>>,
     saved: Option<usize>,
     lost: bool,
@@ -172,7 +172,7 @@ async fn with_reader() -> (Stage, Peer, TestFeed, JoinHandle<()>) {
     (stage, peer, feed, reader)
 }
 
-/// The same, with the record 7 at version 1 in the memory of the node.
+/// Like `with_reader`, with record 7 at version 1 in the node's memory.
 async fn with_reader_and_copy() -> (Stage, Peer, TestFeed, JoinHandle<()>) {
     let parts = with_reader().await;
     parts.0.store.put(7, 1);

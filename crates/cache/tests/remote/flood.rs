@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::stage::Stage;
 
-/// Longer than a node trusts its memory by one proof.
+/// This is longer than a node trusts its memory after a single probe.
 const FLOOD: Duration = Duration::from_millis(2_500);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What a node reports of how it follows the log.
+//! The status that a node reports while it follows the log.
 
 use std::time::Duration;
 

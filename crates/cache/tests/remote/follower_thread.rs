@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::stage::Stage;
 
-/// Longer than trust and its grace.
+/// This is longer than trust and its grace.
 const BUSY: Duration = Duration::from_secs(4);
-/// Longest wait.
+/// The longest time that a test waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What a node does with what nodes share, rule by rule: over a server within the process, in virtual time.
+//! How nodes use the shared server, rule by rule: over a server within the process, in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

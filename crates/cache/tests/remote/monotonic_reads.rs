@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kith_cache::{
-    Change, Policy, Tier, Version,
-    remote::{Epochs as _, UNPUBLISHED},
-};
+use kith_cache::{Change, Policy, Tier, UNPUBLISHED, Version, remote::Epochs as _};
 use tokio::time::sleep;
 
 use crate::stage::{Peer, Stage};
@@ -22,7 +19,7 @@ async fn read_once() -> (Stage, Peer, Peer) {
 async fn read_during_write_is_not_undone() {
     let (stage, one, other) = read_once().await;
     let third = stage.peer(3, false).await;
-    // It does not receive the next change but one.
+    // Node `one` does not receive the change that `other` publishes.
     one.die();
     let guard = one.cache.begin_write(&[7]).await;
     stage.store.put(7, 2);
@@ -58,7 +55,7 @@ async fn version_before_a_write_is_known_during_it() {
 async fn version_before_an_unknown_write_is_known() {
     let (_stage, one) = ahead().await;
     drop(one.cache.begin_write(&[7]).await);
-    // Not published yet.
+    // The write is not published yet.
     assert_eq!(one.read(7).await.0, Some(2));
 }
 

@@ -1,4 +1,4 @@
-//! A node together with one of a newer version, whose messages and copies it cannot read.
+//! A node together with a newer node, whose messages and copies it cannot read.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::sleep;
 
 use crate::stage::{Peer, Stage};
 
-/// So many records are in the memory of the node.
+/// How many records are in the node's memory.
 const KEYS: u64 = 3;
 
-/// As a node of a newer version: commits, leaves no copy that this one can read, and publishes the change in
-/// its own format.
+/// Acts like a newer node: commits, leaves no copy that this node can read, and publishes the change in its
+/// own format.
 async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     stage.store.put(key, version);
     let (epoch, name) = (node.node.epoch(), 1_000_000 * key + version);
@@ -30,7 +30,7 @@ async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     stage.server.evict(&write.0);
 }
 
-/// Two nodes of this version, one of which has all in its memory.
+/// Two nodes with this version; the first node has all records in its memory.
 async fn warm() -> (Stage, Peer, Peer) {
     let (stage, one, other) = Stage::with_two_peers().await;
     for key in 0..KEYS {

@@ -2,7 +2,7 @@
 
 use kith_cache::remote::Codec;
 
-/// Eight bytes.
+/// Encodes a number as eight bytes.
 #[derive(Debug)]
 pub(crate) struct NumberCodec;
 

@@ -98,7 +98,7 @@ async fn read_only_server_loses_trust() {
     let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     one.read(7).await;
-    // What was loaded is left in the shared tier without its reader.
+    // The loaded copy is left in the shared tier without its reader.
     sleep(Duration::from_millis(1)).await;
     stage.server.refuse_writes(true);
     one.write(&stage.store, 7, 2).await.unwrap();

@@ -101,7 +101,7 @@ impl Epochs for Store {
     }
 }
 
-/// What nodes share.
+/// The server and the store that nodes share.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) server: FakeServer,
@@ -109,7 +109,7 @@ pub(crate) struct Stage {
     began: Instant,
 }
 
-/// One node, which follows until it is dropped.
+/// A node that follows until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) node: Node,
@@ -123,7 +123,7 @@ impl Stage {
         Self { server: FakeServer::new(Retention::default()), store: Arc::default(), began: Instant::now() }
     }
 
-    /// With two nodes that follow by now.
+    /// Starts two nodes and waits until they follow.
     pub(crate) async fn with_two_peers() -> (Self, Peer, Peer) {
         let stage = Self::new();
         let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
@@ -135,7 +135,7 @@ impl Stage {
         self.peer_of(id, Policy { strict, ..Policy::new("thing", |_| 8) }).await
     }
 
-    /// The same of this policy.
+    /// Like `peer`, with this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
         let config = FollowerConfig::default();
         let sharing = Sharing {
@@ -199,7 +199,7 @@ impl Peer {
         self.follows.abort();
     }
 
-    /// It is back.
+    /// The node follows the log again.
     pub(crate) async fn follow_again(&self) -> JoinHandle<()> {
         follow(&self.member).await
     }

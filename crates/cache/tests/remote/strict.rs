@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::stage::Stage;
 
-/// Longer than nodes of an epoch before could trust their memories.
+/// This is longer than nodes in an earlier epoch could trust their memories.
 const SETTLED: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]

@@ -30,7 +30,7 @@ pub(crate) struct KeyOptions {
     pub(crate) insecure: bool,
 }
 
-/// What authenticates each call: a key, or nothing.
+/// The key that authenticates each call, or none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credential(Option<MetadataValue<Ascii>>);
 

@@ -221,7 +221,7 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
     }
 }
 
-/// Compares existing records with the sent ones.
+/// Compares existing records with the sent records.
 async fn compare<K: Import>(
     kind: &K,
     channel: Channel,

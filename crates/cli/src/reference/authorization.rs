@@ -7,7 +7,7 @@ use kith_server::{
 };
 use prost_reflect::MethodDescriptor;
 
-use super::markdown::{begin, code, ended, table};
+use super::markdown::{begin, code, definitions, ended, table};
 
 const HEAD: &str = "\
 Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: \
@@ -49,14 +49,13 @@ that user. A `request_id` is that of its caller, or of the user who itself calls
 same one.
 
 Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and \
-choose no trace (`traceparent`). They have [quotas](../guide/security.md#quotas-of-users) of calls, writes and records: \
-`RESOURCE_EXHAUSTED`, [QUOTA_EXCEEDED](errors.md#quota_exceeded). They see and set the parameters of users \
-and groups that are for them (`users.user_params`, `users.group_params`).
+choose no trace (`traceparent`). They have [quotas](../guide/security.md#quotas-of-users).
 
 ";
 
 const USERS: &str = "\
-`users` says for which acting users a method may be called. A caller that acts for itself passes each of them.
+Behind each scope is for which acting users its methods may be called, with the self field if there is one. \
+A caller that acts for itself passes each of them.
 
 | users | allowed acting users |
 | --- | --- |
@@ -67,13 +66,16 @@ const USERS: &str = "\
 
 ";
 
-const OWN: &str = "`own` of a domain, such as `user:own`, allows calls about it without an acting user. Scopes of one method are above.\n\n";
+const DOMAINS: &str = "\
+`read` and `write` of a domain, such as `user:read`, allow its reads and its changes, and `own` calls about \
+it without an acting user. Scopes of one method are above. The others:
+
+";
 
 pub(super) fn write() -> String {
     let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
-    let text =
-        text + "## Methods\n\n" + USERS + &table(["scope", "users", "self field", "methods"], &methods());
-    let text = text + "## Scopes\n\n" + OWN + &table(["scope", "allows"], &scopes());
+    let text = text + "## Methods\n\n" + USERS + &definitions(methods());
+    let text = text + "## Scopes\n\n" + DOMAINS + &definitions(scopes());
     let text = text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets());
     ended(&(text + "## Users by tokens\n\nTheir scopes are fixed: " + &of_users() + ".\n"))
 }
@@ -85,24 +87,23 @@ fn of_users() -> String {
     format!("those of {} without {}", code(backend.name), left.join(", "))
 }
 
-/// A row for the methods of a service that have the same rule.
-fn methods() -> Vec<[String; 4]> {
+/// A row for the methods of a service that have the same rule: the rule, and their names.
+fn methods() -> Vec<[String; 2]> {
     let Ok(pool) = descriptors::pool() else { return Vec::new() };
     let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
-    let mut rows: Vec<[String; 4]> = Vec::new();
+    let mut rows: Vec<[String; 2]> = Vec::new();
     for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
-        let Some([scope, users, field]) = rule(&method) else { continue };
-        let known = rows.iter_mut().find(|row| row[..3] == [scope.as_str(), &users, &field]);
-        match known {
-            Some([.., methods]) => *methods += &format!(", {}", method.name()),
-            None => rows.push([scope, users, field, method.name().to_owned()]),
+        let Some(rule) = rule(&method) else { continue };
+        match rows.iter_mut().find(|[known, _]| *known == rule) {
+            Some([_, methods]) => *methods += &format!(", {}", method.name()),
+            None => rows.push([rule, method.name().to_owned()]),
         }
     }
     rows
 }
 
 /// The scope, the users and the self field of a method.
-fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
+fn rule(method: &MethodDescriptor) -> Option<String> {
     let service = method.parent_service();
     let access = descriptors::access(method)?;
     let Rule::Contract(rule) = Rule::of(service.full_name(), method.name(), &access)? else { return None };
@@ -112,13 +113,18 @@ fn rule(method: &MethodDescriptor) -> Option<[String; 3]> {
         Users::Self_ => "self",
         Users::Object => "object",
     };
-    Some([code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
+    let scope = code(rule.scope.text());
+    Some(match code(&access.self_field).as_str() {
+        "" => format!("{scope} ({users})"),
+        field => format!("{scope} ({users}, {field})"),
+    })
 }
 
+/// A row for each scope that is neither of a whole domain nor of one method.
 fn scopes() -> Vec<[String; 2]> {
-    let listed = Scope::ALL
-        .into_iter()
-        .filter(|scope| !scope.text().ends_with(":own") && scope.allows().contains(' '));
+    let is_of_domain =
+        |scope: &Scope| [":read", ":write", ":own"].iter().any(|end| scope.text().ends_with(end));
+    let listed = Scope::ALL.into_iter().filter(|scope| !is_of_domain(scope) && scope.allows().contains(' '));
     listed.map(|scope| [code(scope.text()), scope.allows().to_owned()]).collect()
 }
 

@@ -109,7 +109,7 @@ fn calling(taken: &[FlagRow], own: &[FlagRow], shared: &[FlagRow]) -> String {
     )
 }
 
-/// The flags that each of these commands takes, other than the shared ones.
+/// The flags that each of these commands takes, without the shared flags.
 fn common(commands: &[&Command], shared: &[FlagRow]) -> Vec<FlagRow> {
     let [first, others @ ..] = commands else { return Vec::new() };
     let others: Vec<_> = others.iter().map(|command| own(command)).collect();

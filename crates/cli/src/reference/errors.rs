@@ -3,16 +3,16 @@
 use kith_server::edge::code_name;
 use kith_service::error::{Reason, ReasonEntry, Retry};
 
-use super::markdown::{begin, code, ended, table};
+use super::markdown::{begin, code, definitions, ended};
 
 const HEAD: &str = "\
-An error is a gRPC status with details ([their types](../../proto/google/rpc/error_details.proto)). A \
-caller branches on the reason, never on the message, whose words may change.
+An error is a [gRPC status](../../proto/google/rpc/status.proto) with \
+[details](../../proto/google/rpc/error_details.proto). A caller branches on the reason, never on the message, whose words may change.
 
 | detail | content |
 | --- | --- |
 | `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` is \
-`not_applied` or `unknown` for a write |
+`unknown` if a write may have been applied, `not_applied` if not and a retry may succeed; else absent |
 | `google.rpc.BadRequest` | the field or the metadata at fault, and what it must be |
 | `google.rpc.RetryInfo` | how long to wait before a retry. Over HTTP also in seconds, as `Retry-After` |
 | `google.rpc.Help` | where the reason is explained: below `docs_url` of the \
@@ -37,7 +37,7 @@ pub(super) fn write() -> String {
             None => rows.push([code.to_owned(), link]),
         }
     }
-    text += &table(["code", "reasons"], &rows);
+    text += &definitions(rows);
     for reason in Reason::ALL {
         text += &entry(reason);
     }

@@ -26,7 +26,7 @@ pub(super) fn definitions(rows: impl IntoIterator<Item = [String; 2]>) -> String
     if lines.is_empty() { lines } else { lines + "\n" }
 }
 
-/// As code; empty if the text is empty.
+/// Formats text as code; empty if the text is empty.
 pub(super) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }

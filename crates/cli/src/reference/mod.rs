@@ -1,7 +1,7 @@
 //! The reference documents, generated from the code that they describe.
 //!
-//! `cargo xtask docs` writes the output of the command for each. `cargo xtask docs --check` fails if a document
-//! of `docs/reference/` differs from the code.
+//! `cargo xtask docs` writes the output of the command for each. `cargo xtask docs --check` fails if a
+//! document of `docs/reference/` differs from the code.
 
 mod api;
 mod authorization;
@@ -16,7 +16,7 @@ use kith_server::{openapi, start_error::StartError};
 
 pub use configuration::{ConfigKey, ValueKind, keys};
 
-/// One of the documents.
+/// A reference document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Document {
     /// Services, methods and messages
@@ -38,8 +38,8 @@ pub enum Document {
 }
 
 impl Document {
-    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the document
-    /// about it.
+    /// Writes the document in its form, Markdown or JSON. `command` is the whole command line, for the
+    /// document about it.
     ///
     /// # Errors
     /// Fails if the descriptors that are built into the program cannot be read.

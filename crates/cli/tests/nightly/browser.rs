@@ -81,12 +81,19 @@ impl Browser {
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let attached = self.command(None, "Target.attachToTarget", attach).await;
         let window = Window(attached["sessionId"].as_str().unwrap().to_owned());
-        let size = json!({"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-        self.command(Some(&window), "Emulation.setDeviceMetricsOverride", size).await;
+        self.resize(&window, 1280, 800).await;
+        // Each window counts as the one that the person looks at.
+        self.command(Some(&window), "Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await;
         self.command(Some(&window), "Runtime.enable", json!({})).await;
         self.command(Some(&window), "Log.enable", json!({})).await;
         self.command(Some(&window), "Page.navigate", json!({ "url": url })).await;
         window
+    }
+
+    /// Gives a window the size of another screen.
+    pub(crate) async fn resize(&mut self, window: &Window, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.command(Some(window), "Emulation.setDeviceMetricsOverride", size).await;
     }
 
     /// Presses a key, as a person does.

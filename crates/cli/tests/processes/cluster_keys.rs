@@ -37,7 +37,7 @@ use crate::{
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
-/// Longer than any step in these tests; a machine may be busy.
+/// No step in these tests takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 4;
 const BETWEEN_CALLS: Duration = Duration::from_millis(5);

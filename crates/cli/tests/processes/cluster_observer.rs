@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longer than a node trusts its memory, and than it serves it after that.
+/// This is longer than a node trusts its memory and serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
 
 /// A node, and its folder.

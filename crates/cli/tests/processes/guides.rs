@@ -14,7 +14,8 @@ use crate::{
 const CHAT: &str = "docs/guide/chat.md";
 const SERVE: &str = "kith serve ";
 
-/// What the pages take to be there: five users, of whom three have read the first message of their group.
+/// Makes the state that the pages assume: five users, of whom three have read the first message in their
+/// group.
 const STATE: [&str; 8] = [
     r#"for id in 7 8 9 10 11; do kith call CreateUser "{\"user\": {\"userId\": $id, \"userName\": \"user$id\"}}"; done"#,
     r#"kith call CreateGroup '{"group": {"groupId": 9, "name": "Readers", "creatorId": 7}}'"#,

@@ -22,14 +22,10 @@ const USERS: usize = 10_000;
 const GROUPS: usize = 500;
 const BAD: usize = 20;
 
-/// Writes the sample like `cargo xtask sample`.
 fn sample(folder: &Path) {
-    let made = Command::new(env!("CARGO"))
-        .args([
-            "xtask", "sample", "--users", "10000", "--groups", "500", "--bad", "20", "--seed", "11", "--out",
-        ])
+    let made = Command::new(env!("CARGO_BIN_EXE_kith"))
+        .args(["sample", "--users", "10000", "--groups", "500", "--bad", "20", "--seed", "11", "--out"])
         .arg(folder)
-        .current_dir(process::root())
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

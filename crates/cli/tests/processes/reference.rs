@@ -1,5 +1,4 @@
-//! What the reference documents say of the configuration, held against what the configuration does; and
-//! their links against their anchors.
+//! Compares the reference documents with what the configuration does, and their links with their anchors.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,7 +15,7 @@ fn document(name: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Without the file of the working folder, so that only what is given counts.
+/// Returns sources without the working folder's file, so that only given values count.
 fn nothing() -> (Sources, tempfile::NamedTempFile) {
     let empty = tempfile::NamedTempFile::new().unwrap();
     (Sources { file: Some(empty.path().to_owned()), ..Sources::default() }, empty)

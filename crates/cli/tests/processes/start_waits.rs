@@ -146,8 +146,8 @@ fn refusal_of_mongodb_is_one_line() {
     }
 }
 
-/// Opens a proxy to the tests' MongoDB on which the replica set has another name for its member, one that
-/// does not resolve. Yields the proxy's address and the name.
+/// Opens a proxy to the tests' MongoDB on which the replica set has another name for its member, which does
+/// not resolve. Yields the proxy's address and the name.
 #[cfg(feature = "cluster")]
 fn renamed() -> (String, String) {
     let (host, listener) = (host(), TcpListener::bind("127.0.0.1:0").unwrap());

@@ -1,8 +1,8 @@
 //! Runs every line of the README and of the tour, and compares what it prints.
 //!
-//! A tour consists of blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what it
-//! prints. `...` on a line of its own matches any lines, `<word>` within a line any text. Blocks fenced as `ws` are
-//! those of `tour_sockets.rs`.
+//! A tour consists of blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then
+//! what it prints. `...` on a line of its own matches any lines, `<word>` within a line any text. Blocks
+//! fenced as `ws` are those of `tour_sockets.rs`.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -30,11 +30,11 @@ const START: &str = "cargo run --release";
 pub(crate) struct Step {
     pub(crate) command: String,
     printed: String,
-    /// Whether it is a line of a socket.
+    /// Whether it is a socket's line.
     is_frame: bool,
 }
 
-/// The steps of all blocks, in order.
+/// Returns the steps from all blocks, in order.
 pub(crate) fn steps(text: &str) -> Vec<Step> {
     let (mut steps, mut within, mut frames, mut continued) = (Vec::<Step>::new(), false, false, false);
     for line in text.lines() {
@@ -88,7 +88,7 @@ fn placeholder(pattern: &str) -> Option<(&str, &str)> {
     named.then_some((before, after))
 }
 
-/// A folder to run the lines of a document in, with the programs that they call and the address of their node.
+/// A folder in which a document's lines run, with the programs that they call and their node's address.
 pub(crate) struct Stage {
     programs: TempDir,
     folder: PathBuf,
@@ -118,7 +118,8 @@ impl Stage {
         assert!(matches(&expected, &got), "$ {}\nprints\n{printed}\nand not\n{}", step.command, step.printed);
     }
 
-    /// Runs a command in the folder, with the addresses of the node in place of the usual ones, and returns what it prints.
+    /// Runs a command in the folder, with the node's addresses in place of the usual addresses, and returns
+    /// what it prints.
     pub(crate) fn print(&self, command: &str) -> String {
         let mut command = command.replace("target/release/kith", "kith");
         if let Some((grpc, operations)) = &self.node {
@@ -135,7 +136,7 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The commands that follow call this node.
+    /// Makes the following commands call this node.
     pub(crate) fn calls(&mut self, grpc: &str, operations: &str) {
         self.node = Some((grpc.to_owned(), operations.to_owned()));
     }
@@ -153,7 +154,7 @@ fn tour_prints_what_it_says() {
     follow(TOUR);
 }
 
-/// The commands of a part of a document.
+/// Returns the commands in a part of a document.
 fn lines_of(document: &'static str, title: &str) -> Vec<&'static str> {
     let (_, section) = document.split_once(&format!("\n## {title}\n")).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -169,7 +170,8 @@ fn tour_starts_each_server_before_the_nodes() {
     assert!(order.is_sorted(), "{lines:?}");
 }
 
-/// The lines of "Several nodes" that run Kith, over servers that are there already; the lines before them start those.
+/// Runs the lines in "Several nodes" that run Kith, over servers that exist already; the lines before them
+/// would start those servers.
 #[cfg(feature = "cluster")]
 #[test]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
@@ -195,7 +197,7 @@ fn nodes_start_as_the_tour_says() {
     assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
 }
 
-/// The lines of "With a key", the node in the background.
+/// Runs the lines in "With a key", with the node in the background.
 #[test]
 fn node_is_secured_as_the_readme_says() {
     let [grpc, operations] = [(); 2].map(|()| process::free_address());
@@ -204,7 +206,7 @@ fn node_is_secured_as_the_readme_says() {
     let ready = format!("until kith ping --addr {grpc} > ping; do :; done");
     let [first, second] = [lines[0], &format!("{} & {ready}", lines[1])];
     let script = [&[first, second], &lines[2..]].concat().join("\n").replace("target/release/kith", "kith");
-    // What fails on purpose.
+    // These commands fail on purpose.
     let script = script.replace("\nenv -u ", "\n! env -u ");
     let addresses = [("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)];
     let dir = tempfile::tempdir().unwrap();
@@ -215,7 +217,8 @@ fn node_is_secured_as_the_readme_says() {
     assert!(!printed.contains(key.trim_end()), "{printed}");
 }
 
-/// Runs lines of a document in this folder, and ends what they leave running. Returns all that they print.
+/// Runs a document's lines in this folder, and ends the programs that they leave running. Returns all that
+/// they print.
 fn run_script(script: &str, environment: &[(&str, &String)], dir: &Path) -> String {
     let output = Command::new("timeout")
         .args(["60", "bash", "-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
@@ -229,14 +232,14 @@ fn run_script(script: &str, environment: &[(&str, &String)], dir: &Path) -> Stri
     printed
 }
 
-/// The path to programs, with those of this folder first.
+/// Returns the path to programs, with this folder first.
 fn path_with(folder: &Path) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path))).unwrap()
 }
 
-/// Does all that a document says, in the root of the workspace. Its first line starts a node: here in another folder, of this build
-/// and on free addresses, because another node may run at the same time.
+/// Runs a whole document in the workspace root. Its first line starts a node: here it runs this build in
+/// another folder and on free addresses, because another node may run at the same time.
 fn follow(document: &str) {
     let steps = steps(document);
     assert!(steps.len() > 6, "the document has only {} steps", steps.len());

@@ -1,6 +1,6 @@
-//! The sockets of a tour, in blocks fenced as `ws`. A line is a name, `>` and a frame that is sent, or `<` and a part of a frame that
-//! comes: frames before it that do not have it are passed over. A name that is new opens a socket. `$(cat FILE)` in a line is the
-//! content of that file.
+//! Runs a tour's sockets, in blocks fenced as `ws`. A line is a name, then `>` and a frame to send, or `<`
+//! and a part of a frame that must come; earlier frames without that part are skipped. A new name opens a
+//! socket. `$(cat FILE)` in a line means the file's content.
 
 use std::{collections::HashMap, fs, path::PathBuf, time::Duration};
 
@@ -21,7 +21,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// No socket yet. Files that lines name are in `folder`.
+    /// Creates it without a socket. Files that lines name are in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, runtime: Runtime::new().unwrap(), open: HashMap::new() }
     }

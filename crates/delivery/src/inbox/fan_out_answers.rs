@@ -53,7 +53,7 @@ impl FanOutAnswers {
         self.entries
     }
 
-    /// One wake for each node.
+    /// Makes the result, with one wake for each node.
     pub(super) fn into_result(self, sent: &SentMessages) -> FanOutResult {
         let wake = |(node, (woken, lost))| NodeWake {
             node,

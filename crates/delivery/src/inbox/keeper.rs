@@ -1,10 +1,9 @@
 //! The inbox storage contract, and its calls' types. The implementations in memory and in Redis pass the same
 //! conformance suite.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use kith_cache::remote::SharedError;
 use kith_store::{ConversationId, NodeName, Seq, UserId};
 
@@ -96,8 +95,8 @@ pub enum Entry {
     Range {
         /// The conversation.
         conversation: ConversationId,
-        /// The first number, one above the last number in the entry before; `None`: the conversation is new
-        /// to the inbox, so the entry has every message up to the last one.
+        /// The first number, which follows the last number in the entry before; `None`: the conversation is
+        /// new to the inbox, so the entry has every message up to the last one.
         first: Option<Seq>,
         /// The last number.
         last: Seq,
@@ -212,24 +211,26 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// If the epoch's server does not answer.
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError>;
 
-    /// The wakes that bring a signal to the user's live receivers; the caller publishes them. Enters nothing.
+    /// Returns the users among these who have a live receiver, each with the nodes of its receivers. One
+    /// round trip.
     ///
     /// # Errors
     /// If the epoch's server does not answer.
-    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError>;
+    async fn receiving(&self, users: &[UserId]) -> Result<BTreeMap<UserId, Vec<NodeName>>, SharedError>;
 
-    /// Publishes wakes, in one round trip. A wake may be lost: receivers read from time to time without one.
+    /// Publishes wakes, in one round trip. A wake may be lost: receivers also read from time to time without
+    /// a wake.
     ///
     /// # Errors
     /// If the epoch's server does not answer. Some may be published.
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
 
-    /// A node's wakes. Each call is a separate subscription; a node has one.
+    /// Subscribes to a node's wakes. Each call is a separate subscription; a node has a single subscription.
     fn subscribe(&self, node: &NodeName) -> Box<dyn WakeSubscription>;
 
     /// Says that the node runs, and for these users up to which entry its receivers have confirmed the inbox.
-    /// At most [`InboxLimits::marks_at_once`](crate::InboxLimits) users a call. What it said about a user
-    /// before is replaced, and what it said about others stays for
+    /// At most [`InboxLimits::marks_at_once`](crate::InboxLimits) users a call. An earlier entry for such a
+    /// user is replaced, and entries for other users stay for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Everything outlives epochs, and is kept for an
     /// hour after the node said something.
     ///

@@ -8,8 +8,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 pub(super) const BLOCKS: Metric = Metric::counter(
     "kith_sequence_blocks_total",
     &["why"],
-    "Blocks of numbers that this node took from the store: `needed` by a call that waited, `ahead` of that, `direct` because Redis \
-     did not answer.",
+    "Blocks of numbers from the store: `needed` by a call, `ahead` of that, `direct` without Redis.",
 );
 pub(super) const WAIT: Metric = Metric::histogram(
     "kith_sequence_wait_seconds",

@@ -30,8 +30,8 @@ use self::{
     times::ServerTimes,
 };
 use crate::{
-    Append, Confirm, EpochSource, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, ServerTime, Span,
-    WindowKeeper, WindowLimits, WindowLookup,
+    Append, Confirm, EpochSource, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, Span, WindowKeeper,
+    WindowLimits, WindowLookup,
 };
 
 /// Windows in Redis, in the epoch that the node follows. Only answers from that epoch's server count. A call
@@ -65,13 +65,6 @@ impl RedisWindows {
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
         Self { scripts: WindowScripts::of(edit), ..self }
-    }
-
-    /// The followed epoch, if it belongs to a time: a time means nothing to another server.
-    fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
-        self.runner.followed_epoch().and_then(|epoch| {
-            if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Unavailable) }
-        })
     }
 
     fn call<'a>(
@@ -134,13 +127,21 @@ impl WindowKeeper for RedisWindows {
         self.one(&epoch, call, |answer, epoch| reply::lookup(answer, epoch, asked)).await
     }
 
-    async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError> {
-        let epoch = self.followed_since(fill.at)?;
-        let mut arguments = vec![hex(fill.token.0), number(fill.at.ms)];
-        arguments.extend([number(fill.span.first), number(fill.span.last), milliseconds(self.limits.kept)]);
-        arguments.extend(fill.entries.iter().cloned());
-        let call = self.call(&self.scripts.fill, &epoch, conversation, arguments);
-        self.one(&epoch, call, reply::fill_outcome).await
+    async fn fill(&self, fills: &[Fill]) -> Vec<Result<FillOutcome, SharedError>> {
+        let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(fills.len()) };
+        if fills.iter().any(|fill| fill.at.epoch != epoch.number) {
+            return unavailable(fills.len());
+        }
+        let call = |fill: &Fill| {
+            let mut arguments = vec![hex(fill.token.0), number(fill.at.ms)];
+            arguments.extend([number(fill.span.first), number(fill.span.last)]);
+            arguments.extend([number(i64::from(fill.has_headers)), milliseconds(self.limits.kept)]);
+            arguments.extend(fill.entries.iter().cloned());
+            self.call(&self.scripts.fill, &epoch, fill.conversation, arguments)
+        };
+        let calls: Vec<_> = fills.iter().map(call).collect();
+        let answers = self.runner.run(&epoch, &calls).await.into_iter();
+        answers.map(|answer| self.record_time(reply::fill_outcome(answer?, epoch.number)?)).collect()
     }
 
     async fn append(
@@ -196,16 +197,21 @@ impl WindowKeeper for RedisWindows {
         answers.map(|answer| self.record_time(reply::changed(answer?, epoch.number)?)).collect()
     }
 
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
+    async fn heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        token: LeaseToken,
+    ) -> Vec<Result<HeadLookup, SharedError>> {
         let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(asked.len()) };
+        let (token, lease, kept) =
+            (hex(token.0), milliseconds(self.limits.lease), milliseconds(self.limits.kept));
         let call = |(conversation, after): &(ConversationId, Seq)| {
-            self.call(&self.scripts.head, &epoch, *conversation, vec![number(*after)])
+            let arguments = vec![number(*after), token.clone(), lease.clone(), kept.clone()];
+            self.call(&self.scripts.head, &epoch, *conversation, arguments)
         };
         let calls: Vec<_> = asked.iter().map(call).collect();
-        let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(asked);
-        answers
-            .map(|(answer, (_, after))| self.record_time(reply::head(answer?, epoch.number, *after)?))
-            .collect()
+        let answers = self.runner.run(&epoch, &calls).await.into_iter();
+        answers.map(|answer| self.record_time(reply::head(answer?, epoch.number)?)).collect()
     }
 
     async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
-use kith_store::{NodeName, Seq};
+use kith_store::NodeName;
 
 use super::values::{MALFORMED, ReplyResult, list, nodes_at, number, text};
 use crate::{DropReason, FillOutcome, HeadLookup, ServerTime, Span, WindowLookup, WindowSnapshot, metrics};
@@ -25,7 +25,7 @@ pub(super) fn lookup(reply: Reply, epoch: u64, asked: Span) -> ReplyResult<Timed
         0 => {
             let (span, age) = (span(&next()?, &next()?)?, age(&next()?)?);
             let entries = entries(next()?, asked.overlap(span).count())?;
-            WindowLookup::Hit(WindowSnapshot { at, span, age, entries })
+            WindowLookup::Hit { window: WindowSnapshot { at, span, age }, entries }
         }
         1 => WindowLookup::Miss { at },
         2 => WindowLookup::Busy,
@@ -63,20 +63,18 @@ pub(super) fn appended(reply: Reply, epoch: u64) -> ReplyResult<Timed<Vec<NodeNa
     Ok(Timed { answer: nodes_at(nodes, number(now)?)?, at: time(now, epoch)? })
 }
 
-pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<HeadLookup>> {
+pub(super) fn head(reply: Reply, epoch: u64) -> ReplyResult<Timed<HeadLookup>> {
     let mut values = list(reply)?.into_iter();
     let mut next = || values.next().ok_or(MALFORMED);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
+    count_dropped(&next()?)?;
     let head = match code {
         0 => {
             let (span, age) = (span(&next()?, &next()?)?, age(&next()?)?);
-            let last = text(next()?)?;
-            let above = Span { first: after.saturating_add(1), last: span.last };
-            let entries = entries(next()?, above.overlap(span).count())?;
-            let last = Some(last).filter(|_| span.last > 0);
-            HeadLookup::Hit { window: WindowSnapshot { at, span, age, entries }, last }
+            let last = Some(text(next()?)?).filter(|_| span.last > 0);
+            HeadLookup::Hit { window: WindowSnapshot { at, span, age }, last, headers: text(next()?)? }
         }
-        1 => HeadLookup::Miss,
+        1 => HeadLookup::Miss { lease: (number(&next()?)? == 1).then_some(at) },
         3 => HeadLookup::Held,
         _ => return Err(MALFORMED),
     };
@@ -94,7 +92,7 @@ fn span(first: &Reply, last: &Reply) -> ReplyResult<Span> {
     if is_span { Ok(span) } else { Err(MALFORMED) }
 }
 
-/// Below 0: not known.
+/// Reads an age; a number below 0 means that it is not known.
 fn age(reply: &Reply) -> ReplyResult<Option<Duration>> {
     Ok(u64::try_from(number(reply)?).ok().map(Duration::from_millis))
 }
@@ -144,10 +142,10 @@ mod tests {
         let lookup = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap().answer;
         let (span, age) = (Span { first: 1, last: 3 }, Some(Duration::from_millis(40)));
         let entries = vec![Bytes::from_static(b"x"); 2];
-        assert_eq!(lookup, WindowLookup::Hit(WindowSnapshot { at, span, age, entries }));
+        assert_eq!(lookup, WindowLookup::Hit { window: WindowSnapshot { at, span, age }, entries });
         let empty = hit(&[0, 1_000, 5, 1, 0, -1], texts(0)).unwrap().answer;
-        let span = Span { first: 1, last: 0 };
-        assert_eq!(empty, WindowLookup::Hit(WindowSnapshot { at, span, age: None, entries: Vec::new() }));
+        let window = WindowSnapshot { at, span: Span { first: 1, last: 0 }, age: None };
+        assert_eq!(empty, WindowLookup::Hit { window, entries: Vec::new() });
     }
 
     #[test]
@@ -170,6 +168,6 @@ mod tests {
         assert_eq!(fill_outcome(Reply::List(numbers(&[3, 1_000])), 5), Err(MALFORMED));
         assert_eq!(changed(Reply::List(Vec::new()), 5), Err(MALFORMED));
         assert_eq!(appended(Reply::List(numbers(&[1_000, 0])), 5), Err(MALFORMED));
-        assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5, 0), Err(MALFORMED));
+        assert_eq!(head(Reply::List(numbers(&[2, 1_000])), 5), Err(MALFORMED));
     }
 }

@@ -37,7 +37,7 @@ struct LocalSequenceState {
     size: u32,
     /// When its fetch began.
     fetched: Option<Moment>,
-    /// The batch that has not begun. Invariant: at most one.
+    /// The batch that has not begun. Invariant: there is at most one such batch.
     open: Option<OpenBatch>,
     last: Option<WeakResult<Arc<[SeqRange]>>>,
     fetch: Option<WeakResult<()>>,

@@ -104,7 +104,7 @@ impl Blocks {
         } else if block.first > self.last {
             self.add_above(block);
         }
-        // Below the present block: its numbers must not be issued after higher ones.
+        // The block is below the present block: its numbers must not be issued after higher numbers.
     }
 
     fn add_above(&mut self, block: SeqRange) {

@@ -17,7 +17,7 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-/// The result of one piece of work, for all waiting callers. The work continues as long as one of them waits.
+/// The result of one piece of work, for all waiting callers. The work continues as long as any caller waits.
 pub(super) type Flight<T> = Shared<BoxFuture<'static, T>>;
 
 /// Work by keys: for one key at most one piece is in progress, and at most one more waits.
@@ -51,8 +51,9 @@ where
         Self(Arc::new(Mutex::new(Running { last_id: 0, flights: HashMap::new() })))
     }
 
-    /// Does this work, or waits for the same work that another caller asked for. Invariant: it begins after this call. A flight
-    /// that has begun may have read what is old now, so a new one is made, which begins when that one has ended.
+    /// Does this work, or waits for the same work that another caller asked for. Invariant: the work begins
+    /// after this call. A flight that has begun may have read data that is old now, so a new flight is made,
+    /// which begins when the earlier flight has ended.
     pub(super) fn join(&self, key: K, work: impl Future<Output = T> + Send + 'static) -> Flight<T> {
         let mut running = self.0.lock();
         let before = running.flights.get(&key).and_then(RunningFlight::upgrade);
@@ -133,7 +134,7 @@ mod tests {
     struct Work(AtomicU32);
 
     impl Work {
-        /// Returns how many pieces of work had begun with this one, once `gate` is open.
+        /// Returns how many pieces of work had begun, this piece included, once `gate` is open.
         fn behind(self: &Arc<Self>, gate: oneshot::Receiver<()>) -> impl Future<Output = u32> + use<> {
             let work = Arc::clone(self);
             async move {

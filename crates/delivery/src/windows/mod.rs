@@ -10,7 +10,7 @@ use bytes::Bytes;
 use kith_cache::{AdmissionQueue, Clock, Moment, remote::SharedError};
 use kith_store::{ConversationId, Message, MessageStore, NodeName, Seq, StoreError};
 
-pub use heads::{Head, HeadOf};
+pub use heads::HeadOf;
 
 use self::flights::Flights;
 use crate::{
@@ -20,20 +20,21 @@ use crate::{
 
 /// The last messages of conversations: their windows, and the store below. Cheap to clone.
 ///
-/// A read sees every append whose [`Windows::append`] had returned before the read began, in the epoch of the read. It
-/// sees an append whose writer died, or was cut from Redis, after [`WindowLimits::checked`] at the latest. It never
-/// shows the previous state of a message after a change whose [`Windows::release`] had returned before the read began.
+/// A read sees every append whose [`Windows::append`] had returned before the read began, in the epoch of the
+/// read. It sees the append of a writer that died, or was cut from Redis, after [`WindowLimits::checked`] at
+/// the latest. It never shows the previous state of a message after a change whose [`Windows::release`] had
+/// returned before the read began.
 #[derive(Clone, Debug)]
 pub struct Windows(Arc<WindowParts>);
 
 #[derive(Debug)]
 struct WindowParts {
     store: Arc<dyn MessageStore>,
-    /// `None`: there are no windows.
+    /// Keeps the windows; `None`: there are no windows.
     keeper: Option<Arc<dyn WindowKeeper>>,
     clock: Arc<dyn Clock>,
     limits: WindowLimits,
-    /// For reads of the store.
+    /// Bounds the store's concurrent reads.
     admission: AdmissionQueue,
     counts: WindowCounts,
     fills: Flights<ConversationId, Loaded<RecentMessages>>,
@@ -41,36 +42,36 @@ struct WindowParts {
     direct: Flights<(ConversationId, RequestedMessages), Loaded<RecentMessages>>,
 }
 
-/// The result of a read of the store, for all waiting callers.
+/// The result of a store read, for all waiting callers.
 type Loaded<T> = Result<T, StoreError>;
 
 /// The requested messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestedMessages {
-    /// Their numbers. The last one may be beyond the end of the log.
+    /// The requested numbers. The last number may be beyond the end of the log.
     pub span: Span,
-    /// If there are more, the last ones.
+    /// The most messages to return: the last of the requested messages.
     pub most: usize,
 }
 
 impl From<Span> for RequestedMessages {
-    /// All of these numbers.
+    /// Requests all messages with these numbers.
     fn from(span: Span) -> Self {
         Self { span, most: usize::MAX }
     }
 }
 
-/// The requested ones of the last messages of a conversation.
+/// The requested messages among a conversation's last messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecentMessages {
-    /// The numbers that could be read here: of those that were asked for, `messages` has all that are in it. Its last number is
-    /// the end of the log; 0: the log is empty. Messages below its first number are in documents.
+    /// The numbers that could be read here: `messages` has every requested message within it. Its last number
+    /// is the end of the log; 0: the log is empty. Messages below its first number are in documents.
     pub span: Span,
-    /// By rising number.
+    /// The messages by rising number.
     pub messages: Vec<Message>,
 }
 
-/// A window that is held while one of its messages is changed.
+/// A window that is held while a message in it is changed.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "it ends by itself only after its time"]
 pub struct WindowHold {
@@ -79,7 +80,7 @@ pub struct WindowHold {
 }
 
 impl Windows {
-    /// Creates it over the windows of a keeper. `clock` is that of the keeper.
+    /// Creates it over a keeper's windows. `clock` is the keeper's clock.
     #[must_use]
     pub fn over(
         keeper: Arc<dyn WindowKeeper>,
@@ -90,7 +91,7 @@ impl Windows {
         Self::of(Some(keeper), store, clock, limits)
     }
 
-    /// Without windows: every read is one of the store.
+    /// Creates it without windows: every read goes to the store.
     #[must_use]
     pub fn none(store: Arc<dyn MessageStore>, clock: Arc<dyn Clock>, limits: WindowLimits) -> Self {
         Self::of(None, store, clock, limits)
@@ -108,13 +109,14 @@ impl Windows {
         self.0.clock.now()
     }
 
-    /// Reads messages as far as they are among the last ones of the log: those of the window, or as many from the store. Numbers
-    /// below [`RecentMessages::span`] are left to the caller.
+    /// Reads those of the requested messages that are among the log's last messages: the messages in the
+    /// window, or as many from the store. Numbers below [`RecentMessages::span`] are left to the caller.
     ///
     /// `at_least` is a number that the caller knows to exist: if it does, the end is not below it.
     ///
-    /// Costs one round trip to Redis; once in [`WindowLimits::checked`] a small read of the store as well; without a window up to
-    /// three reads of the store. Reads of one conversation that need the same from the store share it.
+    /// Costs one round trip to Redis; once in [`WindowLimits::checked`] a small store read as well; without a
+    /// window up to three store reads. Reads of one conversation that need the same data from the store share
+    /// one read.
     ///
     /// # Errors
     /// If the store is needed and does not answer; [`StoreError::Overloaded`] if too many reads wait for it.
@@ -135,17 +137,17 @@ impl Windows {
         self.0.by_store(conversation, asked).await
     }
 
-    /// Adds messages that were appended to the log to the window, with contiguous numbers that rise. `changes`: one of them is the
-    /// event of a change (a recall, an edit, an erasure). `began`: a moment before the append began, see [`Windows::now`]; `None` for a replay, whose
-    /// append began earlier.
+    /// Adds messages that were appended to the log to the window. Their numbers rise without gaps. `changes`:
+    /// they contain the event of a change (a recall, an edit, an erasure). `began`: a moment before the
+    /// append began, see [`Windows::now`]; `None` for a replay, whose append began earlier.
     ///
-    /// May be repeated, and may arrive late or out of order. Returns the nodes that are registered at the conversation; `None`: they
-    /// are not known, because there are no windows, or no messages.
+    /// May be repeated, and may arrive late or out of order. Returns the nodes that are registered at the
+    /// conversation; `None`: they are not known, because there are no windows, or no messages.
     ///
     /// # Errors
     /// If Redis does not answer. Other nodes may read the log without these messages for up to
-    /// [`WindowLimits::checked`]; this node should read with `at_least` until a later call for the conversation has
-    /// succeeded.
+    /// [`WindowLimits::checked`]; this node should read with `at_least` until a later call for the
+    /// conversation has succeeded.
     pub async fn append(
         &self,
         conversation: ConversationId,
@@ -156,7 +158,7 @@ impl Windows {
         let (Some(keeper), Some(first)) = (&self.0.keeper, messages.first()) else { return Ok(None) };
         let last = first.seq.saturating_add(number(messages.len())).saturating_sub(1);
         let entries: Option<Vec<Bytes>> = messages.iter().map(entry::encode).collect();
-        // A message that has no entry is not in a window: this one is dropped, as by a change.
+        // A message without an entry cannot be in a window: the window is dropped, as by a change.
         let changes = changes || entries.is_none();
         let span = Span { first: first.seq, last };
         let append = Append { span, entries: entries.unwrap_or_default(), changes, began };
@@ -165,9 +167,9 @@ impl Windows {
         added.map(Some)
     }
 
-    /// Holds the window of a conversation while one of its messages is changed: for [`WindowLimits::hold`] no window can be
-    /// filled. A change is made so: hold; write the change and its event as one; release; then it may be acknowledged; then append
-    /// the event.
+    /// Holds a conversation's window while a message is changed: for [`WindowLimits::hold`] no window can be
+    /// filled. A change takes these steps: hold; write the change and its event atomically; release;
+    /// acknowledge; append the event.
     ///
     /// # Errors
     /// If Redis does not answer. The change must not be made then: a window may keep the previous message.
@@ -179,11 +181,12 @@ impl Windows {
         Ok(hold)
     }
 
-    /// Ends a hold after the change was written. When it returns, no read of any node shows the previous message.
+    /// Ends a hold after the change was written. After it returns, no read on any node shows the previous
+    /// message.
     ///
     /// # Errors
-    /// If Redis or the store of the epochs does not answer, or another epoch has begun. The change must not be
-    /// acknowledged then; a new hold and its release may follow.
+    /// If Redis or the store of the epochs does not answer, or another epoch has begun. The change must not
+    /// be acknowledged then; a new hold and its release may follow.
     pub async fn release(&self, hold: WindowHold) -> Result<(), SharedError> {
         match &self.0.keeper {
             Some(keeper) => keeper.release(hold.conversation, hold.token).await,
@@ -191,20 +194,21 @@ impl Windows {
         }
     }
 
-    /// Drops the window of a conversation, of which a message may have been changed by another program. When it returns, no read
-    /// of any node shows a message as it was in the store before this call. May be repeated.
+    /// Drops a conversation's window, because another program may have changed a message. After it returns,
+    /// no read on any node shows a message as it was in the store before this call. May be repeated.
     ///
     /// # Errors
-    /// As [`Windows::release`].
+    /// Fails like [`Windows::release`].
     pub async fn forget(&self, conversation: ConversationId) -> Result<(), SharedError> {
         match &self.0.keeper {
-            // As the end of a hold that does not exist.
+            // This ends a hold that does not exist, which drops the window.
             Some(keeper) => keeper.release(conversation, HoldToken(rand::random())).await,
             None => Ok(()),
         }
     }
 
-    /// Makes the next read compare the end of the window with the store, because an unknown append may have been made.
+    /// Makes the next read compare the window's end with the store, because an unknown append may have been
+    /// made.
     ///
     /// # Errors
     /// If Redis does not answer. The window is compared after [`WindowLimits::checked`] then.
@@ -250,7 +254,7 @@ impl WindowParts {
 }
 
 impl fmt::Debug for RecentMessages {
-    /// Without contents of messages.
+    /// Leaves out the contents of messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecentMessages")
             .field("span", &self.span)

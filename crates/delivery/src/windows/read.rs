@@ -25,8 +25,8 @@ enum NextStep {
 }
 
 impl WindowParts {
-    /// The answer of the window, after it was filled or compared with the store if necessary. `None`: the store must be
-    /// read, without a fill.
+    /// Returns the window's answer, after it was filled or compared with the store if necessary. `None`: the
+    /// store must be read, without a fill.
     pub(super) async fn by_window(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
@@ -56,7 +56,7 @@ impl WindowParts {
     }
 
     /// Whether a window after a lookup may answer a read.
-    pub(super) fn is_fresh(&self, window: &WindowSnapshot, at_least: Seq) -> bool {
+    pub(super) fn is_fresh(&self, window: WindowSnapshot, at_least: Seq) -> bool {
         let is_checked = window.age.is_some_and(|age| age <= self.limits.checked);
         is_checked && window.span.last >= at_least
     }
@@ -70,8 +70,15 @@ impl WindowParts {
     ) -> Loaded<NextStep> {
         let token = LeaseToken(rand::random());
         match keeper.look_up(conversation, asked.span, token).await {
-            Ok(WindowLookup::Hit(window)) => {
-                self.use_window(keeper, conversation, asked, at_least, &window).await
+            Ok(WindowLookup::Hit { window, entries }) => {
+                if self.is_behind(keeper, conversation, window, at_least).await? {
+                    return Ok(NextStep::LookUpAgain);
+                }
+                let messages = decoded(&entries, asked.span.overlap(window.span));
+                // Without messages a newer program has written an entry, or it is damaged.
+                Ok(messages.map_or(NextStep::ReadStore, |messages| {
+                    NextStep::Answer(RecentMessages { span: window.span, messages: asked.last_of(messages) })
+                }))
             }
             Ok(WindowLookup::Miss { at }) => {
                 self.count(ReadResult::Miss);
@@ -82,9 +89,10 @@ impl WindowParts {
             }
             Ok(WindowLookup::Busy) => {
                 self.count(ReadResult::Busy);
-                // Another node fills it, or this one is about to.
+                // Another node fills the window, or this node is about to.
                 let Some(fill) = self.fills.running(conversation) else { return Ok(NextStep::LookUpAgain) };
-                // The fill may have begun before this read did, so its result may be too old: the window is read again.
+                // The fill may have begun before this read did, so its result may be too old: the window is
+                // read again.
                 fill.await.map(|_| NextStep::LookUpAgain)
             }
             Ok(WindowLookup::Held) => {
@@ -98,25 +106,17 @@ impl WindowParts {
         }
     }
 
-    async fn use_window(
+    /// Whether the log goes on above a window. A window that is not fresh is compared with the store.
+    async fn is_behind(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
         conversation: ConversationId,
-        asked: RequestedMessages,
+        window: WindowSnapshot,
         at_least: Seq,
-        window: &WindowSnapshot,
-    ) -> Loaded<NextStep> {
+    ) -> Loaded<bool> {
         let is_fresh = self.is_fresh(window, at_least);
         self.count(if is_fresh { ReadResult::Hit } else { ReadResult::Old });
-        if !is_fresh && self.checked_end(keeper, conversation, window.at).await? > window.span.last {
-            return Ok(NextStep::LookUpAgain);
-        }
-        let messages = decoded(&window.entries, asked.span.overlap(window.span));
-        let messages = messages.map(|messages| asked.last_of(messages));
-        // A newer program has written it, or it is damaged.
-        Ok(messages.map_or(NextStep::ReadStore, |messages| {
-            NextStep::Answer(RecentMessages { span: window.span, messages })
-        }))
+        Ok(!is_fresh && self.checked_end(keeper, conversation, window.at).await? > window.span.last)
     }
 
     /// The end of the log, read after this call began, and reported to the window.
@@ -129,14 +129,15 @@ impl WindowParts {
         let (this, keeper) = (Arc::clone(self), Arc::clone(keeper));
         let check = async move {
             let end = this.load(this.end(conversation)).await?;
-            // Unconfirmed, the window is compared again by the next reader.
+            // If this fails, the next reader compares the window again.
             keeper.confirm(&[Confirm { conversation, at, end }]).await;
             Ok(end)
         };
         self.checks.join(conversation, check).await
     }
 
-    /// Reads the last two documents and makes the window of them. Returns what was read, whether or not the window was made.
+    /// Reads the last two documents and makes the window from them. Returns what was read, whether or not the
+    /// window was made.
     async fn fill(
         &self,
         keeper: &dyn WindowKeeper,
@@ -167,7 +168,8 @@ impl WindowParts {
         let Some(entries) = self.last_entries(messages) else { return Ok(FillOutcome::Lost) };
         let last = span_of(messages).last;
         let span = Span { first: last - number(entries.len()) + 1, last };
-        keeper.fill(conversation, &Fill { token, at, span, entries }).await
+        let fill = Fill { conversation, token, at, span, entries, has_headers: false };
+        keeper.fill(&[fill]).await.pop().unwrap_or(Err(SharedError::Unavailable))
     }
 
     /// The entries of the last messages that have room in a window, by rising number.
@@ -205,7 +207,7 @@ impl WindowParts {
 }
 
 impl RequestedMessages {
-    /// Those of these numbers that are asked for.
+    /// Returns the requested numbers within this span.
     fn numbers_in(self, span: Span) -> Span {
         let Span { first, last } = self.span.overlap(span);
         Span { first: first.max(last.saturating_sub(number(self.most)).saturating_add(1)), last }
@@ -219,7 +221,7 @@ impl RequestedMessages {
 }
 
 impl RecentMessages {
-    /// The same, without the messages that were not asked for.
+    /// Removes the messages that were not requested.
     fn within(mut self, asked: RequestedMessages) -> Self {
         let span = asked.span;
         self.messages.retain(|message| (span.first..=span.last).contains(&message.seq));
@@ -227,12 +229,12 @@ impl RecentMessages {
     }
 }
 
-/// The messages of these numbers; `None`: one cannot be read.
+/// Decodes the messages with these numbers; `None`: an entry cannot be read.
 fn decoded(entries: &[Bytes], span: Span) -> Option<Vec<Message>> {
     (span.first..).zip(entries).map(|(seq, entry)| entry::decode(entry, seq)).collect()
 }
 
-/// The numbers of messages that are in a row.
+/// Returns the numbers of consecutive messages.
 fn span_of(messages: &[Message]) -> Span {
     match (messages.first(), messages.last()) {
         (Some(first), Some(last)) => Span { first: first.seq, last: last.seq },

@@ -21,7 +21,7 @@ const SLOTS: [Slot; 2] = [3, 70];
 const READERS: ReaderOrdinal = 4;
 const STEPS: usize = 40;
 const HISTORIES: u64 = 120;
-/// For which incomplete bitmaps are gone, and fills that have begun are late.
+/// A time after which incomplete bitmaps are gone, and fills that have begun are late.
 const LONG: i64 = 40_000;
 
 /// A rule that is taken away.
@@ -188,7 +188,7 @@ impl Run<'_> {
         self.run("redis.call('DEL', KEYS[1]) return 0", *slot).await;
     }
 
-    /// Longer than incomplete bitmaps are kept.
+    /// Lets more time pass than incomplete bitmaps are kept for.
     async fn pass_time(&mut self) {
         for slot in SLOTS {
             let text =

@@ -80,7 +80,7 @@ async fn both_keys_expire_together() {
     let (week, hour) = (InboxLimits::default().kept, Duration::from_secs(3_600));
     stage.fan(1, &[8]).await;
     expire_in(week).await;
-    // Without its stream, and a while later.
+    // The inbox loses its stream, and a while passes.
     let later = "redis.call('DEL', KEYS[2]) return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
     stage.on_inbox(8, later, &hour.as_millis().to_string()).await;
     stage.fan(2, &[8]).await;

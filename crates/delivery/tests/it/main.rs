@@ -5,6 +5,7 @@
 mod bitmap_model;
 mod bitmaps;
 mod fan_out_notes;
+mod heads;
 mod inbox_memory;
 mod inbox_model;
 mod inbox_model_short;

@@ -8,7 +8,7 @@ use crate::model::{MUTANTS, run};
 async fn nothing_wrong_is_served() {
     let report = run(1, 2_000, None).await.unwrap();
     assert!(report.steps >= 2_000 && report.ended > 200, "{report:?}");
-    for answer in ["hit", "old", "miss", "busy", "held", "away", "stored", "lost"] {
+    for answer in ["hit", "old", "miss", "busy", "held", "away", "stored", "lost", "head", "stored headers"] {
         assert!(report.answers.contains_key(answer), "no {answer}: {report:?}");
     }
 }

@@ -24,7 +24,7 @@ async fn leased() -> (Stage, ServerTime) {
 
 fn fill(at: ServerTime) -> Fill {
     let entries = (1..=3).map(|seq| entry::encode(&message(seq, 0)).unwrap()).collect();
-    Fill { token: TOKEN, at, span: ASKED, entries }
+    Fill { conversation: log_of(9), token: TOKEN, at, span: ASKED, entries, has_headers: false }
 }
 
 fn earlier(at: ServerTime, seconds: i64) -> ServerTime {
@@ -33,7 +33,7 @@ fn earlier(at: ServerTime, seconds: i64) -> ServerTime {
 
 async fn age(stage: &Stage) -> Duration {
     match stage.keeper.look_up(log_of(9), ASKED, TOKEN).await.unwrap() {
-        WindowLookup::Hit(window) => window.age.unwrap(),
+        WindowLookup::Hit { window, .. } => window.age.unwrap(),
         lookup => panic!("{lookup:?}"),
     }
 }
@@ -46,8 +46,8 @@ async fn lease_ends_with_a_hold() {
     stage.keeper.hold(log_of(9), hold, Duration::from_secs(15)).await.unwrap();
     stage.keeper.release(log_of(9), hold).await.unwrap();
     assert_eq!(
-        stage.keeper.fill(log_of(9), &fill(at)).await,
-        Ok(FillOutcome::Lost),
+        stage.keeper.fill(&[fill(at)]).await,
+        [Ok(FillOutcome::Lost)],
         "it was read before the change"
     );
 }
@@ -56,7 +56,7 @@ async fn lease_ends_with_a_hold() {
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn proof_counts_from_the_look_before_its_read() {
     let (stage, at) = leased().await;
-    assert_eq!(stage.keeper.fill(log_of(9), &fill(earlier(at, 60))).await, Ok(FillOutcome::Stored));
+    assert_eq!(stage.keeper.fill(&[fill(earlier(at, 60))]).await, [Ok(FillOutcome::Stored)]);
     assert!(age(&stage).await >= Duration::from_secs(60), "of a fill");
     let known = Confirm { conversation: log_of(9), at: earlier(at, 30), end: 3 };
     stage.keeper.confirm(&[known]).await.remove(0).unwrap();

@@ -25,7 +25,7 @@ async fn nothing_wrong_is_served_in_long_histories() {
 async fn every_rule_is_needed() {
     let mut missed = Vec::new();
     for mutant in &MUTANTS {
-        match run(10_000, 640_000, Some(mutant)).await {
+        match run(10_000, 2_000_000, Some(mutant)).await {
             Ok(report) => missed.push(format!("{}: {report:?}", mutant.rule)),
             Err(found) => println!("{}: {}", mutant.rule, found.lines().next().unwrap_or_default()),
         }

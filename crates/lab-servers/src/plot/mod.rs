@@ -31,7 +31,7 @@ pub struct Plot<'a> {
 /// A value for each time slot.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
-    /// Below [`COLOURS`].
+    /// The line's colour, a number below [`COLOURS`].
     pub colour: usize,
     /// The name in the legend.
     pub name: &'a str,

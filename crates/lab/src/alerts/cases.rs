@@ -48,7 +48,7 @@ const LOAD: AlertLoad = AlertLoad {
     sends: 0,
     marks: 0,
 };
-/// Enough callers that enough calls fail although each waits for seconds.
+/// There are so many callers that enough calls fail, although each call waits for seconds.
 const PATIENT: AlertLoad = AlertLoad { callers: 24, pause: Duration::from_millis(100), ..LOAD };
 /// Callers that send messages. Each waits for its answer, and the node tries for 10 s in any case.
 const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
@@ -56,10 +56,10 @@ const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
 const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
 /// Callers that do not write: a write asks a slow store several times.
 const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
-/// More load than usual.
+/// A load that is higher than usual.
 const MANY: AlertLoad = AlertLoad { callers: 48, of_missing: 50, writes: 50, ..LOAD };
-/// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell
-/// begins to look once there was a call a second, on the average of half an hour.
+/// The two loads have so few users that even a small memory has room for them, and more users than it has
+/// room for. KithHitRateFell begins to look once there was a call a second, on the average of half an hour.
 const FEW: AlertLoad =
     AlertLoad { pause: Duration::from_millis(10), users: 20, writes: 2, of_missing: 2, ..LOAD };
 const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
@@ -252,7 +252,7 @@ pub const CASES: [Case; 34] = [
     .of_mutants(),
 ];
 
-/// One as most are.
+/// Creates a case with the usual times and load.
 const fn case(name: &'static str, what: &'static str, fault: AlertFault) -> Case {
     let (fires, may_fire, settings): (&[_], &[_], &[_]) = (&[], &[], &[]);
     let (before, lasts, needs_mutants, has_relations, load) = (CALM, 30, false, false, LOAD);

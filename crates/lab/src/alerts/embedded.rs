@@ -26,7 +26,7 @@ const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const TEN_DAYS: Duration = Duration::from_secs(10 * 24 * 3_600);
 /// Enough users to fill most of a data file.
 const USERS: i64 = 300;
-/// More than fit below the limit.
+/// More users than fit below the limit.
 const TOO_MANY: i64 = 5_000;
 /// The limit in blocks, which are 512 or 1024 bytes depending on the shell: 2 MiB, or 4 MiB.
 const SMALL: &str = "ulimit -f 4096 &&";
@@ -70,7 +70,7 @@ impl EmbeddedFault {
     }
 }
 
-/// Without its health, which needs TLS where the node has a certificate.
+/// Does not wait for the node's health, which needs TLS if the node has a certificate.
 async fn start(node: &mut Node, before: &str, settings: &[&str]) -> Result<()> {
     node.run_embedded(before, settings)?;
     let operations = node.operations();

@@ -22,7 +22,7 @@ pub(super) struct ScrapedSeries {
 }
 
 impl ScrapedSeries {
-    /// An empty set. Of all that nodes report, only these metrics are kept.
+    /// Creates an empty set. It keeps only these metrics from the nodes' reports.
     pub(super) fn new(metrics: BTreeSet<String>) -> Self {
         Self { metrics, ..Self::default() }
     }

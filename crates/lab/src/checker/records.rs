@@ -14,7 +14,7 @@ use crate::history::{Call, CopyPlace, Event, Outcome, RecordEnd, UserRequest};
 pub(super) struct Rank(u64);
 
 impl Rank {
-    /// Not created yet. The default.
+    /// The record was not created yet. This is the default.
     pub(super) const NEVER: Self = Self(0);
     /// The rank of a deleted record.
     pub(super) const DELETED: Self = Self(u64::MAX);

@@ -25,7 +25,7 @@ impl<R: Ord + Copy> ShownSince<R> {
         self.0.get(self.0.partition_point(|(shown, _)| *shown <= state)).map(|(_, at)| *at)
     }
 
-    /// For how long a newer state had been shown at this time. 0 if none had.
+    /// Returns how long a newer state had been shown at this time; 0 if none had.
     pub(super) fn age(&self, state: R, time: u64) -> u64 {
         self.newer_than(state).map_or(0, |since| time.saturating_sub(since))
     }

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod check;
+mod clients;
 mod demo;
 mod hunt;
 mod mutants;
@@ -9,8 +10,8 @@ mod mutants;
 use anyhow::{Result, bail};
 
 pub(crate) use self::{
-    alerts::AlertsArguments, check::CheckArguments, demo::DemoArguments, hunt::HuntArguments,
-    mutants::MutantsArguments,
+    alerts::AlertsArguments, check::CheckArguments, clients::ClientsArguments, demo::DemoArguments,
+    hunt::HuntArguments, mutants::MutantsArguments,
 };
 
 /// # Errors

@@ -253,7 +253,7 @@ impl Action {
         }
     }
 
-    /// One node after the other, in turn.
+    /// Restarts the nodes in turn.
     async fn restart_nodes(self, site: &mut Site, kept: &mut FaultState, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         while Instant::now() < until || kept.deaths < kept.deaths_min {

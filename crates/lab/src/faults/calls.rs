@@ -3,6 +3,8 @@
 use std::{error::Error as _, time::Duration};
 
 use kith_proto::{
+    ListRequest as _,
+    message::v1::{Message, PullMessagesRequest, message_service_client::MessageServiceClient},
     r#type::v1::{AtLeast, Consistency, consistency},
     user::v1::{
         CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
@@ -21,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Attempts for a call after a fault, and the pause between two.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
+/// The largest page of a conversation.
+const LOG_PAGE: i32 = 1_000;
 
 /// A call that can be sent any number of times.
 #[derive(Clone, Debug)]
@@ -116,7 +120,7 @@ pub(super) async fn answer_in_time<T>(
 }
 
 /// Calls again what fails, up to ten times: it comes after a fault.
-pub(super) async fn retried<T, E>(call: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+pub(crate) async fn retried<T, E>(call: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         if let Ok(answer) = call().await {
             return Ok(answer);
@@ -191,6 +195,31 @@ pub(crate) fn with_deadline<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(DEADLINE);
     request
+}
+
+/// A whole conversation through a node. `at_least_seq` is a number that it is known to have; 0: none.
+pub(crate) async fn whole_log(
+    node: &Channel,
+    conversation: &str,
+    at_least_seq: i64,
+) -> Result<Vec<Message>, Status> {
+    let mut client = MessageServiceClient::new(node.clone());
+    let (conversation_id, mut messages) = (conversation.to_owned(), Vec::new());
+    let mut request = PullMessagesRequest {
+        conversation_id,
+        from_seq: 1,
+        limit: LOG_PAGE,
+        at_least_seq,
+        ..Default::default()
+    };
+    loop {
+        let page = client.pull_messages(with_deadline(request.clone())).await?.into_inner();
+        let (items, more) = request.advance(page);
+        messages.extend(items);
+        if !more {
+            return Ok(messages);
+        }
+    }
 }
 
 /// Whether the node itself reports that the write was not applied.

@@ -244,7 +244,9 @@ impl Node {
     pub async fn until_trusted(&mut self) -> Result<()> {
         wait::until("a node does not serve from its memory", READY_WITHIN, async || {
             self.ensure_alive()?;
-            Ok(self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted))
+            // A node that starts refuses calls, and counts them as failed: first its health is asked.
+            Ok(self.serves().await == Some(true)
+                && self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted))
         })
         .await
     }

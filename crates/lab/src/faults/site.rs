@@ -130,7 +130,7 @@ impl Site {
     ///
     /// # Errors
     /// When a part does not start, or the first node does not take the users.
-    pub(super) async fn with_users(plan: &Plan, users: i64) -> Result<Self> {
+    pub(crate) async fn with_users(plan: &Plan, users: i64) -> Result<Self> {
         let site = Self::with_cassandra(plan).await?;
         let node = site.members.first().context("there is a node")?.node.channel();
         fill_up_to(node, users).await?;

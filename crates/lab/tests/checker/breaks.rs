@@ -286,7 +286,7 @@ impl Facts {
         self.values.contains_key(&at(call, older)).then_some(older)
     }
 
-    /// For how long a version newer than this had been acknowledged when the call began.
+    /// Returns how long a version newer than this had been acknowledged when the call began.
     fn age(&self, call: &Call, version: u64) -> u64 {
         let newer = self.acked.range(at(call, version + 1)..=at(call, u64::MAX)).map(|(_, ended)| *ended);
         newer.min().map_or(0, |ended| call.began.saturating_sub(ended))

@@ -5,6 +5,7 @@
 mod alerts;
 mod demo;
 mod load_tests;
+mod near;
 
 use std::path::{Path, PathBuf};
 

@@ -36,7 +36,7 @@ struct Group {
 struct Entry {
     version: i64,
     gateways: Vec<GatewayId>,
-    /// Since when it is offline: it may have returned and gone again since it was recorded.
+    /// The time since which it is offline: it may have returned and gone again since it was recorded.
     offline_since: Option<Instant>,
     /// Whether it is in [`Groups::gone`].
     is_queued: bool,

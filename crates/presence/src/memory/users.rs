@@ -23,7 +23,7 @@ pub(super) struct User {
     version: i64,
     fanned_version: i64,
     published_gateways: Vec<GatewayId>,
-    /// Since when it is offline: it may have returned and gone again since it was recorded.
+    /// The time since which it is offline: it may have returned and gone again since it was recorded.
     offline_since: Option<Instant>,
     /// Whether it is in [`State::gone`].
     is_queued: bool,

@@ -11,7 +11,8 @@ pub(super) struct Names {
     /// The database's prefix and id, without braces.
     tag: String,
     database: u8,
-    /// What decides the slot of each part of the users, without braces: a user's events are published in its slot.
+    /// The text that selects the slot for each part of the users, without braces: a user's events are
+    /// published in its slot.
     parts: [String; SLOT_PARTS],
     /// Whether channels have slots.
     has_sharded_channels: bool,
@@ -24,7 +25,8 @@ impl Names {
         Self { tag, database, parts, has_sharded_channels }
     }
 
-    /// One for each part of the users in a Redis Cluster, else one. Channels are one for all databases of a server.
+    /// Names the channels: one channel for each part of the users in a Redis Cluster, otherwise a single
+    /// channel. A server's databases share all channels, so a channel's name has the database.
     pub(super) fn channels(&self) -> Vec<String> {
         let tags = if self.has_sharded_channels { &self.parts[..] } else { std::slice::from_ref(&self.tag) };
         tags.iter().map(|tag| self.channel_of(tag)).collect()

@@ -1,5 +1,5 @@
-//! The dependencies of the admin service on its node. In single-node mode there is no cluster and no canary,
-//! and the same calls answer for this node alone.
+//! The admin service's view of its node. In single-node mode there is no cluster and no canary, and the same
+//! calls answer about this node alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,21 +26,22 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 /// A node's tiers, its epoch, and the other nodes if there are some. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminContext {
-    /// The tiers of this node.
+    /// This node's tiers.
     pub(crate) node: Node,
     pub(crate) epochs: StoreEpochs,
-    /// The logs of conversations in the store.
+    /// The stored conversation logs.
     pub(crate) logs: ConversationLogs,
     /// The other nodes, in a cluster.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// The canary, in a cluster.
     pub(crate) canary: Option<CanaryRecord>,
-    /// The findings of this node about them, in a cluster.
+    /// This node's findings about them, in a cluster.
     pub(crate) observed: Option<Arc<ObserverCounts>>,
 }
 
 impl AdminContext {
-    /// The nodes that the registry lists; this one alone, and not complete, while it does not answer.
+    /// Returns the nodes that the registry lists. While the registry does not answer, returns this node
+    /// alone, as incomplete.
     pub(super) async fn nodes(&self, facts: &NodeFacts, callers_digest: String) -> wire::ListNodesResponse {
         let mut nodes = vec![wire::NodeInfo { callers_digest, ..self.own_info(facts) }];
         let Some(cluster) = &self.cluster else { return wire::ListNodesResponse { nodes, complete: true } };

@@ -1,4 +1,4 @@
-//! Inspection of a stored conversation by operators. It reads the store directly, not the caches.
+//! Lets operators inspect a stored conversation. Reads the store directly, not the caches.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kith_store::{
     StoreError, Stored, Stores, UserStore, document_of,
 };
 
-/// Reads of stored conversations for operators. Cheap to clone.
+/// Reads stored conversations for operators. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ConversationLogs {
     messages: Arc<dyn MessageStore>,
@@ -28,11 +28,11 @@ impl ConversationLogs {
         }
     }
 
-    /// Inspects one conversation. Reads no content of a message. Costs a few small reads of the store, and
-    /// one more each time the number of documents doubles.
+    /// Inspects one conversation. Reads no message content. Costs a few small store reads, and another each
+    /// time the document count doubles.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// If the store fails.
     pub(super) async fn inspect(
         &self,
         id: ConversationId,
@@ -74,8 +74,8 @@ impl ConversationLogs {
         }
     }
 
-    /// The lowest number that is stored of a log that ends at `end`. Documents are removed from the front, so
-    /// it is found by bisection.
+    /// The lowest stored number in a log that ends at `end`. Documents are removed from the front, so it is
+    /// found by bisection.
     async fn first_seq(&self, id: ConversationId, end: Seq) -> Result<Seq, StoreError> {
         let first_of = |document: i64| document * DOCUMENT + 1;
         let (mut low, mut high) = (0, document_of(end));

@@ -1,4 +1,4 @@
-//! Conversion between the types of the tiers and of the wire.
+//! Conversion between tier types and wire types.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -50,7 +50,7 @@ pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
     }
 }
 
-/// The time of a request: `default` if there is none, `None` if it is out of bounds.
+/// The time in a request: `default` if it has none, `None` if it is out of bounds.
 pub(super) fn within(
     asked: Option<prost_types::Duration>,
     default: Duration,

@@ -1,5 +1,5 @@
-//! Upkeep of follows as streams: a message after each step, until the last one. A step begins when the
-//! previous message was taken; nothing is done for a caller that has gone.
+//! Follow upkeep as streams: a message after each step, until the last step. A step begins when the previous
+//! message was taken; nothing is done for a caller that has gone.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::convert::{count, signed};
 const EXAMPLES: usize = 10;
 const EXAMPLES_MOST: usize = 1000;
 
-/// The messages of a run: its progress after each step.
+/// A run's messages: its progress after each step.
 pub(super) type ProgressStream<M> = BoxStream<'static, Result<M, Status>>;
 
-/// Upkeep of edges on this node, one run of each kind at a time.
+/// Edge upkeep on this node. Each kind has at most one run at a time.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeRuns {
     upkeep: RelationUpkeep,
@@ -39,16 +39,16 @@ impl EdgeRuns {
     /// Compares all follows with their places.
     ///
     /// # Errors
-    /// INVALID_FIELD for the number of examples, STATE_FORBIDS if it is running already.
+    /// INVALID_FIELD if `examples` is out of bounds, STATE_FORBIDS if it is running already.
     pub(super) fn verify(&self, examples: i32) -> Result<ProgressStream<wire::VerifyEdgesResponse>, Error> {
         let run = self.comparison(&self.verify, examples, false)?;
         Ok(run.map(|step| Ok(wire::VerifyEdgesResponse { comparison: Some(step?) })).boxed())
     }
 
-    /// The same, and repairs differences.
+    /// Like [`Self::verify`], and repairs differences.
     ///
     /// # Errors
-    /// As [`Self::verify`].
+    /// Returns the errors of [`Self::verify`].
     pub(super) fn repair(&self, examples: i32) -> Result<ProgressStream<wire::RepairEdgesResponse>, Error> {
         let run = self.comparison(&self.repair, examples, true)?;
         Ok(run.map(|step| Ok(wire::RepairEdgesResponse { comparison: Some(step?) })).boxed())
@@ -78,7 +78,7 @@ impl EdgeRuns {
     }
 }
 
-/// Permits one run of a kind at a time.
+/// Permits one run per kind at a time.
 #[derive(Clone, Debug)]
 struct SingleRun {
     name: &'static str,
@@ -102,16 +102,16 @@ trait SteppedRun: Send + 'static {
     /// The message with its progress.
     type Message: Send + 'static;
 
-    /// Takes a step. Returns the totals of all steps so far, and whether it was the last one.
+    /// Takes a step. Returns the totals after all steps so far, and whether it was the last step.
     fn step(&mut self) -> impl Future<Output = Result<(Self::Message, bool), Status>> + Send;
 }
 
-/// A message after each step, until the last one; the run is dropped with the stream.
+/// Sends a message after each step, until the last step. The run is dropped with the stream.
 fn steps<R: SteppedRun>(run: R) -> ProgressStream<R::Message> {
     let steps = stream::try_unfold(Some(run), |run| async move {
         let Some(mut run) = run else { return Ok(None) };
-        // Messages that are taken from a stream without a pause are sent together: without one, all steps of
-        // a fast store would be.
+        // Messages that are taken from a stream without a pause are sent together. A fast store would send
+        // all its steps as one.
         tokio::task::yield_now().await;
         let (message, ended) = run.step().await?;
         Ok(Some((message, (!ended).then_some(run))))
@@ -124,9 +124,9 @@ struct Comparison {
     upkeep: RelationUpkeep,
     repair: bool,
     next: Option<Vec<u8>>,
-    /// Totals of all steps so far.
+    /// Totals after all steps so far.
     sums: wire::EdgeComparison,
-    /// Number of further differences that may be shown.
+    /// How many further differences may be shown.
     left: usize,
     /// Released when the stream is dropped.
     _permit: OwnedSemaphorePermit,

@@ -9,15 +9,15 @@ use crate::cluster::{Admin, Cluster, ListedNode, NodeInfo};
 /// The error for a node that is not called.
 const UNPROVEN: &str = "not called: its record in Redis does not prove that it is a node of this version";
 
-/// The answer of one of the other nodes.
+/// Another node's answer.
 pub(super) struct Answer<T> {
     pub(super) node_info: NodeInfo,
     /// The error, if there is no answer.
     pub(super) result: Result<T, String>,
 }
 
-/// The answers of the other nodes by their ids, and whether they are complete: the registry may not answer.
-/// `only`: of the node with this id.
+/// Asks the other nodes. Returns their answers by node id, and whether they are complete: the registry may
+/// not answer. `only` restricts the question to the node with this id.
 pub(super) async fn ask<T, F>(
     cluster: &Cluster,
     only: Option<&str>,

@@ -1,4 +1,4 @@
-//! The temporary log filter of a node.
+//! A node's temporary log filter.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -18,7 +18,7 @@ const LASTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_
 /// Sets the requested filter.
 ///
 /// # Errors
-/// If the filter is invalid, or the time is out of bounds; nothing is changed then.
+/// If the filter is invalid, or the time is out of bounds. Nothing is changed then.
 pub(super) fn set(request: &wire::SetLogFilterRequest) -> Result<wire::SetLogFilterResponse, Error> {
     if request.filter.len() > FILTER_MAX {
         let text = format!("has {} bytes; it must not have more than {FILTER_MAX}", request.filter.len());

@@ -1,4 +1,4 @@
-//! The service of operators: reads and actions on one node, and on all nodes.
+//! The service for operators: reads and actions on one node, and on all nodes.
 
 mod context;
 mod conversation;

@@ -35,7 +35,7 @@ impl AdminRpc {
             calls_in_flight: count(load.in_flight()),
             calls_limit: count(load.limit()),
             log_lines_dropped: signed(telemetry::dropped_lines()),
-            // Not corrected: it is there to find a wrong clock.
+            // This time is not corrected: it is there to find a wrong clock.
             time: Some(wire_time(Timestamp::of_machine())),
             nodes,
             calls_shed: signed(load.shed()),
@@ -53,7 +53,7 @@ impl AdminRpc {
         }
     }
 
-    /// The same, with its state among the others.
+    /// Adds the node's state among the others.
     fn among_others(&self, cluster: &Cluster, response: wire::GetNodeResponse) -> wire::GetNodeResponse {
         let followed = cluster.followed();
         let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.totals());

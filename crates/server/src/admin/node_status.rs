@@ -1,4 +1,4 @@
-//! The status of a node: its state, its calls, its store.
+//! A node's status: its state, its calls, its store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::time::timeout;
 
 use crate::{cluster::CallersDigest, edge::Load, health::Reporter};
 
-/// Time limit of an answer of the store: shorter than that of the operator's call.
+/// How long the store may take to answer. Shorter than the limit for the operator's call.
 const STORE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Reads the state of a running node. Cheap to clone.
+/// Reads a running node's state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct NodeStatus {
     health: Reporter,
@@ -20,14 +20,14 @@ pub struct NodeStatus {
     callers: Option<CallersDigest>,
 }
 
-/// The answer of the store.
+/// The store's answer.
 #[derive(Debug, Default)]
 pub(super) struct StoreStatus {
     /// Whether it answered; if not, the rest is empty.
     pub(super) answers: bool,
-    /// Number and name of each migration that has been applied.
+    /// Number and name for each migration that has been applied.
     pub(super) applied: Vec<String>,
-    /// Number of pending migrations.
+    /// How many migrations are pending.
     pub(super) pending: usize,
 }
 
@@ -39,7 +39,7 @@ impl NodeStatus {
         Self { health, load, store, migrations, callers: None }
     }
 
-    /// The same, which also says which callers the node knows.
+    /// Also shows which callers the node knows.
     #[must_use]
     pub(crate) fn with_callers(self, callers: Option<CallersDigest>) -> Self {
         Self { callers, ..self }
@@ -51,7 +51,7 @@ impl NodeStatus {
         self.health.store_room().map(|free| i64::try_from(free).unwrap_or(i64::MAX))
     }
 
-    /// A digest of the callers that the node knows now; empty: none.
+    /// A digest over the callers that the node knows now. Empty if it has none.
     pub(super) fn callers(&self) -> String {
         self.callers.as_ref().map_or_else(String::new, CallersDigest::now)
     }
@@ -60,8 +60,7 @@ impl NodeStatus {
         self.health.state().name()
     }
 
-    /// Whether the store of relations answers, as the checks of the node report it; empty if this backend has
-    /// none.
+    /// Whether the relation store answers, according to the node's checks. Empty if this backend has none.
     pub(super) fn relations(&self, backend: &str) -> &'static str {
         if backend != "cluster" {
             return "";

@@ -4,10 +4,10 @@ use tokio::time::Instant;
 
 use super::convert::signed;
 
-/// Copies of one step.
+/// How many copies a step compares.
 const STEP: usize = 500;
 
-/// Compares one step of a namespace, or steps until its end or that of the time.
+/// Compares one step of a namespace, or steps until the namespace or the time ends.
 pub(super) async fn compare(namespace: &dyn Namespace, full: bool, until: Instant) -> wire::NamespaceResync {
     let mut found = wire::NamespaceResync { namespace: namespace.name().to_owned(), ..Default::default() };
     loop {

@@ -24,12 +24,12 @@ use super::{
 };
 use crate::cluster::Admin;
 
-/// The part of a call's time that is reserved for its answer.
+/// How much of a call's time is reserved for its answer.
 const ANSWERED: Duration = Duration::from_millis(200);
-/// In place of an id: the node that is called.
+/// Replaces the id of the node that is called.
 const SELF: &str = "self";
 
-/// The identity of a node since its start.
+/// A node's identity since its start.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// New at every start.
@@ -52,7 +52,7 @@ pub struct AdminRpc {
 }
 
 impl AdminRpc {
-    /// The service over the tiers and mutations of this node, with a limit of watchers.
+    /// Creates the service over this node's tiers and mutations, with a limit on watchers.
     #[must_use]
     pub(crate) fn new(
         context: AdminContext,
@@ -66,14 +66,14 @@ impl AdminRpc {
         Self { context, facts, mutations, node_status, watchers, edges }
     }
 
-    /// The namespace and the rest of `NAMESPACE/KEY`.
+    /// Splits `NAMESPACE/KEY` into its namespace and the rest.
     fn find<'a>(&self, key: &'a str) -> Result<(Arc<dyn Namespace>, &'a str), Error> {
         let refused = || Error::invalid("key", &Invalid::new("must be NAMESPACE/KEY, for example user/7"));
         let (namespace, key) = key.split_once('/').ok_or_else(refused)?;
         Ok((self.context.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
-    /// The content of the tiers of the requested nodes.
+    /// Inspects the requested nodes' tiers.
     async fn inspect(
         &self,
         request: wire::InspectKeyRequest,

@@ -1,4 +1,4 @@
-//! Figures of calls and namespaces: since the start, and since an earlier reading.
+//! Call and namespace figures: since the start, and since an earlier reading.
 
 use kith_cache::Stats;
 use kith_proto::admin::v1 as wire;
@@ -7,10 +7,10 @@ use kith_service::rpc::versions::wire_duration;
 use super::convert::signed;
 use crate::edge::{LatencySnapshot, MethodCounts};
 
-/// The service of operators: its calls are not counted as calls of callers.
+/// The service for operators. Its calls are not counted as caller calls.
 const OWN: &str = "kith.admin.v1.AdminService";
 
-/// The unary calls of callers, all methods together.
+/// Callers' unary calls, all methods together.
 pub(super) fn of_callers(counted: &[MethodCounts]) -> wire::CallFigures {
     let (mut times, mut errors, mut faults) = (LatencySnapshot::default(), 0, 0);
     for one in counted.iter().filter(|one| one.unary && one.service != OWN) {
@@ -21,7 +21,7 @@ pub(super) fn of_callers(counted: &[MethodCounts]) -> wire::CallFigures {
     figures(&times, errors, faults)
 }
 
-/// The calls of each method.
+/// The calls by method.
 pub(super) fn of_methods(counted: &[MethodCounts]) -> Vec<wire::MethodFigures> {
     let method = |one: &MethodCounts| wire::MethodFigures {
         service: one.service.clone(),
@@ -41,7 +41,7 @@ fn figures(times: &LatencySnapshot, errors: u64, faults: u64) -> wire::CallFigur
     }
 }
 
-/// The figures since an earlier reading, of the methods that were called since.
+/// The figures since an earlier reading, for the methods that were called since.
 pub(super) fn calls_since(now: &[MethodCounts], before: &[MethodCounts]) -> Vec<MethodCounts> {
     let earlier = |one: &MethodCounts| {
         before.iter().find(|other| other.service == one.service && other.method == one.method)
@@ -58,7 +58,7 @@ pub(super) fn calls_since(now: &[MethodCounts], before: &[MethodCounts]) -> Vec<
     now.iter().map(since).filter(|one| one.times.calls() > 0).collect()
 }
 
-/// The figures of a namespace since an earlier reading; sizes and running loads are present values.
+/// A namespace's figures since an earlier reading. Sizes and running loads are present values.
 pub(super) fn stats_since(now: &Stats, before: &Stats) -> Stats {
     Stats {
         entries: now.entries,

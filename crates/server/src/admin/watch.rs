@@ -1,4 +1,4 @@
-//! The stream of a watched node: the figures of every interval (ADR 0016).
+//! A watched node's stream: the figures for every interval (ADR 0016).
 //!
 //! Counters exist already and are never reset, so a watcher stores their last values and subtracts. Without
 //! watchers nothing runs.
@@ -32,7 +32,7 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duratio
 /// The stream for a watcher.
 pub(super) type NodeUpdates = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
 
-/// The limit of watchers.
+/// The limit on watchers.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers(Arc<Semaphore>);
 
@@ -48,7 +48,7 @@ impl Watchers {
     }
 }
 
-/// The values of the last reading.
+/// The values at the last reading.
 struct LastReading {
     at: Instant,
     calls: Vec<MethodCounts>,
@@ -67,10 +67,10 @@ struct Watcher {
 }
 
 impl AdminRpc {
-    /// A message after each interval, until it is dropped.
+    /// Sends a message after each interval, until the stream is dropped.
     ///
     /// # Errors
-    /// INVALID_FIELD for an interval out of bounds, OVERLOADED if the limit of watchers is reached.
+    /// INVALID_FIELD for an interval out of bounds, OVERLOADED if the limit on watchers is reached.
     pub(super) fn node_updates(&self, interval: Option<prost_types::Duration>) -> Result<NodeUpdates, Error> {
         let interval = bounded(interval)?;
         let permit = self.watchers.acquire()?;

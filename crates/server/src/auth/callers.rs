@@ -14,47 +14,47 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::{Digest, KeyId};
 
-/// A caller, as one of its keys finds it.
+/// A caller, as found by one of its keys.
 #[derive(Debug)]
 pub struct Caller {
     /// Derived from the name.
     pub id: CallerId,
-    /// As configured; appears in logs and metrics.
+    /// The configured name. Appears in logs and metrics.
     pub name: Box<str>,
     /// The rights it has.
     pub rights: Rights,
-    /// Which of its keys was given.
+    /// The id of the key that was given.
     pub key: KeyId,
-    /// Cancelled when the key is removed or expires, or when the caller is removed or gets other rights.
-    /// Streams of the caller end then.
+    /// Cancelled when the key is removed or expires, or when the caller is removed or gets other rights. The
+    /// caller's streams end then.
     pub ended: CancellationToken,
 }
 
-/// A key of a caller, as configured.
+/// A configured key of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerKey {
-    /// Name of the caller.
+    /// The caller's name.
     pub name: String,
     /// The caller's rights.
     pub rights: Rights,
-    /// The digest of the key.
+    /// The key's digest.
     pub digest: Digest,
     /// When the key was made, where that is known.
     pub made: Option<SystemTime>,
-    /// From when on the key is refused.
+    /// The time at which the key begins to be refused.
     pub expires: Option<SystemTime>,
 }
 
-/// The keys of all callers, as they were configured together.
+/// All callers' keys, as they were configured together.
 pub type CallerSet = Vec<CallerKey>;
 
-/// The callers of a node. Looking one up takes no lock; a new set replaces the whole old one.
+/// The callers that a node knows. A lookup takes no lock; a new set replaces the whole old one.
 pub struct Callers {
     known: ArcSwap<CallerTable>,
     open: bool,
 }
 
-/// What another set changes of one caller.
+/// How another set changes one caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallerChange {
     /// The caller's name.
@@ -69,16 +69,16 @@ pub(crate) struct CallerChange {
 /// How a caller changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallerChangeKind {
-    /// It was not there.
+    /// The caller was not there before.
     Added,
-    /// It has other keys, rights or times at which keys expire.
+    /// The caller has other keys, rights or expiry times.
     Changed,
-    /// It is no longer there.
+    /// The caller is no longer there.
     Removed,
 }
 
 impl CallerChangeKind {
-    /// As the log names it.
+    /// The event's name in the log.
     pub(crate) const fn event(self) -> &'static str {
         match self {
             Self::Added => "caller_added",
@@ -108,7 +108,7 @@ impl Callers {
         Self { known: ArcSwap::from_pointee(CallerTable::of(Vec::new(), None)), open: true }
     }
 
-    /// These callers and no other.
+    /// Makes a table with exactly these callers.
     #[must_use]
     pub fn new(set: CallerSet) -> Self {
         Self { known: ArcSwap::from_pointee(CallerTable::of(set, None)), open: false }
@@ -126,33 +126,33 @@ impl Callers {
         self.known.load().callers
     }
 
-    /// The caller with this credential; `None` if it is unknown or has expired. Costs one SHA-256 of the
-    /// credential, and no lock. Credentials of which no byte is right are refused by the same steps as those
-    /// of which all but one are.
+    /// The caller with this credential. `None` if it is unknown or has expired. Costs one SHA-256 over the
+    /// credential, and no lock. A credential without a right byte is refused by the same steps as a
+    /// credential with a single wrong byte.
     #[must_use]
     pub fn find(&self, credential: &[u8]) -> Option<Arc<Caller>> {
         self.find_digest(&Digest::of(credential))
     }
 
-    /// The same of the digest of a credential.
+    /// Like [`Self::find`], but for a credential's digest.
     pub(super) fn find_digest(&self, digest: &Digest) -> Option<Arc<Caller>> {
         self.known.load().find(digest, SystemTime::now)
     }
 
-    /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with
-    /// their streams; the streams of all others end. Returns what changes, by name.
+    /// Takes on another set. A key that is in both with the same caller and rights stays as it is, with its
+    /// streams. All other streams end. Returns the changes, by name.
     pub(crate) fn replace(&self, set: CallerSet) -> Vec<CallerChange> {
         let before = self.known.load_full();
         let now = Arc::new(CallerTable::of(set, Some(&before)));
         self.known.store(Arc::clone(&now));
-        // After the new set is stored: a call that comes later finds its caller in the new set alone.
+        // This comes after the new set is stored: a later call finds its caller in the new set alone.
         let (ended, begun) = (before.without(&now), now.without(&before));
         ended.iter().for_each(|caller| caller.ended.cancel());
         changes(&before, &now, &begun, &ended)
     }
 
-    /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person
-    /// reads.
+    /// All keys with what they allow, in an order of their own: equal for equal sets. Not meant for people to
+    /// read.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let known = self.known.load();
         let mut keys: Vec<_> = known.all().map(KnownKey::canonical).collect();
@@ -165,7 +165,7 @@ impl Callers {
         self.known.load().find(digest, || SystemTime::UNIX_EPOCH)
     }
 
-    /// Ends the streams of the keys that have expired by `now`.
+    /// Ends the streams whose keys have expired by `now`.
     pub(crate) fn end_expired(&self, now: SystemTime) {
         let known = self.known.load();
         known.all().filter(|key| key.has_expired(now)).for_each(|key| key.caller.ended.cancel());
@@ -207,7 +207,7 @@ impl CallerTable {
         (!expired).then(|| Arc::clone(&key.caller))
     }
 
-    /// What this key finds already, if nothing but its expiry has changed.
+    /// The caller that this key finds already, if nothing but its expiry has changed.
     fn same(&self, key: &CallerKey) -> Option<Arc<Caller>> {
         let known = self.keys.get(&key.digest.prefix())?.iter().find(|known| known.digest == key.digest)?;
         let caller = &known.caller;
@@ -216,7 +216,7 @@ impl CallerTable {
         same.then(|| Arc::clone(caller))
     }
 
-    /// Those that are not among the others.
+    /// The callers that are not among the others.
     fn without(&self, others: &Self) -> Vec<Arc<Caller>> {
         let others: HashSet<_> = others.all().map(|key| Arc::as_ptr(&key.caller)).collect();
         let callers = self.all().map(|key| &key.caller);
@@ -227,7 +227,7 @@ impl CallerTable {
         self.keys.values().flatten()
     }
 
-    /// The keys of each caller, with what may change of them without ending their streams.
+    /// Each caller's keys, with what may change without ending their streams.
     fn by_name(&self) -> BTreeMap<&str, BTreeSet<(KeyId, Option<SystemTime>)>> {
         let mut names: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for key in self.all() {
@@ -265,7 +265,7 @@ fn changes(
 }
 
 impl KnownKey {
-    /// The digest, of fixed length, is first. No name has a line break.
+    /// The digest has a fixed length and is first. No name has a line break.
     fn canonical(&self) -> Vec<u8> {
         let Caller { name, rights, .. } = &*self.caller;
         let expires = self.expires.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());

@@ -1,4 +1,4 @@
-//! Changes of the file of callers that keep everything else in it: comments, order, form.
+//! Edits the callers file and keeps everything else in it: comments, order, form.
 
 use std::{fmt, ops::Range, time::SystemTime};
 
@@ -12,41 +12,41 @@ use super::{
 /// A key that is added.
 #[derive(Clone, Debug)]
 pub struct AddedKey<'a> {
-    /// Name of the caller; a new one, or one that gets another key.
+    /// The name of the caller: a new caller, or a caller that gets another key.
     pub name: &'a str,
-    /// Presets and scopes. Those of a caller that exists already must allow the same.
+    /// Presets and scopes. For a caller that exists already, they must allow the same as before.
     pub scopes: &'a [String],
-    /// The digest of the key.
+    /// The key's digest.
     pub digest: Digest,
     /// When it was made; written as a date.
     pub made: SystemTime,
-    /// From when on it is refused; written as a date.
+    /// The time at which the key begins to be refused; written as a date.
     pub expires: Option<SystemTime>,
 }
 
-/// Which keys of a file are revoked.
+/// Selects the keys that are revoked in a file.
 #[derive(Clone, Copy, Debug)]
 pub enum RevokeTarget<'a> {
-    /// All keys of the caller with this name.
+    /// Every key of the caller with this name.
     Caller(&'a str),
     /// Applies to a single key.
     Key(KeyId),
 }
 
-/// Why a file is left as it is.
+/// The reason why a file is left as it is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EditError {
-    /// It is wrong already.
+    /// The file was wrong before.
     Wrong(WrongFile),
     /// The caller exists with other scopes.
     OtherScopes,
     /// The caller has as many keys as it may.
     TooManyKeys,
-    /// It has no such caller and no such key.
+    /// The file has no such caller and no such key.
     NotFound,
     /// No key would be left. A node does not take such a file, so that the key would go on being valid.
     LastKey,
-    /// It is written in a form that is left to a person.
+    /// The file has a form that is left to a person.
     Form,
 }
 
@@ -68,10 +68,10 @@ impl fmt::Display for EditError {
 
 impl std::error::Error for EditError {}
 
-/// The text with one more key. An empty text is a new file.
+/// Returns the text with one more key. An empty text is a new file.
 ///
 /// # Errors
-/// Why the text cannot be changed; it is read again after the change, so that nothing else than the key
+/// Says why the text cannot be changed. The text is parsed again after the change, so that only the key
 /// differs.
 pub fn add(text: &str, key: &AddedKey<'_>) -> Result<String, EditError> {
     let before = if text.trim().is_empty() { CallerSet::new() } else { parsed(text)? };
@@ -118,7 +118,7 @@ pub fn revoke(text: &str, target: RevokeTarget<'_>) -> Result<(String, usize), E
         return Err(EditError::LastKey);
     }
     let mut edited = text.to_owned();
-    // From the last one on, so that the places of the others stay right.
+    // Works from the last entry backwards, so that the other places stay right.
     for range in entries(text, is_revoked).into_iter().rev() {
         edited.replace_range(range, "");
     }
@@ -150,7 +150,7 @@ fn with_caller(text: &str, key: &AddedKey<'_>, entry: &str) -> String {
     format!("{text}{space}[[caller]]\nname = \"{name}\"\nscopes = [{scopes}]\nkeys = [\n  {entry},\n]\n")
 }
 
-/// At the start of the list, where neither a comment nor a last comma is in the way.
+/// The entry goes to the start of the list, where neither a comment nor a last comma is in the way.
 fn with_entry(text: &str, caller: &CallerEntry, entry: &str) -> String {
     let at = caller.list.start + 1;
     let comma = if caller.keys.is_empty() { "" } else { "," };
@@ -158,12 +158,12 @@ fn with_entry(text: &str, caller: &CallerEntry, entry: &str) -> String {
     format!("{}{space}{entry}{comma}{}", &text[..at], &text[at..])
 }
 
-/// Nothing of a text that is wrong.
+/// Returns no callers if the text is wrong.
 fn callers(text: &str) -> Vec<CallerEntry> {
     callers_file::entries(text).unwrap_or_default()
 }
 
-/// Where the revoked entries are, each with the comma behind it or before it, in the order of the text.
+/// The ranges of the revoked entries, each with the comma behind it or before it, in the order of the text.
 fn entries(text: &str, is_revoked: impl Fn(&str, KeyId) -> bool) -> Vec<Range<usize>> {
     let callers = callers(text).into_iter();
     let revoked = callers.flat_map(|caller| caller.keys);

@@ -1,4 +1,4 @@
-//! The file of callers: TOML that holds digests alone, so that it may be shown.
+//! The callers file: TOML that holds digests alone, so that it may be shown.
 
 use std::{
     borrow::Cow,
@@ -21,27 +21,26 @@ use super::{
     scope::parse_scopes,
 };
 
-/// Most keys of one caller: the one in use, the next one, and some to spare.
+/// Most keys for one caller: the key in use, the next key, and some to spare.
 pub const KEYS_MAX: usize = 8;
-/// Longest name of a caller.
+/// Longest caller name.
 const NAME_MAX: usize = 64;
-/// Longest name of a field that is repeated; keys are longer.
+/// Longest field name that is repeated. Keys are longer.
 const FIELD_SHOWN_MAX: usize = 24;
 
 type TomlValue<'a> = Spanned<DeValue<'a>>;
 
-/// The keys of all callers of a file, in its order.
+/// Parses all callers' keys, in the order of the file. The file is taken as a whole or not at all.
 ///
 /// # Errors
-/// At the first thing that is wrong: the file is no TOML, has no caller or no key, a field is unknown or has
-/// another type, a name or digest is used twice, a scope is unknown, a date is none. The file is taken as a
-/// whole or not at all.
+/// Returns the first mistake: the file is no TOML, has no caller or no key, a field is unknown or has another
+/// type, a name or digest is used twice, a scope is unknown, a date is none.
 pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
     let callers = entries(text)?;
     Ok(callers.into_iter().flat_map(|caller| caller.keys).map(|(key, _)| key).collect())
 }
 
-/// As [`parse`], with the places of callers and keys in the text.
+/// Like [`parse`], with the places of callers and keys in the text.
 pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
     let reader = CallersFileReader { text };
     let table = DeTable::parse(text)
@@ -72,10 +71,10 @@ pub(super) fn entries(text: &str) -> Result<Vec<CallerEntry>, WrongFile> {
     Ok(entries)
 }
 
-/// Makes sure that each key and each id is of one caller.
+/// Makes sure that each key and each id belongs to one caller.
 ///
 /// # Errors
-/// What is used twice.
+/// Says what is used twice.
 pub(crate) fn check_distinct<'a>(set: impl IntoIterator<Item = &'a CallerKey>) -> Result<(), &'static str> {
     let (mut digests, mut ids) = (BTreeSet::new(), BTreeMap::new());
     for key in set {
@@ -89,7 +88,7 @@ pub(crate) fn check_distinct<'a>(set: impl IntoIterator<Item = &'a CallerKey>) -
     Ok(())
 }
 
-/// Makes sure that a text can be the name of a caller: 1 to 64 of a-z, 0-9 and `-`.
+/// Makes sure that a text can be a caller's name: 1 to 64 characters from a-z, 0-9 and `-`.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -114,7 +113,7 @@ pub struct WrongFile {
 }
 
 impl fmt::Display for WrongFile {
-    /// Follows the path of the file: `:3: caller[0].name is no text`.
+    /// Follows the path to the file: `:3: caller[0].name is no text`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = if self.field.is_empty() { "" } else { " " };
         write!(f, ":{}: {}{space}{}", self.line, self.field, self.what)
@@ -126,7 +125,7 @@ impl std::error::Error for WrongFile {}
 /// Digest, when it was made, when it expires.
 type KeyFields = (Digest, Option<SystemTime>, Option<SystemTime>);
 
-/// One caller of the file.
+/// One caller in the file.
 pub(super) struct CallerEntry {
     pub(super) name: String,
     /// Each with its place in the text.
@@ -199,7 +198,7 @@ impl CallersFileReader<'_> {
         })
     }
 
-    /// Refuses fields other than the known ones.
+    /// Refuses every field that is not in `known`.
     fn refuse_unknown(&self, table: &DeTable<'_>, field: &str, known: &[&str]) -> Result<(), WrongFile> {
         let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) else {
             return Ok(());

@@ -23,10 +23,10 @@ use super::{
     tokens::{self, TokenRefusal, Tokens, UnverifiedToken},
 };
 
-/// Metadata of a call that another node makes: its proof.
+/// Metadata with the proof of a node, on calls that another node makes.
 pub(crate) const NODE_PROOF: &str = "kith-node";
 const NODE: HeaderName = HeaderName::from_static(NODE_PROOF);
-/// Longest key that is looked up: keys of Kith have 63 characters.
+/// Longest key that is looked up. Kith's keys have 63 characters.
 const KEY_BYTES_MAX: usize = 1024;
 const SCHEME: &[u8] = b"bearer ";
 /// Header, claims and signature, with a dot between them.
@@ -39,32 +39,32 @@ pub(crate) enum Identity {
     Anonymous,
     /// A configured caller.
     Caller(Arc<Caller>),
-    /// A user, by a token of its own.
+    /// A user, identified by its own token.
     User(Arc<User>),
-    /// Another node of the cluster.
+    /// Another node in the cluster.
     Node,
 }
 
 impl User {
     /// A user that is believed without a token.
     pub(crate) fn trusted(id: UserId) -> Self {
-        // As long as a clock goes at least; there is no latest instant.
+        // Ten years: every clock reaches that far, and there is no latest instant.
         let ends = Instant::now() + Duration::from_secs(10 * 365 * 24 * 60 * 60);
         Self { id, issued: None, ends, ended: CancellationToken::new() }
     }
 }
 
-/// Who makes a call of this process, such as that of a socket. Put into the extensions of its request, which
-/// no peer can.
+/// The maker of a call from inside this process, such as a socket. It is put into the request's extensions,
+/// which no peer can do.
 #[derive(Clone, Debug)]
 pub(crate) enum InProcessIdentity {
     User(Arc<User>),
 }
 
-/// The result of looking up who makes a call.
+/// The result when the edge looks up who makes a call.
 pub(crate) enum IdentityLookup {
     Identity(Identity),
-    /// A user, if the signature of its token is right.
+    /// A user, if the token's signature is right.
     Token(UnverifiedToken),
 }
 
@@ -72,11 +72,11 @@ pub(crate) enum IdentityLookup {
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) id: UserId,
-    /// When its token was issued; `None`: it is believed without one.
+    /// When the token was issued. `None` if the user is trusted without a token.
     pub(crate) issued: Option<Timestamp>,
-    /// From when on the token is refused. Streams of the user end then.
+    /// When the node begins to refuse the token. The user's streams end then.
     pub(crate) ends: Instant,
-    /// Cancelled when the key that signed the token is removed. Streams of the user end then.
+    /// Cancelled when the key that signed the token is removed. The user's streams end then.
     pub(crate) ended: CancellationToken,
 }
 
@@ -97,7 +97,7 @@ impl Identity {
         }
     }
 
-    /// How the log names it, and which of its keys was given. No caller can have a name with brackets.
+    /// The name in the log, and the id of the key that was given. No caller can have a name with brackets.
     pub(crate) fn name(&self) -> (&str, Option<KeyId>) {
         match self {
             Self::Anonymous => ("(anonymous)", None),
@@ -116,14 +116,14 @@ impl Identity {
     }
 }
 
-/// Whether a proof is that of another node which makes this call, as `SERVICE/METHOD`, of this one.
+/// Decides whether a proof shows that another node makes this call, given as `SERVICE/METHOD`, to this node.
 type VerifyNode = Box<dyn Fn(&HeaderValue, &str) -> bool + Send + Sync>;
 
 /// Finds who makes a call.
 pub(crate) struct Authentication {
     callers: Arc<Callers>,
     tokens: Arc<Tokens>,
-    /// Set once the node knows the key of the nodes; never without a cluster.
+    /// Set once the node knows the key that all nodes share. Never set without a cluster.
     nodes: OnceLock<VerifyNode>,
 }
 
@@ -132,19 +132,19 @@ impl Authentication {
         Self { callers, tokens, nodes: OnceLock::new() }
     }
 
-    /// Takes calls of nodes whose proof `verify` knows, from now on. A second call changes nothing.
+    /// From now on, takes calls from nodes whose proof `verify` accepts. A second call changes nothing.
     pub(crate) fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.nodes.get_or_init(|| Box::new(verify));
     }
 
-    /// Who makes the call with these headers, of the method `SERVICE/METHOD`; `None` if it has no credential
-    /// and needs one. Removes credentials from the headers: no handler sees them. Costs no allocation and no
-    /// lock with a key: one SHA-256 and one lookup. A token that was verified before costs a second lookup,
-    /// behind a lock.
+    /// Identifies the caller by these headers, for the method `SERVICE/METHOD`. Returns `None` if the call
+    /// has no credential and needs one. Removes credentials from the headers: no handler sees them. Costs no
+    /// allocation and no lock with a key: one SHA-256 and one lookup. A token that was verified before costs
+    /// a second lookup, behind a lock.
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED: unknown, malformed, revoked, expired, or more than one. On a node without callers
-    /// only a proof of a node can be refused.
+    /// only a node's proof can be refused.
     pub(crate) fn identify(
         &self,
         headers: &mut HeaderMap,
@@ -168,10 +168,10 @@ impl Authentication {
         }
     }
 
-    /// Who makes a call of this process.
+    /// Identifies a call from inside this process.
     ///
     /// # Errors
-    /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
+    /// CREDENTIALS_REFUSED if the user's token is no longer taken.
     pub(crate) fn in_process(by: InProcessIdentity, now: Instant) -> Result<Identity, RefusedCall> {
         match by {
             InProcessIdentity::User(user) if user.ends <= now => {
@@ -184,10 +184,10 @@ impl Authentication {
         }
     }
 
-    /// The user of this token. Waits while others are verified.
+    /// Finds the user by its token. Waits while other tokens are verified.
     ///
     /// # Errors
-    /// CREDENTIALS_REFUSED: also for a key, which is no user's.
+    /// CREDENTIALS_REFUSED, also for a key, which belongs to no user.
     pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, RefusedCall> {
         let token = token.as_bytes();
         let found = self.tokens.find(token, Digest::of(token), Instant::now());
@@ -218,8 +218,8 @@ impl Authentication {
         }
     }
 
-    /// Of what is no valid key and no token that can be read. What has the three parts of a token, and never
-    /// was a key, is counted with tokens, as on a socket.
+    /// Refuses a credential that is no valid key and no token that can be read. If it has a token's three
+    /// parts and never was a key, it is counted with tokens, as on a socket.
     fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> RefusedCall {
         let expired = self.callers.expired(digest);
         if expired.is_none() && is_token(credential) {
@@ -232,7 +232,7 @@ impl Authentication {
         match (proof, self.nodes.get()) {
             (HeaderValues::Nothing, _) => Ok(false),
             (HeaderValues::One(proof), Some(verify)) if verify(proof, &called()) => Ok(true),
-            // A node that is one alone has no key of nodes; without callers the header means nothing to it.
+            // A node in single-node mode has no node key. Without callers it ignores the header.
             (_, None) if self.callers.is_open() => Ok(false),
             (HeaderValues::One(_) | HeaderValues::Many, _) => Err(RefusedCall::of(RefusalCause::NodeProof)),
         }
@@ -245,17 +245,17 @@ impl fmt::Debug for Authentication {
     }
 }
 
-/// The credential is not, or no longer, that of a caller. One text for every cause.
+/// The credential belongs to no caller, or no longer does. The text is the same for every cause.
 pub(crate) fn refused() -> Error {
     Error::new(Reason::CredentialsRefused, "the credential is not that of a caller or a user of this node")
 }
 
-/// Whether it has the parts of a token.
+/// Whether the text has a token's three parts.
 fn is_token(credential: &[u8]) -> bool {
     credential.split(|byte| *byte == b'.').count() == TOKEN_PARTS
 }
 
-/// The values of a header.
+/// A header's values.
 enum HeaderValues {
     Nothing,
     One(HeaderValue),
@@ -266,7 +266,7 @@ impl HeaderValues {
     /// Removes the header and returns its values.
     fn remove(headers: &mut HeaderMap, name: HeaderName) -> Self {
         let mut values = headers.get_all(&name).iter();
-        // Most calls of an open node have neither header: one lookup each.
+        // Most calls to an open node have neither header: one lookup each.
         if values.next().is_none() {
             return Self::Nothing;
         }
@@ -278,7 +278,7 @@ impl HeaderValues {
     }
 }
 
-/// The credential in the value of `authorization`; `None` if it has another form.
+/// The credential in an `authorization` value. `None` if it has another form.
 fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, credential) = value.as_bytes().split_at_checked(SCHEME.len())?;
     (scheme.eq_ignore_ascii_case(SCHEME) && !credential.is_empty()).then_some(credential)

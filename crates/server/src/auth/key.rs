@@ -1,23 +1,23 @@
-//! Keys of callers: how one is known without being kept.
+//! Caller keys: how a node recognises a key without keeping it.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// SHA-256 of a whole key. It is what configurations and nodes keep: a key of 256 random bits cannot be found
-/// from it, and a slow hash on every call would let callers without a key take the processor.
+/// SHA-256 over a whole key. Configurations and nodes keep only this: a key with 256 random bits cannot be
+/// found from it, and a slow hash on every call would let callers without a key take the processor.
 #[derive(Clone, Copy)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of a credential as a caller sent it.
+    /// Digests a credential as a caller sent it.
     #[must_use]
     pub fn of(credential: &[u8]) -> Self {
         Self(Sha256::digest(credential).into())
     }
 
-    /// Of 64 hexadecimal digits; `None` for any other text.
+    /// Parses 64 hexadecimal digits. Returns `None` for any other text.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
@@ -29,7 +29,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// All of it as 64 lower-case hexadecimal digits.
+    /// Formats the whole digest as 64 lower-case hexadecimal digits.
     #[must_use]
     pub fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -39,7 +39,7 @@ impl Digest {
         &self.0
     }
 
-    /// Its first 8 bytes, by which it is looked up.
+    /// The digest's first 8 bytes, by which it is looked up.
     pub(super) fn prefix(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -62,19 +62,19 @@ impl PartialEq for Digest {
 
 impl Eq for Digest {}
 
-/// Its key id alone.
+/// Prints the key id alone.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest({}..)", self.key_id())
     }
 }
 
-/// The first 10 hexadecimal digits of the digest of a key: names the key, and cannot be used as one.
+/// The first 10 hexadecimal digits of a key's digest. Names the key, and cannot be used as a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 5]);
 
 impl KeyId {
-    /// Of its 10 hexadecimal digits; `None` for any other text.
+    /// Parses 10 hexadecimal digits. Returns `None` for any other text.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let whole = (text.len() == 10).then(|| format!("{text:0<64}"))?;

@@ -1,4 +1,4 @@
-//! Who may call: callers with their keys and scopes, and what a call needs.
+//! Decides who may call: callers with their keys and scopes, and what a call needs.
 
 mod callers;
 pub mod callers_edit;

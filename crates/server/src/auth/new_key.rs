@@ -1,4 +1,4 @@
-//! The form of keys: how one is made, and which are too weak.
+//! The form of keys: how a key is made, and which keys are too weak.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -14,14 +14,13 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const SECRET: usize = 52;
 /// Digits for 30 bits.
 const CHECKSUM: usize = 6;
-/// Fewest characters of a key that a person chose.
+/// Fewest characters in a key that a person chose.
 const CHARACTERS_MIN: usize = 32;
 /// Longest key. The edge refuses larger headers in any case.
 const CHARACTERS_MAX: usize = 1024;
 /// Fewest different characters.
 const DIFFERENT_MIN: usize = 10;
-/// Texts which are in no key that was made at random, but in those of examples: compared without case and
-/// separators.
+/// These texts are in no random key, but in example keys. They are compared without case and separators.
 const DEFAULTS: [&str; 14] = [
     "replaceme",
     "changeme",
@@ -39,14 +38,15 @@ const DEFAULTS: [&str; 14] = [
     "abcdefghijklmnopqrstuvwxyz",
 ];
 
-/// A new key of 256 random bits: `kith_`, 52 digits of base32, 6 of checksum. Overwritten when dropped.
+/// Generates a key with 256 random bits: `kith_`, 52 base32 digits, 6 for the checksum. Overwritten when
+/// dropped.
 ///
 /// # Errors
 /// When the system gives no random bytes.
 pub fn generate() -> Result<Zeroizing<String>, rand::rand_core::OsError> {
     let mut bits = Zeroizing::new([0; 32]);
     OsRng.try_fill_bytes(bits.as_mut_slice())?;
-    // Of its final size from the start: a text that grows leaves parts of the key behind.
+    // It has its final size from the start: a text that grows leaves parts of the key behind.
     let mut key = Zeroizing::new(String::with_capacity(PREFIX.len() + SECRET + CHECKSUM));
     key.push_str(PREFIX);
     push_digits(&mut key, bits.as_slice(), SECRET);
@@ -55,11 +55,11 @@ pub fn generate() -> Result<Zeroizing<String>, rand::rand_core::OsError> {
     Ok(key)
 }
 
-/// Makes sure that a key cannot be guessed: one that Kith made has its checksum, and any other is long and
+/// Makes sure that a key cannot be guessed: a key that Kith made has its checksum, and any other is long and
 /// varied enough.
 ///
 /// # Errors
-/// Why it is refused, without any part of it.
+/// Says why the key is refused, without any part of it.
 pub fn check(key: &str) -> Result<(), WeakKey> {
     let plain: String =
         key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
@@ -85,7 +85,7 @@ pub fn check(key: &str) -> Result<(), WeakKey> {
     }
 }
 
-/// Whether a text is the name of a variable for a key, such as `KITH_API_KEY`.
+/// Whether a text names a variable for a key, such as `KITH_API_KEY`.
 fn is_variable(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -102,7 +102,7 @@ fn is_whole(key: &str, digits: &str) -> bool {
     checksum == given
 }
 
-/// As many digits of base32 as asked, from the first bits on; what is missing at the end is 0.
+/// Pushes `digits` base32 digits, from the first bits on. Missing bits at the end are 0.
 fn push_digits(to: &mut String, bytes: &[u8], digits: usize) {
     let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| usize::from(byte >> (7 - at % 8) & 1));
     for digit in 0..digits {
@@ -111,18 +111,18 @@ fn push_digits(to: &mut String, bytes: &[u8], digits: usize) {
     }
 }
 
-/// Why a key is refused. Says nothing of what it contains.
+/// Why a key is refused. Contains no part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeakKey {
-    /// Not in visible ASCII, so that no header can hold it.
+    /// It is not visible ASCII, so that no header can hold it.
     Characters,
-    /// In quotes, which a shell would remove.
+    /// It is in quotes, which a shell would remove.
     Quoted,
-    /// The value of a variable, as in a file of environment variables.
+    /// An assignment to a variable, as in a file with environment variables.
     Named,
-    /// Begins as one that Kith made, and is none.
+    /// Begins like a key that Kith made, but has a wrong checksum.
     Checksum,
-    /// One of an example.
+    /// A key from an example.
     Default,
     /// Fewer than 32 characters.
     Short,

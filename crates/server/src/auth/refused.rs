@@ -1,5 +1,5 @@
-//! Why a call is refused before a handler sees it: for the log and the metric alone. Callers get one text for
-//! all causes.
+//! The causes for which a call is refused before a handler sees it, for the log and the metric alone. Callers
+//! get one text for all causes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Caller, Digest, KeyId, TokenRefusal};
 /// it.
 const KEY_LEAST: usize = 32;
 
-/// Why a credential, or a call of a known caller, is refused.
+/// Why a credential, or a known caller's call, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
     /// There is no credential.
@@ -28,11 +28,11 @@ pub(crate) enum RefusalCause {
     Unknown,
     /// A key that has expired.
     Expired,
-    /// A token of a user that breaks this rule.
+    /// A user's token that breaks this rule.
     Token(TokenRefusal),
-    /// Not the proof of a node for this call.
+    /// The proof is not a node's proof for this call.
     NodeProof,
-    /// The caller lacks the scope of the method.
+    /// The caller lacks the method's scope.
     Scope,
     /// The caller names a user, and lacks `act`.
     ActingUserRefused,
@@ -47,7 +47,7 @@ pub(crate) enum RefusalCause {
 }
 
 impl RefusalCause {
-    /// In the order of their places.
+    /// All causes, ordered by their places.
     pub(crate) const ALL: [Self; Self::OTHERS.len() + TokenRefusal::ALL.len()] = {
         let mut all = [Self::Missing; Self::OTHERS.len() + TokenRefusal::ALL.len()];
         let mut at = 0;
@@ -61,7 +61,7 @@ impl RefusalCause {
         all
     };
 
-    /// All but those of tokens.
+    /// All causes except those for tokens.
     const OTHERS: [Self; 12] = [
         Self::Missing,
         Self::Malformed,
@@ -77,7 +77,7 @@ impl RefusalCause {
         Self::SignedOut,
     ];
 
-    /// Its place in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub(crate) const fn place(self) -> usize {
         match self {
             Self::Missing => 0,
@@ -101,7 +101,7 @@ impl RefusalCause {
         if let Self::Token(rule) = self { Some(rule.name()) } else { None }
     }
 
-    /// As logs and metrics name it.
+    /// The name in logs and metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -120,7 +120,7 @@ impl RefusalCause {
         }
     }
 
-    /// Of what a rule says of a known caller.
+    /// The cause for a rule's refusal of a known caller.
     const fn of_rule(reason: Reason) -> Self {
         match reason {
             Reason::ScopeMissing => Self::Scope,
@@ -136,7 +136,7 @@ pub(crate) struct RefusedCall {
     /// The status that the caller gets.
     pub(crate) error: Error,
     pub(crate) cause: RefusalCause,
-    /// Of which caller the key is, or was until it expired.
+    /// The caller that has the key, or had it until it expired.
     pub(crate) caller: Option<Arc<Caller>>,
     /// Identifies the key that was given.
     pub(crate) key: Option<KeyId>,
@@ -151,7 +151,7 @@ impl RefusedCall {
         Self { error, cause: RefusalCause::Missing, caller: None, key: None, acting_user: None }
     }
 
-    /// The credential is not that of a caller.
+    /// The credential belongs to no caller.
     pub(crate) fn of(cause: RefusalCause) -> Self {
         Self { error: super::identity::refused(), cause, ..Self::missing() }
     }

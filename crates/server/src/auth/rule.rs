@@ -1,4 +1,4 @@
-//! What the contract says about who may call a method, as the edge checks it before the message is read.
+//! The contract's rules about who may call a method, as the edge checks them before the message is read.
 
 use kith_proto::r#type::v1::{Access, Action, Users};
 use kith_service::{
@@ -11,7 +11,7 @@ use kith_service::{
 
 use super::scope::USER_RIGHTS;
 
-/// The methods that a node calls at another one: each can be repeated without harm.
+/// The methods that a node calls on another node. Each can be repeated without harm.
 const OF_NODES: [&str; 3] = ["InspectKey", "FlushMemory", "ReadCanary"];
 const ADMIN: &str = "kith.admin.v1.AdminService";
 
@@ -22,18 +22,18 @@ pub enum Rule {
     Open,
     /// Every caller, whatever its scopes.
     AnyCaller,
-    /// As the contract says.
+    /// The contract's rule applies.
     Contract(AccessRule),
 }
 
-/// What the contract says of a method.
+/// The contract's rule for a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     /// The scopes that each caller needs.
     pub scope: Scope,
-    /// What a caller needs besides to call for itself; `None`: no more than the first.
+    /// The extra scope with which a caller may call for itself. `None`: no more than the first scope.
     pub own: Option<Scope>,
-    /// For which users.
+    /// The users for whom the call may be made.
     pub users: Users,
     /// Whether it changes something, or concerns secrets: users do this less often than they read.
     pub writes: bool,
@@ -42,7 +42,7 @@ pub struct AccessRule {
 }
 
 impl Rule {
-    /// Of a method of this service; `None` if `access` leaves it open who may call.
+    /// The rule for a method in this service. `None` if `access` leaves it open who may call.
     #[must_use]
     pub fn of(service: &str, method: &str, access: &Access) -> Option<Self> {
         let domain = service.split('.').nth(1)?;
@@ -76,7 +76,7 @@ impl Rule {
         self == Self::Open
     }
 
-    /// Checks a call of a caller with these rights. Costs a few comparisons.
+    /// Checks a call from a caller with these rights. Costs a few comparisons.
     ///
     /// # Errors
     /// SCOPE_MISSING, ACTING_USER_REFUSED, ACTING_USER_NEEDED, NOT_ALLOWED.
@@ -97,8 +97,8 @@ impl Rule {
         }
     }
 
-    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`,
-    /// which no such call may: a user that could name another one would be that one.
+    /// Checks a call that a user makes with its own token. `names_user`: whether it has `kith-acting-user`,
+    /// which no such call may have: a user that could name another user would be that user.
     ///
     /// # Errors
     /// SCOPE_MISSING, ACTING_USER_REFUSED, NOT_ALLOWED.
@@ -113,7 +113,7 @@ impl Rule {
         }
     }
 
-    /// Checks a call of another node.
+    /// Checks a call from another node.
     ///
     /// # Errors
     /// NOT_ALLOWED.
@@ -128,7 +128,7 @@ impl Rule {
 }
 
 impl AccessRule {
-    /// The scope by which a caller calls for itself, if one is needed that is not among these rights.
+    /// The scope that a caller needs to call for itself, if it is missing from these rights.
     fn own_missing(&self, rights: Rights) -> Option<Scope> {
         self.own.filter(|own| !rights.has(*own))
     }
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(reason(create, &[Scope::UserWrite, Scope::UserOwn], None), None);
     }
 
-    /// A caller that follows the first error must not get one that says the contrary.
+    /// A caller that follows the first error must not get an error that says the contrary.
     #[test]
     fn errors_of_methods_for_services_name_the_scope() {
         let create = rule(Action::Write, Users::None);

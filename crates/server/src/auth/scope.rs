@@ -1,10 +1,10 @@
-//! Presets of scopes, and the texts of both.
+//! Scope presets, and the texts of both.
 
 use std::fmt;
 
 use kith_service::rpc::rights::{Rights, Scope};
 
-/// A set of scopes with a name.
+/// A named set of scopes.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// The preset's name, such as `backend`.
@@ -15,9 +15,9 @@ pub struct Preset {
     pub purpose: &'static str,
 }
 
-/// Every preset. None but `all` and `signup` has both `act` and an `own`: who acts for users and forgets to
-/// name one must not act as a service that may do everything. `signup` has that of users alone, because no
-/// user exists for whom one is created.
+/// Every preset. None but `all` and `signup` has both `act` and an `own`: a service that acts for users and
+/// forgets to name a user must not act as a service that may do everything. `signup` has the `own` for users
+/// alone, because a user that is to be created does not exist yet.
 pub const PRESETS: [Preset; 10] = [
     Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
     Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
@@ -34,7 +34,7 @@ pub const PRESETS: [Preset; 10] = [
     Preset { name: "service", rights: SERVICE, purpose: "jobs that act for no user" },
     Preset {
         name: "login",
-        rights: Rights::of(&[Scope::UserRead, Scope::UserSecret, Scope::UserOwn]),
+        rights: Rights::of(&[Scope::UserRead, Scope::UserSecret, Scope::UserOwn, Scope::UserContact]),
         purpose: "sign-in",
     },
     Preset {
@@ -84,15 +84,15 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
     Scope::SequenceOwn,
 ]));
 
-/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a
-/// sequence, and no right to act, to own, to import, to export or to administer. Email and phone are shown of
-/// the user itself.
+/// The rights of a user who calls with its own token: what the preset `backend` may do for it. Excludes
+/// sequence numbers, and the rights to act, to own, to import, to export and to administer. Email and phone
+/// are shown only to the user itself.
 pub const USER_RIGHTS: Rights = DOMAINS.and(MESSAGES).and(Rights::of(&[Scope::GroupSecret]));
 
-/// Of every domain but messages.
+/// Rights in every domain but messages.
 const READS_AND_WRITES: Rights = DOMAINS.and(Rights::of(&[Scope::SequenceRead, Scope::SequenceWrite]));
 
-/// Of every domain but messages and sequences.
+/// Rights in every domain but messages and sequences.
 const DOMAINS: Rights = Rights::of(&[
     Scope::UserRead,
     Scope::UserWrite,
@@ -114,10 +114,10 @@ const DOMAINS: Rights = Rights::of(&[
 
 const MESSAGES: Rights = Rights::of(&[Scope::MessageRead, Scope::MessageWrite]);
 
-/// What a list of presets and scopes allows together. An empty list allows nothing.
+/// Parses a list of presets and scopes into what they allow together. An empty list allows nothing.
 ///
 /// # Errors
-/// The first text that is neither a preset nor a scope.
+/// Returns the first text that is neither a preset nor a scope.
 pub fn parse_scopes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Rights, UnknownScope> {
     texts.into_iter().try_fold(Rights::NONE, |rights, text| Ok(rights.and(one(text)?)))
 }
@@ -131,7 +131,7 @@ fn one(text: &str) -> Result<Rights, UnknownScope> {
 /// A text that is neither a preset nor a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScope {
-    /// As given, where it has the form of a scope: a key at the wrong place must not be repeated.
+    /// The given text, if it has a scope's form: a key at the wrong place must not be repeated.
     given: Option<String>,
     /// The scope that was probably meant.
     meant: Option<&'static str>,
@@ -194,7 +194,7 @@ mod tests {
         );
         assert_eq!(texts("signup"), texts("backend").replace("user:write ", "user:write user:own "));
         assert_eq!(texts("gateway"), "presence:read presence:write presence:own");
-        assert_eq!(texts("login"), "user:read user:own user:secret");
+        assert_eq!(texts("login"), "user:read user:own user:secret user:contact");
         assert_eq!(
             texts("reader"),
             "user:read user:own group:read group:own member:read member:own presence:read presence:own"

@@ -1,4 +1,4 @@
-//! Reads of the files that decide who may do what: keys, callers, certificates.
+//! Reads the files that decide who may do what: keys, callers, certificates.
 
 use std::{
     fmt,
@@ -18,16 +18,16 @@ const OTHERS_WRITE: u32 = 0o002;
 const OTHERS: u32 = 0o007;
 const OTHERS_READ: u32 = 0o004;
 const GROUP_WRITES: u32 = 0o020;
-/// Of a folder: only the owner of a file may remove or rename it.
+/// The sticky bit of a folder: only a file's owner may remove or rename it.
 const STICKY: u32 = 0o1000;
 
-/// What a file contains, which decides who may read it.
+/// The kind of content in a file. It decides who may read the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A private key: is refused if others may read it.
     PrivateKey,
-    /// Keys of callers: others who may read it are worth a warning. Not more, because compose mounts files of
-    /// the host with the rights that they have there.
+    /// Caller keys: the node warns if others may read the file. It does not refuse it, because compose mounts
+    /// files with the rights that they have on the host.
     Keys,
     /// Digests or certificates: everybody may read it.
     Public,
@@ -35,13 +35,13 @@ pub enum Content {
 
 /// A file that was read.
 pub struct SecretFile {
-    /// All of it. Overwritten when dropped.
+    /// The whole content. Overwritten when dropped.
     pub bytes: Zeroizing<Vec<u8>>,
     /// The change that should be made.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a file. It is opened once, and what is checked is what was opened: the file at the path may be
+/// Reads a file. It is opened once, and the opened file is what is checked: the file at the path may be
 /// exchanged meanwhile. Symbolic links are followed, because Kubernetes mounts secrets as links. The owner
 /// may be any user.
 ///
@@ -160,7 +160,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The text of no part of it: the bytes are secret.
+/// Prints no part of the content: the bytes are secret.
 impl fmt::Debug for SecretFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretFile")
@@ -195,7 +195,7 @@ fn check_file(file: &Metadata, content: Content) -> Result<(), UnfitReason> {
     Ok(())
 }
 
-/// The folder of the path, and that of the file which its links lead to.
+/// Checks the folder of the path, and the folder of the file which its links lead to.
 fn check_folders(path: &Path) -> Result<(), UnfitReason> {
     let end = path.canonicalize().map_err(|error| UnfitReason::Unreadable(error.kind()))?;
     for file in [path, &end] {
@@ -211,14 +211,14 @@ fn check_folders(path: &Path) -> Result<(), UnfitReason> {
     Ok(())
 }
 
-/// Invariant: no more than [`BYTES_MAX`] and one is read, whatever size the system says.
+/// Invariant: at most [`BYTES_MAX`] + 1 bytes are read, whatever size the system reports.
 fn contents(file: &File) -> Result<Zeroizing<Vec<u8>>, UnfitReason> {
     let unreadable = |error: io::Error| UnfitReason::Unreadable(error.kind());
     let size = usize::try_from(file.metadata().map_err(unreadable)?.len()).unwrap_or(usize::MAX);
     if size > BYTES_MAX {
         return Err(UnfitReason::TooLarge);
     }
-    // Room for all of it and one more: a vector that grows leaves parts of the secret behind.
+    // Has room for the whole file and one more byte: a vector that grows leaves parts of the secret behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size + 1));
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > BYTES_MAX { Err(UnfitReason::TooLarge) } else { Ok(bytes) }

@@ -1,21 +1,28 @@
-//! An issuer of tokens for trials and tests: Kith itself issues none.
+//! A token issuer for trials and tests: Kith itself issues none.
 
 use std::time::{Duration, SystemTime};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use kith_store::UserId;
 use ring::{
-    rand::SystemRandom,
+    rand::{SecureRandom as _, SystemRandom},
     signature::{Ed25519KeyPair, KeyPair as _},
 };
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-/// The name of the issuer (`iss`), and the audience of its tokens.
+/// The issuer's name (`iss`), and the audience in its tokens.
 pub const TRIAL_ISSUER: &str = "kith-token-make";
 const AUDIENCE: &str = "kith";
-/// Characters of a line of PEM.
+/// The bytes before the seed in a key without a public key (RFC 8410, PKCS #8 version 1): more programs read
+/// it than version 2 (RFC 5958).
+const PKCS8_BEFORE_SEED: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
+const SEED: usize = 32;
+/// Characters in a PEM line.
 const PEM_LINE: usize = 64;
 
 /// An issuer with a private key (Ed25519), which signs a token for each user who is named.
@@ -28,25 +35,19 @@ impl TrialIssuer {
     /// A new private key, as PEM (PKCS #8); `None` if the system gives no random bytes.
     #[must_use]
     pub fn generate() -> Option<Zeroizing<String>> {
-        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).ok()?;
-        let text = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(key.as_ref()));
-        let mut pem = Zeroizing::new("-----BEGIN PRIVATE KEY-----\n".to_owned());
-        for line in text.as_bytes().chunks(PEM_LINE) {
-            pem.push_str(std::str::from_utf8(line).ok()?);
-            pem.push('\n');
-        }
-        pem.push_str("-----END PRIVATE KEY-----");
-        Some(pem)
+        let mut seed = Zeroizing::new([0; SEED]);
+        SystemRandom::new().fill(seed.as_mut()).ok()?;
+        pem(&[PKCS8_BEFORE_SEED, &*seed])
     }
 
-    /// The issuer with this private key; `None` if the text is no such key.
+    /// The issuer with this private key, of either version; `None` if the text is no such key.
     #[must_use]
     pub fn from_pem(pem: &[u8]) -> Option<Self> {
         let key = PrivatePkcs8KeyDer::from_pem_slice(pem).ok()?;
-        Some(Self { pair: Ed25519KeyPair::from_pkcs8(key.secret_pkcs8_der()).ok()? })
+        Some(Self { pair: Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.secret_pkcs8_der()).ok()? })
     }
 
-    /// Its public key, as a node reads it (JWKS).
+    /// The public key, as a node reads it (JWKS).
     #[must_use]
     pub fn jwks(&self) -> String {
         let x = self.public_key();
@@ -54,7 +55,7 @@ impl TrialIssuer {
             .to_string()
     }
 
-    /// What a node is configured by: a table `[[auth.issuers]]`, whose keys are in this file.
+    /// The configuration for a node: a table `[[auth.issuers]]`, whose keys are in this file.
     #[must_use]
     pub fn configuration(jwks_file: &str) -> String {
         let [issuer, audience, file] =
@@ -62,7 +63,7 @@ impl TrialIssuer {
         format!("[[auth.issuers]]\nissuer = {issuer}\naudience = [{audience}]\njwks_file = {file}\n")
     }
 
-    /// A token of this user from now on.
+    /// Makes a token for this user, valid from now on.
     #[must_use]
     pub fn token(&self, user: UserId, lifetime: Duration, now: SystemTime) -> Zeroizing<String> {
         let issued = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -80,15 +81,47 @@ impl TrialIssuer {
         URL_SAFE_NO_PAD.encode(self.pair.public_key())
     }
 
-    /// Part of the key itself: another key has another id.
+    /// Taken from the key itself: another key has another id.
     fn key_id(&self) -> String {
         self.public_key().chars().take(8).collect()
     }
 }
 
+/// The parts of a private key as PEM.
+fn pem(parts: &[&[u8]]) -> Option<Zeroizing<String>> {
+    let key = Zeroizing::new(parts.concat());
+    let text = Zeroizing::new(STANDARD.encode(key.as_slice()));
+    let mut pem = Zeroizing::new("-----BEGIN PRIVATE KEY-----\n".to_owned());
+    for line in text.as_bytes().chunks(PEM_LINE) {
+        pem.push_str(std::str::from_utf8(line).ok()?);
+        pem.push('\n');
+    }
+    pem.push_str("-----END PRIVATE KEY-----");
+    Some(pem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
+
+    #[test]
+    fn new_key_has_version_one() {
+        let pem = TrialIssuer::generate().unwrap();
+        let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+        // A sequence of 46 bytes, whose first element is the number 0.
+        assert_eq!(key.secret_pkcs8_der()[..5], [0x30, 46, 2, 1, 0]);
+        assert_eq!(key.secret_pkcs8_der().len(), 48);
+        assert_ne!(*pem, *TrialIssuer::generate().unwrap());
+    }
+
+    #[test]
+    fn key_with_public_key_is_read() {
+        let second = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        assert_eq!(second.as_ref()[4], 1);
+        let pair = Ed25519KeyPair::from_pkcs8(second.as_ref()).unwrap();
+        let issuer = TrialIssuer::from_pem(pem(&[second.as_ref()]).unwrap().as_bytes()).unwrap();
+        assert_eq!(issuer.public_key(), URL_SAFE_NO_PAD.encode(pair.public_key()));
+    }
 
     #[tokio::test]
     async fn trial_tokens_are_taken_by_their_own_key() {

@@ -7,11 +7,11 @@ use hmac::Mac as _;
 use super::{NodeKeys, keys::mac};
 use crate::auth::Callers;
 
-/// Bytes that are shown. Two sets have the same ones at random in one of 2^64 cases.
+/// How many bytes are shown. Two sets have the same bytes at random in one case in 2^64.
 const SHOWN: usize = 8;
 
-/// Makes the digest of the callers of a node, by a key that the nodes of a store share. A plain hash would
-/// let readers of the status guess a key that a person has chosen.
+/// Digests a node's callers with a key that the nodes over a store share. A plain hash would let readers of
+/// the status guess a key that a person has chosen.
 #[derive(Clone)]
 pub(crate) struct CallersDigest {
     key: [u8; 32],
@@ -23,8 +23,8 @@ impl CallersDigest {
         Self { key: keys.callers(), callers }
     }
 
-    /// Of the callers of this moment: names, rights, keys and when they expire. 16 hexadecimal digits; empty
-    /// on a node without callers. Sorts all keys.
+    /// Digests the present callers: names, rights, keys and when they expire. Returns 16 hexadecimal digits,
+    /// or nothing on a node without callers. Sorts all keys.
     pub(crate) fn now(&self) -> String {
         if self.callers.is_open() {
             return String::new();

@@ -1,4 +1,4 @@
-//! Calls between nodes, each with a proof of its method and its target node. A captured proof can at most
+//! Calls between nodes, each with a proof for its method and its target node. A captured proof can at most
 //! repeat the same call to the same node for a short time.
 
 use std::{fs, sync::Arc, time::Duration};
@@ -16,18 +16,18 @@ use tonic::{
 use super::{NodeInfo, Proofs};
 use crate::{auth::identity::NODE_PROOF, config::Config};
 
-/// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller
-/// knows the keys of the nodes, and names the call and the called node.
+/// Calls other nodes, and verifies their calls: a proof (`kith-node`) shows that the caller knows the nodes'
+/// keys, and names the call and the called node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeCalls {
     proofs: Proofs,
-    /// The id of this node.
+    /// This node's id.
     own: Arc<str>,
     timeout: Duration,
     tls: Option<ClientTlsConfig>,
 }
 
-/// The admin service of another node.
+/// Another node's admin service.
 pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, ProveCall>>;
 
 impl NodeCalls {
@@ -60,7 +60,7 @@ impl NodeCalls {
         Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, prove))
     }
 
-    /// Whether a proof is that of a node of the cluster for this call, `SERVICE/METHOD`, to this node.
+    /// Whether the proof shows that a cluster node makes this call, `SERVICE/METHOD`, to this node.
     pub(crate) fn verifies(&self, proof: &HeaderValue, method: &str) -> bool {
         self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now()).is_ok()
     }

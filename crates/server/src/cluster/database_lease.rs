@@ -1,5 +1,5 @@
-//! The lease of a database: held by a single node, or by the nodes that share one Redis under one prefix.
-//! Other nodes would not receive changes.
+//! A database's lease: held by a single node, or by the nodes that share one Redis under one prefix. Other
+//! nodes would not receive changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use super::NodeKeys;
 use crate::config::{Backend, Config};
 
-/// Name of the lease. Nodes that share hold it together.
+/// The lease's name. Nodes that share hold it together.
 const LEASE: &str = "single_node";
 /// How long a lease outlives a node that was killed.
 pub(super) const LASTS: Duration = Duration::from_secs(6);
 /// How often it is renewed: two may fail.
 pub(super) const RENEWED: Duration = Duration::from_secs(2);
-/// How long a node waits for the lease of another node that may be dead.
+/// How long a node waits for another node's lease, if that node may be dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The lease that a node has on its database.
@@ -28,9 +28,9 @@ pub(crate) struct DatabaseLease {
 }
 
 impl DatabaseLease {
-    /// The lease of a node with this configuration; `None` if no other node can reach its data. `keys`: those
-    /// of nodes that share Redis. The holder includes the id of the database: nodes that still run after
-    /// their database was dropped share nothing with those that start over the new one.
+    /// The lease for a node with this configuration. `None` if no other node can reach its data. `keys`: set
+    /// for nodes that share Redis. The holder includes the database's id: nodes that still run after their
+    /// database was dropped share nothing with nodes that start over the new database.
     pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&NodeKeys>) -> Option<Self> {
         if config.store.backend == Backend::Sqlite {
             return None;
@@ -43,7 +43,7 @@ impl DatabaseLease {
         Some(Self { coordination, holder, shared: keys.is_some() })
     }
 
-    /// The lease of a program that is no node and lets no node use the database meanwhile.
+    /// The lease for a program that is no node and lets no node use the database meanwhile.
     pub(crate) fn alone(stores: &Stores) -> Self {
         let coordination = Arc::clone(&stores.coordination);
         Self { coordination, holder: format!("alone:{}", uuid::Uuid::new_v4()), shared: false }
@@ -70,7 +70,7 @@ impl DatabaseLease {
     /// Releases it, so that the next node need not wait. A shared lease is kept.
     pub(crate) async fn release(&self) {
         if !self.shared {
-            // It expires by itself.
+            // The lease expires by itself.
             drop(self.coordination.release(LEASE, &self.holder).await);
         }
     }

@@ -1,5 +1,5 @@
-//! The adapter from the change feed of the store to the cache. One node at a time reads a feed, under a lease
-//! in the store, where its position is also saved.
+//! The adapter from the store's change feed to the cache. One node at a time reads a feed, under a lease in
+//! the store, where its position is also saved.
 
 use std::{
     sync::Arc,
@@ -17,15 +17,15 @@ use kith_store::{
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
-/// How long to wait for the position of a new feed.
+/// How long to wait for a new feed's position.
 const FIRST: Duration = Duration::from_millis(200);
 /// How long a node may take to begin a new feed.
 const BEGINS: Duration = Duration::from_secs(2);
 
-/// The change feed of the store, in the types of the tiers.
+/// The store's change feed, in tier types.
 #[derive(Clone, Debug)]
 pub(super) struct StoreFeed {
-    /// Name of the reader's lease, and of the mark of its progress.
+    /// Names the reader's lease, and the mark for its progress.
     name: String,
     feed: Arc<dyn ChangeFeed>,
     coordination: Arc<dyn Coordination>,
@@ -35,7 +35,8 @@ pub(super) struct StoreFeed {
 }
 
 impl StoreFeed {
-    /// Every feed of the store; none for a store that only this process can change. `holder` names this node.
+    /// Returns all feeds that the store has; none if only this process can change the store. `holder` names
+    /// this node.
     pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
@@ -48,7 +49,8 @@ impl StoreFeed {
         stores.feeds.iter().map(of).collect()
     }
 
-    /// Opens it at its present end. What it delivers before it reports its position is delivered, too.
+    /// Opens the feed at its present end. Changes that it delivers before it reports its position are
+    /// delivered, too.
     async fn begin(&self) -> Result<OpenFeed, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
@@ -62,7 +64,8 @@ impl StoreFeed {
         })
     }
 
-    /// Saves the present end as the position of a feed that has none. False: another node does so now, or the end is not known yet.
+    /// Saves the present end as the position, if the feed has none. Returns false if another node does so
+    /// now, or the end is not known yet.
     pub(super) async fn begin_new(&self) -> Result<bool, FeedError> {
         if self.mark().await?.is_some() {
             return Ok(true);
@@ -102,7 +105,7 @@ impl Feed for StoreFeed {
     }
 
     async fn yield_lead(&self) {
-        // It expires by itself.
+        // The lease expires by itself.
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
 
@@ -157,7 +160,7 @@ impl Feed for StoreFeed {
 }
 
 impl StoreFeed {
-    /// The invalidations for changes. Kinds of records without copies have none.
+    /// The invalidations for these changes. Record kinds without copies have none.
     fn invalidations(&self, changes: &[FeedChange]) -> Vec<Invalidation> {
         changes.iter().filter_map(|change| self.invalidation(change)).collect()
     }
@@ -166,7 +169,7 @@ impl StoreFeed {
         let mapped =
             |mapping: &Arc<dyn FeedMapping>| Some((mapping.namespace(), mapping.key(&change.record)?));
         let (namespace, key) = self.mappings.iter().find_map(mapped)?;
-        // A change by hand may have set the version back: copies of every version are dropped.
+        // A change by hand may have set the version back: copies with every version are dropped.
         let version = change.version.filter(|_| !change.by_hand).map(cache_version);
         Some(Invalidation { namespace, key, version, copy: None })
     }

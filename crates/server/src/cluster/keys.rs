@@ -8,19 +8,19 @@ use sha2::Sha256;
 
 use crate::config::Config;
 
-/// Name of the key in the store, which only the nodes know.
+/// The key's name in the store, which only the nodes know.
 const NAME: &str = "nodes";
 
 /// Keys for data between nodes, each for one purpose.
 #[derive(Clone)]
 pub struct NodeKeys {
     key: [u8; 32],
-    /// Name of the database that keeps it.
+    /// The name of the database that keeps it.
     database: String,
 }
 
 impl NodeKeys {
-    /// The keys of the nodes over these stores, created at the first start of the first node.
+    /// Loads the keys of the nodes over these stores. The first node creates them at its first start.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -34,30 +34,30 @@ impl NodeKeys {
         MessageMac::new(&self.derived("messages"))
     }
 
-    /// Issues the consistency tokens of all nodes over this database.
+    /// Issues the consistency tokens for all nodes over this database.
     pub(crate) fn token_issuer(&self) -> TokenIssuer {
         let seconds = || Timestamp::now().0.unsigned_abs() / 1_000;
         TokenIssuer::new(&self.derived("consistency tokens"), seconds)
     }
 
-    /// Verifies calls of other nodes.
+    /// Verifies calls from other nodes.
     pub(super) fn calls(&self) -> [u8; 32] {
         self.derived("calls")
     }
 
-    /// Verifies the node infos of other nodes in Redis.
+    /// Verifies other nodes' infos in Redis.
     pub(super) fn records(&self) -> [u8; 32] {
         self.derived("node records")
     }
 
-    /// By which nodes show that they know the same callers.
+    /// The key by which nodes show that they know the same callers.
     pub(super) fn callers(&self) -> [u8; 32] {
         self.derived("callers")
     }
 
-    /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database,
-    /// another one for every other database. A database that replaces a dropped one has another key, and a
-    /// copy of a database has another name.
+    /// Identifies the database in what its nodes share in Redis. All nodes over a database have the same id,
+    /// and every database has another id. A database that replaces a dropped one has another key, and a
+    /// copied database has another name.
     pub(super) fn database_id(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.derived(&format!("database {}", self.database));
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
@@ -74,7 +74,7 @@ impl std::fmt::Debug for NodeKeys {
     }
 }
 
-/// HMAC-SHA256 of a text, to be finished or verified.
+/// HMAC-SHA256 over a text, to be finished or verified.
 pub(super) fn mac(key: &[u8; 32], text: &str) -> Hmac<Sha256> {
     let mac = Hmac::<Sha256>::new_from_slice(key);
     mac.unwrap_or_else(|_| unreachable!("a key of any length will do")).chain_update(text)

@@ -1,7 +1,7 @@
-//! A node of a cluster: shared state, the node's node info, and calls to other nodes.
+//! A cluster node: shared state, the node's node info, and calls to other nodes.
 //!
-//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the
-//! configuration, and the tasks that follow, publish and watch while the node runs.
+//! `kith_cache::remote` has the protocol. This module gives it the epoch store, the keys, the configuration,
+//! and the tasks that follow, publish and watch while the node runs.
 
 mod callers_digest;
 mod calls;
@@ -60,20 +60,20 @@ use crate::{
     health::Reporter,
 };
 
-/// Extra time for a command of a change, which may wait for others.
+/// Extra time for a command with a change, which may wait for other commands.
 const PUBLISH_SLACK: Duration = Duration::from_millis(50);
-/// Entries that one step of a repair reads.
+/// How many entries a repair step reads.
 const REPLAY_PAGE: usize = 1_000;
 /// How often the store is asked for the epoch.
 const EPOCH_POLL: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts to follow.
 const RETRY_MAX: Duration = Duration::from_millis(500);
-/// Period of polling for a condition.
+/// How often a condition is polled.
 const POLL: Duration = Duration::from_millis(10);
 /// Time limit for leaving the registry.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// This node as a member of its cluster.
+/// This node as a cluster member.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     server: SharedServer,
@@ -84,9 +84,9 @@ pub(crate) struct Cluster {
     schemas: SchemaWatch,
     proofs: Proofs,
     calls: NodeCalls,
-    /// The feeds of the store, if others can change it.
+    /// The store's feeds, if others can change the store.
     feeds: Vec<StoreFeed>,
-    /// Once it is started.
+    /// Set once following has started.
     follower: Mutex<Option<FollowerThread>>,
     /// Background tasks: publishing, reading the feeds, comparing, watching. They end with this value.
     tasks: Tasks,
@@ -94,7 +94,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings`
-    /// creates the invalidations for changes in the store, from the windows of conversations.
+    /// creates the invalidations for changes in the store, from the conversation windows.
     pub(crate) fn new(
         server: SharedServer,
         keys: &NodeKeys,
@@ -151,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// Begins the feeds of a database that no node has served yet, before this node joins its first epoch.
+    /// Begins the feeds in a database that no node has served yet, before this node joins its first epoch.
     /// There are no copies to discard then. A feed that cannot be begun in this time is no reason not to
     /// serve: it discards all copies later.
     pub(crate) async fn begin_feeds(&self, limit: Duration) {
@@ -192,7 +192,7 @@ impl Cluster {
         tasks.spawn(watch::watch(self.server.clone(), node, queue, health));
     }
 
-    /// Follows on a thread of its own; where there is no room for one, among the calls.
+    /// Follows on its own thread. Without room for a thread it follows among the calls.
     fn follow(&self) {
         let member = self.member.clone();
         match FollowerThread::start(member.clone()) {
@@ -214,7 +214,7 @@ impl Cluster {
         within(limit, || self.schemas.agreement.check().is_ok()).await
     }
 
-    /// Whether all nodes know the schema of this one.
+    /// Whether all nodes know this node's schema.
     pub(crate) const fn agreement(&self) -> &SchemaAgreement {
         &self.schemas.agreement
     }
@@ -262,7 +262,7 @@ impl Cluster {
         self.server.presences()
     }
 
-    /// The shared windows of conversations.
+    /// The shared conversation windows.
     pub(crate) const fn windows(&self) -> &Windows {
         &self.windows
     }
@@ -276,38 +276,38 @@ impl Cluster {
         self.server.sequences(self.window_epochs())
     }
 
-    /// The shared bitmaps of readers of notices.
+    /// The shared bitmaps with the readers of notices.
     pub(crate) fn reader_bitmaps(&self) -> Option<Arc<dyn ReaderBitmaps>> {
         self.server.reader_bitmaps(self.window_epochs())
     }
 
-    /// The shared inboxes of all users.
+    /// The shared inboxes for all users.
     pub(crate) fn inboxes(&self, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
         self.server.inboxes(self.window_epochs(), limits)
     }
 
-    /// The shared notes of unfinished fan-outs.
+    /// The shared notes about unfinished fan-outs.
     pub(crate) fn fan_out_notes(&self) -> Option<Arc<dyn FanOutNotes>> {
         self.server.fan_out_notes(self.window_epochs())
     }
 
-    /// The state of the circuit breaker of Redis.
+    /// The state of Redis' circuit breaker.
     pub(crate) fn breaker(&self) -> &'static str {
         self.server.breaker()
     }
 
-    /// Number of this node in the registry.
+    /// This node's number in the registry.
     pub(crate) fn number(&self) -> u64 {
         self.member.bus.id
     }
 
-    /// Brings the metrics of following up to date.
+    /// Brings the follower's metrics up to date.
     pub(crate) fn export_metrics(&self) {
         self.member.export_metrics();
         self.server.export_metrics();
     }
 
-    /// The position of this node in the log.
+    /// This node's position in the log.
     pub(crate) fn followed(&self) -> FollowerStatus {
         self.member.follower_status()
     }
@@ -317,8 +317,8 @@ impl Cluster {
         self.member.bus.sharing.queue.len()
     }
 
-    /// The nodes of the epoch that this one follows, itself among them. A killed node is left out once
-    /// another one has its address.
+    /// The nodes in the epoch that this node follows, itself among them. A killed node is left out once
+    /// another node has its address.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -348,7 +348,7 @@ impl Cluster {
         Ok(others)
     }
 
-    /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits
+    /// Makes the node move to this epoch or a later epoch, so that it uses no shared data from before. Waits
     /// for it, at most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
         self.member.bus.sharing.queue.raise_barrier(epoch);
@@ -356,7 +356,7 @@ impl Cluster {
     }
 }
 
-/// It does not trust its memory before it follows the others.
+/// The node does not trust its memory before it follows the others.
 fn node(config: &Config, bus: &Arc<SharedBus>, tokens: TokenIssuer) -> Node {
     let cluster = &config.cluster;
     Node::new(NodeConfig {

@@ -16,11 +16,11 @@ use uuid::Uuid;
 use super::{CallersDigest, Proofs};
 use crate::{build_info, config::Config, telemetry::instance};
 
-/// Most bytes of a node info with its proof; the registry takes no longer ones.
+/// Most bytes in a node info with its proof. The registry takes no longer text.
 const BYTES_MAX: usize = 1024;
 const PROOF_BYTES: usize = 64;
-/// A documentation address (RFC 5737), which is used to find the outgoing address of the machine; nothing is
-/// sent there.
+/// A documentation address (RFC 5737). It serves to find this machine's outgoing address; nothing is sent
+/// there.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
 /// The information about a node that it publishes to the others, for operators.
@@ -29,21 +29,21 @@ const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 pub(crate) struct NodeInfo {
     /// New at every start.
     pub(crate) id: String,
-    /// Its address: `http://10.0.0.7:7600`.
+    /// The node's address: `http://10.0.0.7:7600`.
     pub(crate) address: String,
-    /// The version of the program.
+    /// The program version.
     pub(crate) version: String,
     /// When it started.
     pub(crate) started: Timestamp,
     /// The newest migration that its program knows; 0: the program is older than this field.
     pub(crate) schema: u32,
-    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is older than
-    /// this field.
+    /// A digest over its present callers, see [`super::CallersDigest`]. Empty if it has none, or its program
+    /// is older than this field.
     pub(crate) callers: String,
 }
 
 impl NodeInfo {
-    /// The node info of a node that starts now, with this address and schema.
+    /// Creates the node info for a node that starts now, with this address and schema.
     pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
             id: instance::node_id(),
@@ -55,12 +55,12 @@ impl NodeInfo {
         }
     }
 
-    /// Whether the node has an older schema. A node info that cannot be decoded is of a later version.
+    /// Whether the node has an older schema. A node info that cannot be decoded comes from a later version.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         !self.id.is_empty() && self.schema < other.schema
     }
 
-    /// Its number in the registry.
+    /// The node's number in the registry.
     pub(crate) fn number(&self) -> u64 {
         Uuid::parse_str(&self.id).map_or(0, |id| id.as_u64_pair().0)
     }
@@ -83,13 +83,14 @@ impl NodeInfo {
             && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
     }
 
-    /// Parses such a text. One that cannot be decoded, as of a much later version, is an empty node info.
+    /// Parses such a text. A text that cannot be decoded, as from a much later version, is an empty node
+    /// info.
     pub(crate) fn decode(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 }
 
-/// What this node publishes of itself in the registry.
+/// The data that this node publishes about itself in the registry.
 #[derive(Debug)]
 pub(crate) struct PublishedNode {
     pub(crate) node_info: NodeInfo,
@@ -97,7 +98,7 @@ pub(crate) struct PublishedNode {
     pub(crate) callers: CallersDigest,
 }
 
-/// A node info with a proof that it was written by a node of the epoch.
+/// A node info with a proof that a node in the epoch wrote it.
 #[derive(Debug)]
 pub(super) struct ProvenNodeInfo {
     pub(super) node_info: NodeInfo,
@@ -131,8 +132,8 @@ impl ListedNode {
 }
 
 /// Leaves out each node whose address belongs to a node that was heard later: its process was killed, and the
-/// one that runs there now refuses calls to it. Heard, not started: clocks of nodes differ. Only a node that
-/// is proven takes the place of another one.
+/// node that runs there now refuses calls to it. The time it was heard counts, not its start: node clocks
+/// differ. Only a proven node takes the place of another node.
 pub(super) fn without_replaced(nodes: impl Iterator<Item = (Peer, ListedNode)>) -> Vec<(Peer, ListedNode)> {
     let nodes: Vec<_> = nodes.collect();
     let mut heard: HashMap<String, Duration> = HashMap::new();
@@ -152,7 +153,7 @@ fn reachable_address(config: &Config, listens: SocketAddr) -> String {
     format!("{scheme}://{}", SocketAddr::new(ip, listens.port()))
 }
 
-/// The outgoing address of this machine; that of the loopback device, if it has none.
+/// This machine's outgoing address; the loopback address if it has none.
 fn own_address() -> IpAddr {
     let asked = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

@@ -1,4 +1,4 @@
-//! Authentication between nodes: a proof for each call, and one for each record in Redis.
+//! Authentication between nodes: a proof for each call, and a proof for each record in Redis.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use kith_store::Timestamp;
 use super::{NodeKeys, keys::mac};
 
 const VERSION: &str = "v1";
-/// How long a proof is valid, before and after its time: the clocks of nodes differ.
+/// How long a proof is valid, before and after its time: node clocks differ.
 const GOOD_MS: u64 = 30_000;
 /// Where the proof begins in a record, which is JSON: its last field.
 const FIELD: &str = ",\"proof\":\"";
@@ -36,7 +36,7 @@ impl Proofs {
         format!("{VERSION}.{from}.{time}.{}", URL_SAFE_NO_PAD.encode(proof))
     }
 
-    /// Verifies the proof of a caller that it is a node that makes this call to the node `to`.
+    /// Verifies that the caller is a node and makes this call to the node `to`.
     ///
     /// # Errors
     /// NOT_ALLOWED for every invalid proof.
@@ -60,7 +60,7 @@ impl Proofs {
         is_now && mac(&self.calls, &call(from, to, method, time)).verify_slice(&given).is_ok()
     }
 
-    /// The record with a proof that a node of this epoch wrote it. A record is an object in JSON.
+    /// The record with a proof that a node in this epoch wrote it. A record is a JSON object.
     pub(super) fn with_proof(&self, record: &str, epoch: u64) -> String {
         let Some(fields) = record.strip_suffix('}') else { return String::new() };
         let proof =
@@ -68,7 +68,7 @@ impl Proofs {
         format!("{fields}{FIELD}{proof}\"}}")
     }
 
-    /// Whether a node of this epoch wrote the record.
+    /// Whether a node in this epoch wrote the record.
     pub(super) fn is_proven(&self, record: &str, epoch: u64) -> bool {
         let parts = record.strip_suffix("\"}").and_then(|record| record.rsplit_once(FIELD));
         let Some((fields, proof)) = parts else { return false };

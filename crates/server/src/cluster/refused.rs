@@ -3,10 +3,10 @@
 #[cfg(feature = "cluster")]
 use kith_cache::remote::redis::Refusal;
 
-/// Why Redis cannot be used.
+/// The reason why Redis cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisRefused {
-    /// The text, with what to do. Contains no credentials, and only the first word of the answer of Redis.
+    /// The text, with what to do. Contains no credentials, and only the first word of Redis' answer.
     pub line: String,
     /// Whether it is permanent until Redis or the configuration is changed.
     pub(crate) lasts: bool,

@@ -1,4 +1,4 @@
-//! Detects nodes of an older schema during a rolling upgrade.
+//! Detects nodes with an older schema during a rolling upgrade.
 
 use std::{
     sync::Arc,
@@ -13,36 +13,36 @@ use tokio::time::sleep;
 use super::{NodeInfo, watch::ReadyzRemark};
 use crate::health::Reporter;
 
-/// Name of the lease and of the mark.
+/// Names the lease and the mark.
 const AGREED: &str = "schema_agreed";
 /// Time limit for setting the mark, which takes one command.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_secs(2);
-/// Period of checks whether the node follows.
+/// How often to check whether the node follows.
 const UNTRUSTED: Duration = Duration::from_millis(50);
 const OLDER: &str =
     "a node of an older version is registered: messages are not available until all nodes are upgraded";
 
-/// Determines whether all nodes know the schema of this one. Cheap to clone.
+/// Determines whether all nodes know this node's schema. Cheap to clone.
 ///
 /// It checks until this is true once, and then records it in the store for all nodes: a program that does not
-/// know the schema of the store does not start, so only nodes that started before the migration can be older.
+/// know the store's schema does not start, so only nodes that started before the migration can be older.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaWatch {
     pub(super) coordination: Arc<dyn Coordination>,
     pub(super) shared: Arc<dyn SharedBackend>,
     pub(super) node: Node,
-    /// The schema of this node.
+    /// This node's info with its schema.
     pub(super) node_info: NodeInfo,
     pub(super) agreement: SchemaAgreement,
 }
 
 impl SchemaWatch {
-    /// Checks until all nodes know the schema, and reports while one does not.
+    /// Checks until all nodes know the schema, and reports while a node does not.
     pub(super) async fn watch(self, health: Reporter) {
         let mut remark = ReadyzRemark::new(health, "older_nodes");
         while !self.is_recorded().await.unwrap_or(false) {
-            // Before the node follows, the registry of its epoch need not have the others.
+            // Before the node follows, its epoch's registry need not have the other nodes.
             while !self.node.trusted() {
                 sleep(UNTRUSTED).await;
             }
@@ -80,7 +80,7 @@ impl SchemaWatch {
         Ok(recorded)
     }
 
-    /// The schema in the form of the mark, in which later ones are greater as bytes, too.
+    /// The schema as a mark. Later schemas are greater as bytes, too.
     fn schema_mark(&self) -> Vec<u8> {
         self.node_info.schema.to_be_bytes().to_vec()
     }

@@ -49,7 +49,7 @@ impl SharedServer {
         &self.shared
     }
 
-    /// Presence, on the connections of scripts.
+    /// Presence, on the script connections.
     pub(super) const fn presences(&self) -> &Presences {
         &self.presences
     }
@@ -66,7 +66,7 @@ impl SharedServer {
         Self::of(RedisOptions { database_id, mac: seal, ..options(config) }, config).await
     }
 
-    /// Connects only to examine it. `keys`: those of the database, if the store answered.
+    /// Connects only to examine the server. `keys` are the database's, if the store answered.
     ///
     /// # Errors
     /// If its address is invalid.
@@ -77,7 +77,7 @@ impl SharedServer {
 
     async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
         let limits = presence::limits(&config.presence);
-        // One for all parts with their own scripts.
+        // All parts with their own scripts share this connection.
         let (redis, runner) =
             tokio::try_join!(RedisShared::connect(options.clone()), ScriptRunner::connect(options))
                 .map_err(|error| unusable(&error))?;
@@ -87,7 +87,7 @@ impl SharedServer {
         Ok(Self { shared, redis, runner, prefix, presences: presences.presences() })
     }
 
-    /// The windows of conversations, over the connections of scripts.
+    /// The conversation windows, over the script connections.
     pub(super) fn windows(
         &self,
         epochs: Arc<dyn EpochSource>,
@@ -100,29 +100,29 @@ impl SharedServer {
         Windows::over(Arc::new(keeper), store, clock, limits)
     }
 
-    /// Numbers of sequences, over the connections of scripts.
+    /// Sequence numbers, over the script connections.
     pub(super) fn sequences(&self, epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(RedisSequences::over(Arc::clone(&self.runner), epochs))
     }
 
-    /// Bitmaps of readers of notices, over the connections of scripts.
+    /// Bitmaps with the readers of notices, over the script connections.
     #[expect(clippy::unnecessary_wraps, reason = "other builds have none")]
     pub(super) fn reader_bitmaps(&self, epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn ReaderBitmaps>> {
         Some(Arc::new(RedisBitmaps::over(Arc::clone(&self.runner), epochs)))
     }
 
-    /// The inboxes of all users, over the connections of scripts.
+    /// All users' inboxes, over the script connections.
     pub(super) fn inboxes(&self, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
         Arc::new(RedisInboxes::over(Arc::clone(&self.runner), epochs, limits))
     }
 
-    /// Notes of unfinished fan-outs, over the connections of scripts.
+    /// Notes about unfinished fan-outs, over the script connections.
     #[expect(clippy::unnecessary_wraps, reason = "other builds have none")]
     pub(super) fn fan_out_notes(&self, epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn FanOutNotes>> {
         Some(Arc::new(RedisFanOutNotes::over(Arc::clone(&self.runner), epochs)))
     }
 
-    /// The state of the circuit breaker: `closed`, `open` or `half_open`.
+    /// The circuit breaker's state: `closed`, `open` or `half_open`.
     pub(crate) fn breaker(&self) -> &'static str {
         match self.redis.breaker() {
             BreakerState::Closed => "closed",
@@ -145,8 +145,7 @@ impl SharedServer {
         Some(RedisRefused { line, lasts: refusal.lasts() })
     }
 
-    /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another
-    /// database have it.
+    /// Takes or renews the prefix for this node's database. Returns whether another database's nodes have it.
     ///
     /// # Errors
     /// If it does not answer.
@@ -154,7 +153,7 @@ impl SharedServer {
         Ok(self.redis.own_prefix(database_lease::LASTS).await?.is_some())
     }
 
-    /// Whether nodes of another database than this one have the prefix. Changes nothing.
+    /// Whether another database's nodes have the prefix. Changes nothing.
     ///
     /// # Errors
     /// If it does not answer.
@@ -166,7 +165,7 @@ impl SharedServer {
             .is_some_and(|owner| owner != keys.database_id()))
     }
 
-    /// The visible problems of the server, each in one line with what to do. Takes at most a second.
+    /// The server's visible problems, each in one line with what to do. Takes at most a second.
     ///
     /// # Errors
     /// If it is unavailable.
@@ -202,7 +201,7 @@ impl SharedServer {
         Err(StartError::new(NO_REDIS))
     }
 
-    /// Refuses: this build has no client of Redis.
+    /// Refuses: this build has no Redis client.
     ///
     /// # Errors
     /// Always.
@@ -210,7 +209,7 @@ impl SharedServer {
         Err(StartError::new(NO_REDIS))
     }
 
-    /// Returns none: this build has no client of Redis.
+    /// Returns none: this build has no Redis client.
     pub async fn refusal(&self) -> Option<RedisRefused> {
         None
     }
@@ -219,7 +218,7 @@ impl SharedServer {
         Ok(false)
     }
 
-    /// Returns false: this build has no client of Redis.
+    /// Returns false: this build has no Redis client.
     ///
     /// # Errors
     /// Never.
@@ -258,7 +257,7 @@ impl SharedServer {
 
     pub(super) const fn export_metrics(&self) {}
 
-    /// Returns none: this build has no client of Redis.
+    /// Returns none: this build has no Redis client.
     ///
     /// # Errors
     /// Never.

@@ -1,4 +1,4 @@
-//! Reports of a serving node about Redis, in its log and in `/readyz`.
+//! A serving node's reports about Redis, in its log and in `/readyz`.
 
 use std::{
     sync::Arc,
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::{SharedServer, database_lease};
 use crate::health::{HealthCause, Reporter, report_store};
 
-/// Period of checks whether the node is trusted.
+/// How often to check whether the node is trusted.
 const EVERY: Duration = Duration::from_millis(250);
 /// How long a node may be untrusted before it reports it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,12 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const EXAMINE_TRUSTED: Duration = Duration::from_secs(5);
 const EXAMINE_UNTRUSTED: Duration = Duration::from_secs(1);
 
-/// How long a change feed may not be read to its end before the node reports it. Notes of other nodes last 5
-/// s.
+/// How long a change feed may not be read to its end before the node reports it. Other nodes' notes last 5 s.
 const FEED_UNREAD: Duration = Duration::from_secs(10);
-/// How late the reader of a change feed may publish changes before the node reports it.
+/// How late a change feed's reader may publish changes before the node reports it.
 const FEED_LATE: Duration = Duration::from_secs(10);
-/// Period of checks of the change feeds.
+/// How often to check the change feeds.
 const FEED_EVERY: Duration = Duration::from_secs(1);
 
 const AWAY: &str = "Redis does not answer (redis.url): reads come from the store, and changes are published to other nodes later";
@@ -71,7 +70,7 @@ pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Unpublish
     }
 }
 
-/// Keeps the prefix for the database of this node, and reports nodes of another database under it.
+/// Keeps the prefix for this node's database, and reports another database's nodes under it.
 pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
     let mut taken = ReadyzRemark::new(health, "redis_prefix_taken");
     loop {
@@ -83,15 +82,15 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
     }
 }
 
-/// Reports when no node reads a change feed of the store to its end, and when this node reads one too late,
-/// until it is dropped.
+/// Reports when no node reads one of the store's change feeds to its end, and when this node reads a feed too
+/// late. Runs until it is dropped.
 pub(super) async fn watch_feeds(stats: Arc<FollowerStats>, health: Reporter) {
     let mut unread = ReadyzRemark::new(health.clone(), "feed_unread");
     let (mut late, mut before) = (ReadyzRemark::new(health, "feed_late"), Vec::new());
     loop {
         sleep(FEED_EVERY).await;
         report_feeds(&mut unread, &stats.feeds.since(), FEED_UNREAD, feeds_unread);
-        // A new reader of relations reads some minutes again, which takes it a moment.
+        // A new relation reader reads some minutes again, which takes it a moment.
         let lags = stats.feeds.lags();
         let both = lags.iter().zip(&before);
         let twice: Vec<_> = both.map(|((name, lag), (_, before))| (name.clone(), *lag.min(before))).collect();
@@ -100,7 +99,7 @@ pub(super) async fn watch_feeds(stats: Arc<FollowerStats>, health: Reporter) {
     }
 }
 
-/// Shows the remark while some of these feeds have an age of at least `least`.
+/// Shows the remark while one of these feeds has an age of at least `least`.
 fn report_feeds(
     remark: &mut ReadyzRemark,
     ages: &[(String, Duration)],

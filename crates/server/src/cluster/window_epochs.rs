@@ -1,4 +1,4 @@
-//! The epoch of windows, sequences and inboxes.
+//! The epoch for windows, sequences and inboxes.
 
 use async_trait::async_trait;
 use kith_cache::remote::ClusterNode;

@@ -1,4 +1,4 @@
-//! Who may call.
+//! The section about who may call.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -19,15 +19,15 @@ use crate::auth::{
 pub struct AuthConfig {
     /// TOML with the callers, their scopes and the digests of their keys: `kith keys create` writes it.
     pub callers_file: Option<PathBuf>,
-    /// How often this file, `api_key_file` and the `jwks_file` of issuers are read again; a change takes effect without a restart.
-    /// Above 0.
+    /// How often this file, `api_key_file` and the `jwks_file` of issuers are read again. Above 0.
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
-    /// How often the `jwks_url` of issuers are asked for their keys. Within 30 s also when a token names a key that is not known.
+    /// How often the `jwks_url` of issuers are read. Within 30 s also when a token names an unknown key.
     /// Above 0.
     #[serde(with = "humantime_serde")]
     pub jwks_read_every: Duration,
-    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](../guide/security.md#users-tokens).
+    /// Who issues tokens of users, as tables `[[auth.issuers]]`: see
+    /// [security](../guide/security.md#users-tokens).
     pub issuers: Vec<IssuerConfig>,
 }
 
@@ -42,7 +42,8 @@ impl Default for AuthConfig {
     }
 }
 
-/// A key of the caller `default`. Only its digest is kept: the key itself is overwritten as soon as it was read.
+/// A key for the caller `default`. Only its digest is kept: the key itself is overwritten as soon as it was
+/// read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ApiKey {
     digest: Digest,
@@ -50,7 +51,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// By which the key is known.
+    /// The digest by which the key is known.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
@@ -77,7 +78,7 @@ impl<'de> Deserialize<'de> for ApiKey {
 }
 
 impl Config {
-    /// Whether a caller is configured, or an issuer of tokens. A node without one is open.
+    /// Whether a caller or a token issuer is configured. A node without them is open.
     #[must_use]
     pub const fn has_callers(&self) -> bool {
         self.has_keys() || !self.auth.issuers.is_empty()

@@ -1,4 +1,4 @@
-//! What a single value cannot say: secrets in files, and values that contradict each other.
+//! Checks what a single value cannot say: secrets in files, and values that contradict each other.
 
 use std::{fmt::Debug, fs, path::Path};
 
@@ -9,7 +9,7 @@ use kith_service::{
 
 use super::{Backend, Config, LimitsConfig, Secret, value_error};
 
-/// Reads secrets out of their files and looks at what belongs together.
+/// Reads secrets out of their files and checks values that belong together.
 pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     let mongodb = &mut config.store.mongodb;
     from_file(
@@ -47,7 +47,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     bounds(config)
 }
 
-/// `keys`: of the value itself and of its file.
+/// `keys` names the value's own key and its file's key.
 fn from_file(
     keys: (&'static str, &'static str),
     secret: &mut Option<Secret>,
@@ -194,7 +194,7 @@ pub(super) fn must(
     if is_kept { Ok(()) } else { refuse(key, &format!("is {value:?}; it must {rule}")) }
 }
 
-/// Makes sure that a value is at most that of another key.
+/// Makes sure that a value is at most the value at another key.
 pub(super) fn not_above<T: Copy + Debug + PartialOrd>(
     key: &'static str,
     value: T,

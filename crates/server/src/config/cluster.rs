@@ -10,22 +10,22 @@ use super::{
     check::{must, not_above},
 };
 
-/// What an address of Redis may begin with; with `s` by TLS.
+/// The beginnings that a Redis address may have. An `s` means TLS.
 const SCHEMES: [&str; 6] =
     ["redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel"];
-/// Longest address of a node; with what else it says of itself, the registry takes 1 KiB.
+/// Longest node address. With what else the node says about itself, the registry takes 1 KiB.
 const ADDRESS_MAX: usize = 300;
-/// Longest prefix; it is part of every key.
+/// Longest prefix. It is part of every key.
 const PREFIX_MAX: usize = 32;
 /// Longest time for which memory may be trusted without proof: strict writes wait so long for a dead node.
 const TRUST_MAX: Duration = Duration::from_secs(30);
 /// Shortest time for which a change is remembered where its copy stood: loads that began before it may take
 /// ten seconds.
 const TOMBS_MIN: Duration = Duration::from_secs(15);
-/// Fewest entries of the log: what a node may have missed within a moment has to be there still.
+/// Fewest log entries: changes that a node may have missed within a moment must still be there.
 const LOG_MIN: u32 = 1_000;
 
-/// Redis, through which the nodes of a cluster share copies of records and publish changes to each other.
+/// Redis, through which nodes share copies of records and publish changes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
@@ -33,14 +33,14 @@ pub struct RedisConfig {
     /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`. Absent: the node is the only one of its
     /// store.
     pub url: Option<Secret>,
-    /// A file that contains the URL, instead of `url`.
+    /// A file with the URL.
     pub url_file: Option<PathBuf>,
     /// PEM: the certificates to trust with TLS. Absent: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// Prefix of every key and channel: 1 to 32 letters, digits, _ or -. Each cluster has its own prefix and
     /// its own database.
     pub prefix: String,
-    /// Connections for reads and writes; one more is for messages. Above 0.
+    /// Connections for reads and writes; one more for messages. Above 0.
     pub pool: usize,
     /// How long a command may take before the store is asked instead. Above 0.
     #[serde(with = "humantime_serde")]
@@ -48,8 +48,8 @@ pub struct RedisConfig {
     /// How long a connection may take to open. Above 0.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Replicas that must have a write before a node trusts its memory by it. If any may be promoted: a majority of
-    /// them.
+    /// Replicas that must have a write before a node trusts its memory by it. If any may be promoted: a
+    /// majority of them.
     pub replicas_min: u32,
     /// How long the copy of a record is kept. Above 0.
     #[serde(with = "humantime_serde")]
@@ -57,10 +57,10 @@ pub struct RedisConfig {
     /// How long it is cached that a record does not exist. Above 0.
     #[serde(with = "humantime_serde")]
     pub absence_ttl: Duration,
-    /// How long, at most, a load may make the loads of other nodes wait. Above 0, and above `takeover`.
+    /// How long a load may make loads of other nodes wait. Above 0, and above `takeover`.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
-    /// After how long another load may take its place, since its owner may be gone. Above 0.
+    /// After how long another load may take its place. Above 0.
     #[serde(with = "humantime_serde")]
     pub takeover: Duration,
     /// How long an invalidated key is remembered. Above 0: at least 15s.
@@ -91,33 +91,33 @@ impl Default for RedisConfig {
     }
 }
 
-/// How the nodes of a cluster follow the change log and reach each other. The times must be the same on all nodes.
+/// How nodes follow the change log and reach each other. Times must be the same on all nodes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterConfig {
     /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent:
-    /// where it listens, or the address of this machine towards others if it listens on all.
+    /// where it listens, or this machine's address towards others.
     pub advertise: Option<String>,
     /// PEM: the certificates to trust in calls to other nodes with TLS. Absent: those of `tls.cert_file`.
     pub ca_file: Option<PathBuf>,
     /// How often a node proves that it has missed no change. Above 0.
     #[serde(with = "humantime_serde")]
     pub probe_every: Duration,
-    /// How long it trusts its memory after one proof. Above 0: at least 4 times `probe_every`, and at most 30s.
+    /// How long it trusts its memory after one proof. Above 0: at least 4 times `probe_every`, and at most
+    /// 30s.
     #[serde(with = "humantime_serde")]
     pub trust: Duration,
     /// How long it serves its memory after that; records that changed since may be stale.
     #[serde(with = "humantime_serde")]
     pub trust_grace: Duration,
-    /// Maximum changes that are replayed after a partition; if more are missing, memory is emptied. Above 0.
+    /// Maximum changes that are replayed; if more are missing, memory is emptied. Above 0.
     pub replay_max: u64,
     /// How long a node that was silent is still listed. Above 0, and above `trust`.
     #[serde(with = "humantime_serde")]
     pub silent: Duration,
-    /// Changes that may wait while Redis is unavailable; with one more, all copies are discarded. Above 0.
+    /// Changes that may wait for Redis; with one more, all copies are discarded. Above 0.
     pub queue_max: usize,
-    /// How long a load waits for one of another node before it asks the store itself. Not above
-    /// `cache.load_hard`.
+    /// How long a load waits for another node's before it asks the store. Not above `cache.load_hard`.
     #[serde(with = "humantime_serde")]
     pub patience: Duration,
     /// How long a read with the token of a write waits for it before it asks the store.

@@ -1,4 +1,4 @@
-//! Where a cluster keeps relations, with its defaults.
+//! The section about where a cluster keeps relations, with its defaults.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{Backend, Config, Secret};
 
-/// Maximum number of change feeds.
+/// Most change feeds.
 const SHARDS_MAX: u32 = 64;
-/// Longest name of a keyspace.
+/// Longest keyspace name.
 const KEYSPACE_MAX: usize = 48;
 
 /// Cassandra or ScyllaDB, which keep follows and blocks of a cluster.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
-    /// `HOST:PORT` of some of its nodes; the others are found through them. Empty: calls of relations,
-    /// members and applications fail with NOT_CONFIGURED.
+    /// `HOST:PORT` of some of its nodes. Empty: calls of relations, members and applications fail with
+    /// NOT_CONFIGURED.
     pub contact_points: Vec<String>,
     /// Name of the keyspace: 1 to 48 small letters, digits and _, a letter first.
     pub keyspace: String,
-    /// Replication of the keyspace, in CQL, if `kith migrate` creates it: `{'class': 'NetworkTopologyStrategy', 'dc1':
-    /// 3}`.
+    /// Replication of the keyspace, in CQL, if `kith migrate` creates it: `{'class':
+    /// 'NetworkTopologyStrategy', 'dc1': 3}`.
     pub replication: String,
     /// User name; absent: no authentication.
     pub user: Option<String>,
-    /// The password.
+    /// The user's password.
     pub password: Option<Secret>,
-    /// A file that contains the password, instead of `password`.
+    /// A file with the password.
     pub password_file: Option<PathBuf>,
     /// How long a connection may take to open. Above 0.
     #[serde(with = "humantime_serde")]
@@ -38,8 +38,8 @@ pub struct CqlConfig {
     pub request: Duration,
     /// Calls at one time; further ones are refused. Above 0.
     pub calls_max: u32,
-    /// Number of change feeds, each read by one node at a time. Above 0, and not above 64. The same on all nodes; must
-    /// not change once data are stored.
+    /// Number of change feeds, each read by one node at a time. Above 0, and not above 64. The same on all
+    /// nodes; must not change once data are stored.
     pub feed_shards: u32,
 }
 

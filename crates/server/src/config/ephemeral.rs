@@ -15,7 +15,7 @@ pub struct EphemeralConfig {
     pub enabled: bool,
     /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
     pub seed: Option<PathBuf>,
-    /// Maximum sandboxes at the same time.
+    /// Maximum sandboxes.
     pub sandboxes: usize,
     /// How long a sandbox must have been unused before another one may replace it.
     #[serde(with = "humantime_serde")]
@@ -28,14 +28,15 @@ impl Default for EphemeralConfig {
     }
 }
 
-/// What a test waits for at most when it stops a node with calls in flight.
+/// How long a test waits at most when it stops a node with calls in flight.
 const DRAIN: Duration = Duration::from_millis(500);
 const LOG_FILTER: &str = "warn";
-/// As the origin of a value.
+/// The origin that these values have.
 const ORIGIN: &str = "ephemeral.enabled";
 
 impl Config {
-    /// Of a node for tests in this process: in memory, on free ports of the loopback device, quick to stop.
+    /// The configuration for a node for tests in this process: in memory, on free loopback ports, quick to
+    /// stop.
     #[must_use]
     pub fn ephemeral() -> Self {
         let mut config = Self::default();

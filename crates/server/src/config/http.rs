@@ -1,4 +1,4 @@
-//! What browsers may do.
+//! The section about what browsers may do.
 
 use std::{net::Ipv6Addr, time::Duration};
 
@@ -41,7 +41,7 @@ pub(super) fn check(http: &HttpConfig) -> Result<(), InvalidValue> {
     }
 }
 
-/// Why no browser sends this text as an origin.
+/// The reason why no browser sends this text as an origin.
 fn fault(text: &str) -> Option<&'static str> {
     if text == "*" {
         return Some("holds *, which would let every page on the web call this node; name the origins");
@@ -66,7 +66,7 @@ fn fault(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether it is a host as browsers write it, with a port if there is one.
+/// Whether the text is a host as browsers write it, with an optional port.
 fn is_host(authority: &http::uri::Authority) -> bool {
     let host = authority.host();
     let whole = match authority.port_u16() {

@@ -1,4 +1,4 @@
-//! Bounds of what callers may ask for, with their defaults.
+//! Bounds on what callers may ask for, with their defaults.
 
 use std::time::Duration;
 
@@ -21,24 +21,25 @@ pub struct LimitsConfig {
     pub headers_bytes: u32,
     /// Calls at one time on one connection. Above 0.
     pub streams_per_connection: u32,
-    /// Calls at one time on the node, open watches not counted; as many again may wait for at most `queue_wait`. Above
-    /// 0.
+    /// Calls at one time on the node, open watches not counted; as many again may wait for at most
+    /// `queue_wait`. Above 0.
     pub in_flight: usize,
     /// How long a call may wait to begin.
     #[serde(with = "humantime_serde")]
     pub queue_wait: Duration,
     /// Writes in progress at the store; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
     pub writes_in_flight: usize,
-    /// How long a write may wait for its turn at the store. A write that would wait for more than half of it
-    /// is refused at once.
+    /// How long a write may wait for its turn at the store. A write that would wait longer than half of it is
+    /// refused at once.
     #[serde(with = "humantime_serde")]
     pub write_wait: Duration,
-    /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with outcome
-    /// `unknown`; the write continues. A call waits two fifths of its deadline if that is longer. Above 0.
+    /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with
+    /// outcome `unknown`; the write continues. A call waits two fifths of its deadline if that is longer.
+    /// Above 0.
     #[serde(with = "humantime_serde")]
     pub write_answer: Duration,
     /// Open streams of health `Watch` and of reflection, which do not count for `in_flight`. From four fifths
-    /// on, the oldest of a connection that has proved no credential gives way to a new one. Above 0.
+    /// on, a new one replaces the oldest without a credential. Above 0.
     pub health_watches: usize,
     /// Of them, those of one connection. Above 0.
     pub health_watches_per_connection: usize,
@@ -48,13 +49,12 @@ pub struct LimitsConfig {
     /// Of them, those of one connection. Above 0, and at least the largest answer, 4 MiB.
     #[serde(with = "size")]
     pub unread_bytes_per_connection: usize,
-    /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed after once to twice
-    /// as long. Above 0.
+    /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed
+    /// after once to twice as long. Above 0.
     #[serde(with = "humantime_serde")]
     pub unread_max: Duration,
-    /// Connections at the same time. From four fifths on, the oldest that has proved no credential gives way
-    /// to a new one, of the address with most of these; if there is none, the new one is closed. The log and
-    /// `/readyz` say so. Above 0.
+    /// Connections at one time. From four fifths on, a new one replaces the oldest without a credential, of
+    /// the address with most of these; if there is none, the new one is closed. Above 0.
     pub connections: usize,
     /// Deadline of a call without one. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]
@@ -65,20 +65,19 @@ pub struct LimitsConfig {
     /// Maximum duration of a stream.
     #[serde(with = "humantime_serde")]
     pub stream_max: Duration,
-    /// How long the handshake of a connection may take, with and without TLS; over HTTP/1.1 also the headers of a request, from
+    /// How long the handshake of a connection may take; over HTTP/1.1 also the headers of a request, from
     /// their first byte on.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
-    /// How long a connection of HTTP/1.1 may be idle between two requests. Longer than that of a load
-    /// balancer in front of the node, mostly 60 s: a request that crosses a close by the node is lost. Above
-    /// 0.
+    /// How long a connection of HTTP/1.1 may be idle between two requests. Set it longer than that of a load
+    /// balancer, mostly 60 s: a request that crosses a close is lost. Above 0.
     #[serde(with = "humantime_serde")]
     pub connection_idle: Duration,
-    /// Maximum age of a connection before it is asked to close (GOAWAY, over HTTP/1.1 `connection: close` with the next answer), less
-    /// up to a tenth at random.
+    /// Maximum age of a connection before it is asked to close (GOAWAY, over HTTP/1.1 `connection: close`
+    /// with the next answer), less up to a tenth at random.
     #[serde(with = "humantime_serde")]
     pub connection_age: Duration,
-    /// How long a connection that was asked to close may take to end its calls.
+    /// How long a connection that was asked to close may take.
     #[serde(with = "humantime_serde")]
     pub connection_grace: Duration,
     /// Ids in one batch. Above 0.
@@ -91,18 +90,17 @@ pub struct LimitsConfig {
     pub import_records: usize,
     /// Consistency tokens in one read. Above 0.
     pub tokens: usize,
-    /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
+    /// Searches of an acting user in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
-    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. Each
-    /// further 16 KiB of a request, unpacked, is one more. 0: any number.
+    /// Calls of a user by a token in a second, on this node; a stream is one. Each further 16 KiB of a
+    /// request, unpacked, is one more. 0: any number.
     pub user_calls_per_second: u32,
     /// Of them, those that write or concern secrets. 0: as many as calls.
     pub user_writes_per_second: u32,
-    /// Records that a user may read in a minute by a token of its own, on this node: users, groups and
-    /// relations that it names, and entries of lists. 0: any number; else at least 100, as many as a batch of
-    /// a user may name.
+    /// Records that a user may read by a token in a minute, on this node. 0: any number; else at least 100,
+    /// as many as a batch of a user may name.
     pub user_records_per_minute: u32,
-    /// Callers that watch this node at one time (`kith top`). Above 0.
+    /// Callers that watch this node (`kith top`). Above 0.
     pub watchers: usize,
 }
 

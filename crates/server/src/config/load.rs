@@ -26,23 +26,24 @@ pub struct ConfigError(pub(super) String);
 /// A value given on the command line.
 #[derive(Clone, Debug)]
 pub struct Flag {
-    /// As it was written: `--listen`.
+    /// The flag as it was written: `--listen`.
     pub name: &'static str,
-    /// Path of the key: `limits.in_flight`.
+    /// The key's path: `limits.in_flight`.
     pub key: String,
-    /// Its text.
+    /// The flag's value as text.
     pub value: String,
 }
 
-/// Where values are taken from.
+/// The places from which values are taken.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// A file, which must exist then; absent: `kith.toml` of the working directory, if there is one. A working directory that
-    /// this user may not search has none.
+    /// A file, which must exist then; absent: `kith.toml` in the working directory, if there is one. A
+    /// working directory that this user may not search has none.
     pub file: Option<PathBuf>,
-    /// The environment. Ignored: names that do not begin with `KITH_`, and what Kubernetes sets for Services named `kith`.
+    /// The environment. Ignored: names that do not begin with `KITH_`, and what Kubernetes sets for Services
+    /// named `kith`.
     pub environment: Vec<(String, String)>,
-    /// Flags of the command line.
+    /// Flags from the command line.
     pub flags: Vec<Flag>,
 }
 
@@ -53,18 +54,19 @@ impl Sources {
     }
 }
 
-/// A configuration and where each of its values came from.
+/// A configuration and where each value came from.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// What holds.
+    /// The effective configuration.
     pub config: Config,
-    /// By path of the key: `default`, the name of the file, of the variable, or of the flag.
+    /// Where each value came from, by the key's path: `default`, or the name of the file, the variable or the
+    /// flag.
     pub origins: BTreeMap<String, String>,
 }
 
 impl LoadedConfig {
-    /// What was read, each once and in the order in which the later wins: `defaults`, the file, variables,
-    /// flags. A source whose values were all replaced by later ones is left out.
+    /// The sources that were read, each once and in the order in which the later wins: `defaults`, the file,
+    /// variables, flags. A source whose values were all replaced by later ones is left out.
     #[must_use]
     pub fn sources(&self) -> Vec<&str> {
         let rank = |origin: &str| match origin {
@@ -81,10 +83,10 @@ impl LoadedConfig {
 
 const FILE: &str = "kith.toml";
 const PREFIX: &str = "KITH_";
-/// Variables of tests, which are none of the configuration.
+/// Variables for tests, which are not part of the configuration.
 const NOT_CONFIGURATION: [&str; 5] =
     ["KITH_TEST_", "KITH_MUTANT", "KITH_NAME_RACES", "KITH_FAILPOINT", "KITH_FORM"];
-/// In place of the flags --addr and --insecure of commands that talk to a node.
+/// Variables in place of the flags --addr and --insecure, for commands that talk to a node.
 const OF_COMMANDS: [&str; 2] = ["KITH_ADDR", "KITH_INSECURE"];
 
 /// The configuration with these keys set.
@@ -98,7 +100,7 @@ pub(super) fn with(set: &[(&str, &str)]) -> Result<LoadedConfig, ConfigError> {
     load(&Sources { flags: set.iter().map(flag).collect(), ..Sources::default() })
 }
 
-/// Why the configuration with these keys is refused; `None`: it is not.
+/// The reason why the configuration with these keys is refused. `None`: it is accepted.
 #[cfg(test)]
 pub(super) fn refused(set: &[(&str, &str)]) -> Option<String> {
     with(set).err().map(|error| error.to_string())
@@ -131,7 +133,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
 struct Layers {
     known: Dict,
     origins: BTreeMap<String, String>,
-    /// Lines of the file.
+    /// The lines in the file.
     places: SourceLines,
     figment: Figment,
 }
@@ -217,7 +219,7 @@ impl Layers {
         format!("did you mean `{}`?", path.strip_prefix(section).unwrap_or(path))
     }
 
-    /// What is wrong with a single value.
+    /// Says what is wrong with a single value.
     fn describe(&self, error: &figment::Error) -> ConfigError {
         let path = error.path.join(".");
         let value = Value::from(self.known.clone()).find(&path).filter(value_error::is_shown);
@@ -229,19 +231,20 @@ impl Layers {
         ))
     }
 
-    /// What is wrong with values that can each be read.
+    /// Says what is wrong with values that can each be read.
     fn locate(&self, wrong: &InvalidValue) -> ConfigError {
         ConfigError(format!("{}: {}", self.place(wrong.key), wrong.text))
     }
 
-    /// The origin of the value of this key: `kith.toml:3`, `KITH_LISTEN`, `--listen`, `default`.
+    /// Where the value at this key came from: `kith.toml:3`, `KITH_LISTEN`, `--listen`, `default`.
     fn place(&self, path: &str) -> String {
         let origin = self.origins.get(path).map_or("default", String::as_str);
         self.places.line(origin, path)
     }
 }
 
-/// Whether there is no such file, as far as this user may see: a service is often started in the folder of another user.
+/// Whether there is no such file, as far as this user may see: a service is often started in another user's
+/// folder.
 fn is_absent(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,
@@ -259,7 +262,7 @@ fn defaults() -> Result<Dict, ConfigError> {
     }
 }
 
-/// Records the origin of every value under `dict`.
+/// Records the origin for every value under `dict`.
 fn record_origins(dict: &Dict, above: &str, place: &str, origins: &mut BTreeMap<String, String>) {
     for (key, value) in dict {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
@@ -270,7 +273,7 @@ fn record_origins(dict: &Dict, above: &str, place: &str, origins: &mut BTreeMap<
     }
 }
 
-/// What one source gives.
+/// The values from one source.
 struct ConfigLayer(&'static str, Dict);
 
 impl Provider for ConfigLayer {

@@ -1,7 +1,8 @@
 //! The configuration, its sources, and its defaults.
 //!
-//! One loader: defaults, then a file, then the environment (`KITH_LIMITS__IN_FLIGHT=100`), then flags; the later wins,
-//! key by key. An unknown key is an error that contains its place. Nothing else in this program reads the environment.
+//! One loader: defaults, then a file, then the environment (`KITH_LIMITS__IN_FLIGHT=100`), then flags; the
+//! later wins, key by key. An unknown key is an error that contains its place. Nothing else in this program
+//! reads the environment.
 
 mod auth;
 mod check;

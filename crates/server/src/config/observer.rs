@@ -1,4 +1,4 @@
-//! How the nodes of a cluster look whether what was written is seen.
+//! The section about how cluster nodes check that earlier writes are visible.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::{Config, check::must};
 /// Most writes that may wait: each is asked for three times on every node within a minute.
 const WAITING_MOST: usize = 10_000;
 
-/// The nodes of a cluster ask each other whether what was written a while ago is seen. A node alone does not.
+/// Nodes ask each other whether writes are seen.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObserverConfig {
-    /// Whether this node looks. It answers others that do in any case.
+    /// Whether this node asks; it answers in any case.
     pub enabled: bool,
-    /// About how often a node writes the canary and times until the others serve it; 5 thirds of `bound` at
-    /// least. Above 0.
+    /// How often a node writes the canary and times until the others serve it; 5 thirds of `bound` at least.
+    /// Above 0.
     #[serde(with = "humantime_serde")]
     pub canary_every: Duration,
     /// How long the others may take. Above 0; below `cluster.trust` plus `cluster.trust_grace` it also
@@ -26,7 +26,7 @@ pub struct ObserverConfig {
     pub bound: Duration,
     /// One write in so many is looked for on the other nodes 1 s, 10 s and 60 s later. Above 0; 1: every one.
     pub sample_every: u64,
-    /// Writes that may wait for their looks; further ones are not looked for. Above 0: at most 10000.
+    /// Writes that may wait to be looked for; further ones are not. Above 0: at most 10000.
     pub waiting_max: usize,
 }
 

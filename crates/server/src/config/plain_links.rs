@@ -1,11 +1,11 @@
-//! Links of a node to its stores that are not encrypted and leave the machine.
+//! Finds a node's unencrypted links to stores on other machines.
 
 use std::net::IpAddr;
 
 use super::{Backend, Config};
 
-/// A line for each link to another machine that carries data in plaintext, with the setting to change. Addresses are not
-/// repeated: they may contain a password.
+/// Returns a line for each link to another machine that carries data in plaintext, with the setting to
+/// change. Addresses are not repeated: they may contain a password.
 #[must_use]
 pub fn plain_links(config: &Config) -> Vec<String> {
     if config.store.backend != Backend::Cluster {
@@ -56,7 +56,7 @@ fn hosts(rest: &str) -> impl Iterator<Item = &str> {
     authority.rsplit('@').next().unwrap_or_default().split(',')
 }
 
-/// Whether `HOST:PORT` is on the loopback device, or a socket of this machine.
+/// Whether `HOST:PORT` is on the loopback device, or a socket on this machine.
 fn is_this_machine(address: &str) -> bool {
     let host = address
         .rsplit_once(':')

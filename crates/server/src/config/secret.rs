@@ -10,7 +10,7 @@ pub struct Secret(Zeroizing<String>);
 const REDACTED: &str = "<redacted>";
 
 impl Secret {
-    /// Wraps a text.
+    /// Wraps a text as a secret.
     #[must_use]
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))

@@ -1,4 +1,4 @@
-//! The sections of the configuration with their defaults, but for the limits.
+//! The configuration's sections with their defaults, except the limits.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -26,41 +26,38 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether gRPC may be served without TLS to other machines.
     pub insecure_listen: bool,
-    /// File with 1 to 8 keys, one on each line, of the caller `default`, which may do everything: `kith keys
-    /// generate` makes it. Read again while the node runs.
+    /// File with 1 to 8 keys, one a line, of the caller `default`, which may do everything (`kith keys
+    /// generate`). Read again while the node runs.
     pub api_key_file: Option<PathBuf>,
-    /// A key of the caller `default`, in place of the file. Other programs may see an environment variable:
-    /// prefer the file.
+    /// A key of the caller `default`. Other programs may see environment variables: prefer the file.
     pub api_key: Option<ApiKey>,
     /// Whether other machines may call without a key, and do everything.
     pub insecure_callers: bool,
     /// Where an embedded node keeps its data; created if it does not exist.
     pub data_dir: PathBuf,
-    /// How long calls and writes that have begun may take to end when the node stops.
+    /// How long calls and writes in progress may take when the node stops.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
-    /// How long a stopping node still serves after it reported NOT_SERVING, for load balancers to notice.
+    /// How long a stopping node still serves after it reported NOT_SERVING.
     #[serde(with = "humantime_serde")]
     pub drain_wait: Duration,
-    /// File for the line that says why the node could not start or did not end well: /dev/termination-log of
-    /// Kubernetes.
+    /// File for the line that says why the node could not start or did not end well.
     pub termination_log: Option<PathBuf>,
-    /// Where the folder `docs` of this version is, for links in errors: an address, or a path in the
-    /// repository.
+    /// Where the folder `docs` of this version is, for links in errors.
     pub docs_url: String,
     /// The port for operators.
     pub operations: OperationsConfig,
-    /// TLS of the gRPC port.
+    /// How TLS is used on the gRPC port.
     pub tls: TlsConfig,
-    /// Who may call.
+    /// Which callers there are, and how they prove it.
     pub auth: AuthConfig,
-    /// What browsers may do.
+    /// Rules for browsers.
     pub http: HttpConfig,
-    /// Sockets of browsers and devices.
+    /// Sockets for browsers and devices.
     pub ws: WsConfig,
-    /// Where the truth is kept.
+    /// The store that keeps the truth.
     pub store: StoreConfig,
-    /// What the nodes of a cluster share.
+    /// Redis, which cluster nodes share.
     pub redis: RedisConfig,
     /// How they follow and reach each other.
     pub cluster: ClusterConfig,
@@ -70,27 +67,27 @@ pub struct Config {
     pub cache: CacheConfig,
     /// Limits for callers.
     pub limits: LimitsConfig,
-    /// Users.
+    /// Rules for users.
     pub users: UsersConfig,
     /// Follows, friends and blocks.
     pub relations: RelationsConfig,
-    /// Members of groups.
+    /// Rules for group members.
     pub members: MembersConfig,
-    /// Who is online.
+    /// Rules for presence.
     pub presence: PresenceConfig,
-    /// Applications.
+    /// Rules for applications.
     pub applications: ApplicationsConfig,
-    /// Messages.
+    /// Rules for messages.
     pub messages: MessagesConfig,
-    /// Notices.
+    /// Rules for notices.
     pub notices: NoticesConfig,
     /// Receipts: who has read a message.
     pub receipts: ReceiptsConfig,
-    /// Sequences.
+    /// Rules for sequences.
     pub sequences: SequencesConfig,
-    /// Allocated ids.
+    /// How ids are allocated.
     pub ids: IdsConfig,
-    /// Keys of the node.
+    /// The node's own keys.
     pub secrets: SecretsConfig,
     /// Logs and traces.
     pub telemetry: TelemetryConfig,
@@ -178,15 +175,15 @@ impl Default for TlsConfig {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// Which store.
+    /// The store that keeps the truth.
     pub backend: Backend,
     /// What applies migrations of stored data.
     pub migrate: Migrate,
-    /// Of the embedded store.
+    /// The embedded store.
     pub sqlite: SqliteConfig,
-    /// Of the cluster.
+    /// The store of a cluster.
     pub mongodb: MongodbConfig,
-    /// Where a cluster keeps relations.
+    /// The store in which a cluster keeps relations.
     pub cql: CqlConfig,
 }
 
@@ -197,11 +194,11 @@ pub enum Backend {
     /// A file of the node itself.
     #[default]
     Sqlite,
-    /// MongoDB.
+    /// A MongoDB replica set.
     Cluster,
 }
 
-/// Who applies migrations.
+/// Decides what applies migrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Migrate {
@@ -241,14 +238,13 @@ pub enum Synchronous {
     Normal,
 }
 
-/// MongoDB.
+/// The connection to MongoDB.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MongodbConfig {
-    /// `mongodb://...`. A database after the hosts must be `database`, or `admin`, which then is the
-    /// authentication database.
+    /// `mongodb://...`. A database after the hosts must be `database`, or `admin` for authentication.
     pub uri: Option<Secret>,
-    /// A file that contains the URI, instead of `uri`.
+    /// A file with the URI.
     pub uri_file: Option<PathBuf>,
     /// Name of the database.
     pub database: String,
@@ -279,7 +275,7 @@ impl Default for MongodbConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// What the memory tier may hold: all bytes of its copies, with their keys and bookkeeping.
+    /// Bytes of all copies in memory, with their keys and bookkeeping.
     #[serde(with = "size")]
     pub memory_bytes: u64,
     /// How long a value is served before it is read again. With the SQLite store: until it is changed or
@@ -297,12 +293,12 @@ pub struct CacheConfig {
     /// Maximum duration of a load.
     #[serde(with = "humantime_serde")]
     pub load_hard: Duration,
-    /// Loads from the store at the same time. Above 0.
+    /// Loads from the store at one time. Above 0.
     pub loads_in_flight: usize,
     /// How long past its TTL a value may be served while the store does not answer.
     #[serde(with = "humantime_serde")]
     pub max_stale: Duration,
-    /// After which fraction of its TTL a value that is read is loaded again. 0 to 1.
+    /// After which fraction of its TTL a read value is loaded again. 0 to 1.
     pub early_refresh: f64,
 }
 
@@ -322,7 +318,7 @@ impl Default for CacheConfig {
     }
 }
 
-/// Users.
+/// Limits of users.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsersConfig {
@@ -333,11 +329,12 @@ pub struct UsersConfig {
     pub name_kept: Duration,
     /// Parameters that are secrets: hashed, and never returned.
     pub secret_params: Vec<String>,
-    /// Parameters that users who call by a token may set for themselves, and see. All others are for services.
+    /// Parameters that users who call by a token may set for themselves, and see. All others are for
+    /// services.
     pub user_params: Vec<String>,
-    /// The same for groups: users set them where they may change the group, and see them where they see it.
+    /// The same for groups: set by users who may change the group, seen by those who see it.
     pub group_params: Vec<String>,
-    /// How often a secret of one user may be checked in a minute. Above 0.
+    /// Checks of one user's secrets in a minute. Above 0.
     pub verify_tries_per_minute: u32,
 }
 
@@ -356,11 +353,11 @@ impl Default for UsersConfig {
     }
 }
 
-/// Allocated ids.
+/// Ids that nodes allocate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdsConfig {
-    /// How many ids a node allocates from the store at a time; a crash loses at most that many. Above 0.
+    /// Ids that a node allocates from the store at a time; a crash loses at most that many. Above 0.
     pub block: u32,
 }
 
@@ -374,14 +371,14 @@ impl Default for IdsConfig {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretsConfig {
-    /// Encrypts invite codes: 32 bytes in base64, the same on every node. Absent: a key that is kept in the store.
+    /// Encrypts invite codes: 32 bytes in base64, the same on every node. Absent: a key in the store.
     pub invite_code_key: Option<Secret>,
-    /// A file that contains the key, instead of `invite_code_key`.
+    /// A file with the key.
     pub invite_code_key_file: Option<PathBuf>,
 }
 
 impl SecretsConfig {
-    /// The key of invite codes, decoded; `None` when none is configured.
+    /// The key for invite codes, decoded. `None` when none is configured.
     #[must_use]
     pub fn invite_code_key_bytes(&self) -> Option<[u8; 32]> {
         let key = self.invite_code_key.as_ref()?;
@@ -393,12 +390,11 @@ impl SecretsConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are written: a level, or `target=level` pairs with commas. For libraries below `info`
-    /// see `library_lines`.
+    /// Which log lines are written: a level, or `target=level` pairs with commas.
     pub log_filter: String,
     /// Whether lines of libraries below `info` may be written too. They may contain keys and stored data.
     pub library_lines: bool,
-    /// In which form.
+    /// The form of log lines.
     pub log_format: LogFormat,
     /// Where spans are sent with OTLP over gRPC; absent: they are not sent.
     pub otlp_endpoint: Option<String>,
@@ -418,11 +414,11 @@ impl Default for TelemetryConfig {
     }
 }
 
-/// Form of log lines.
+/// The form that log lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people.
     #[default]
     Text,
     /// One JSON object a line.

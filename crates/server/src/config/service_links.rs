@@ -1,11 +1,11 @@
-//! Variables that Kubernetes sets in every pod for each Service of its namespace. A Service named `kith` or `kith-...` gives
-//! them names that begin as those of the configuration do.
+//! Variables that Kubernetes sets in every pod for each Service in its namespace. For a Service named `kith`
+//! or `kith-...` they have names that begin like the configuration's.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Whether Kubernetes sets a variable of this shape: `KITH_SERVICE_HOST`, `KITH_SERVICE_PORT`, `KITH_SERVICE_PORT_GRPC`,
-/// `KITH_PORT`, `KITH_PORT_7600_TCP` and `KITH_PORT_7600_TCP_{PROTO,PORT,ADDR}`. The value must have its shape too, so that
-/// `KITH_PORT=7600`, which a person writes, stays an error.
+/// Whether Kubernetes sets a variable with this shape: `KITH_SERVICE_HOST`, `KITH_SERVICE_PORT`,
+/// `KITH_SERVICE_PORT_GRPC`, `KITH_PORT`, `KITH_PORT_7600_TCP` and `KITH_PORT_7600_TCP_{PROTO,PORT,ADDR}`.
+/// The value must have its shape too, so that `KITH_PORT=7600`, which a person writes, stays an error.
 pub(super) fn is_service_link(name: &str, value: &str) -> bool {
     // `__` is between a section and its key.
     !name.contains("__") && (is_service(name, value) || is_port(name, value))
@@ -31,7 +31,7 @@ fn is_port(name: &str, value: &str) -> bool {
     numbered && known && parts.next().is_none() && is_part(of, port, value)
 }
 
-/// Whether the value is the URL of a port, or the part of it that the name calls for.
+/// Whether the value is a port's URL, or the part that the name calls for.
 fn is_part(of: Option<&str>, port: Option<&str>, value: &str) -> bool {
     match of {
         None => is_url(value),

@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use super::{ConfigError, LoadedConfig};
 
-/// A value of the configuration.
+/// A configured value.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConfigValue {
-    /// Path of the key: `limits.in_flight`.
+    /// The key's path: `limits.in_flight`.
     pub key: String,
-    /// As in TOML; secrets are redacted.
+    /// The value as TOML shows it. Secrets are redacted.
     pub value: toml::Value,
-    /// `default`, the name of the file, of the variable, or of the flag.
+    /// Where it came from: `default`, or the name of the file, the variable or the flag.
     pub origin: String,
 }
 
-/// Every value by its path, in the order of [`show`]. Absent values are left out.
+/// Returns every value by its path, in the order that [`show`] has. Absent values are left out.
 ///
 /// # Errors
 /// When a value cannot be written as TOML.
@@ -27,8 +27,8 @@ pub fn values(loaded: &LoadedConfig) -> Result<Vec<ConfigValue>, ConfigError> {
     Ok(values)
 }
 
-/// The effective configuration as TOML that can be read again, except for secrets, which are redacted. Each value is
-/// followed by its origin. Absent values are left out.
+/// Formats the effective configuration as TOML that can be read again, except for secrets, which are
+/// redacted. Each value is followed by its origin. Absent values are left out.
 ///
 /// # Errors
 /// If a value cannot be written as TOML.

@@ -1,4 +1,4 @@
-//! Lines of a file, by key.
+//! Finds the line of a key in a file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// The line of each key in the file.
+/// Each key's line in the file.
 #[derive(Debug, Default)]
 pub(super) struct SourceLines {
     file: String,
@@ -15,7 +15,7 @@ pub(super) struct SourceLines {
 }
 
 impl SourceLines {
-    /// Of a file that can be read as TOML; empty of one that cannot.
+    /// Finds the lines in a file that can be read as TOML. Empty for any other file.
     pub(super) fn of(file: &str, text: &str) -> Self {
         let mut lines = BTreeMap::new();
         if let Ok(table) = DeTable::parse(text) {

@@ -1,4 +1,4 @@
-//! Where the reason of a failed start is written, also for a configuration that cannot be used.
+//! Where the reason for a failed start is written, also if the configuration cannot be used.
 
 use std::path::PathBuf;
 

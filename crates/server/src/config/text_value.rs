@@ -1,17 +1,17 @@
-//! Texts that no source may give: empty ones, and paths that only a shell would expand.
+//! Texts that no source may give: empty texts, and paths that only a shell would expand.
 
 use figment::value::{Dict, Value};
 
 /// A text that cannot be taken.
 #[derive(Debug)]
 pub(super) struct InvalidText {
-    /// Path of its key.
+    /// The path of the value's key.
     pub(super) key: String,
-    /// What is wrong with it, and what to write.
+    /// Says what is wrong with it, and what to write.
     pub(super) text: String,
 }
 
-/// Checks all texts of one source. An empty list is a value.
+/// Checks all texts from one source. An empty list is a value.
 pub(super) fn check(given: &Dict) -> Result<(), InvalidText> {
     check_section(given, "")
 }
@@ -40,7 +40,7 @@ fn check_text(key: String, text: &str) -> Result<(), InvalidText> {
     Ok(())
 }
 
-/// Whether the value of this key names a file or folder.
+/// Whether this key's value names a file or folder.
 fn is_path(key: &str) -> bool {
     key.ends_with("_file") || ["data_dir", "termination_log", "ephemeral.seed"].contains(&key)
 }

@@ -5,14 +5,14 @@ use figment::value::{Dict, Value};
 /// A key that the configuration does not have.
 #[derive(Debug)]
 pub(super) struct UnknownKey {
-    /// Its path, as given.
+    /// The key's path, as given.
     pub(super) key: String,
-    /// Path of the key that was probably meant.
+    /// The path of the key that was probably meant.
     pub(super) meant: Option<String>,
 }
 
 impl UnknownKey {
-    /// The first key of `given` that `known` does not have.
+    /// The first key in `given` that `known` does not have.
     pub(super) fn find(given: &Dict, known: &Dict) -> Option<Self> {
         let key = search(given, known, "")?;
         let meant =
@@ -32,7 +32,8 @@ fn search(given: &Dict, known: &Dict, above: &str) -> Option<String> {
     })
 }
 
-/// The key whose path differs in its separators alone: `store_backend` of `KITH_STORE_BACKEND` is `store.backend`.
+/// The key whose path differs in its separators alone: `store_backend` from `KITH_STORE_BACKEND` is
+/// `store.backend`.
 fn separated(key: &str, known: &Dict) -> Option<String> {
     let flat = |path: &str| path.replace('.', "_");
     let mut paths = Vec::new();
@@ -50,7 +51,7 @@ fn leaves(known: &Dict, above: &str, into: &mut Vec<String>) {
     }
 }
 
-/// A key of the same section that is spelt alike.
+/// A key in the same section that is spelt alike.
 fn similar_key(key: &str, known: &Dict) -> Option<String> {
     let (section, name) = key.rfind('.').map_or(("", key), |end| key.split_at(end + 1));
     let sections = section.split_terminator('.');
@@ -63,7 +64,7 @@ fn similar_key(key: &str, known: &Dict) -> Option<String> {
     Some(format!("{section}{other}"))
 }
 
-/// A key of the same name in another section.
+/// A key with the same name in another section.
 fn elsewhere(key: &str, known: &Dict) -> Option<String> {
     let name = key.rsplit('.').next()?;
     known.iter().find_map(|(section, value)| match value {

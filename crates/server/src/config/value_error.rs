@@ -7,19 +7,19 @@ use figment::{error::Kind, value::Value};
 /// Longest value that is repeated in an error.
 const SHOWN_MAX: usize = 60;
 
-/// Whether a value of the kind of this default may be repeated: every secret is absent by default, and a value
-/// in the place of a section or a list could hold one.
+/// Whether a value with this default may be repeated: every secret is absent by default, and a value in the
+/// place of a section or a list could hold a secret.
 pub(super) fn is_shown(default: &Value) -> bool {
     matches!(default, Value::String(..) | Value::Bool(..) | Value::Num(..) | Value::Char(..))
 }
 
-/// Why `given` is refused; `None` where it may not be repeated.
+/// The reason why `given` is refused. `None` where it may not be repeated.
 pub(super) fn refused(kind: &Kind, given: Option<&Value>) -> String {
     let given = given.and_then(text).unwrap_or_else(|| "the value".to_owned());
     format!("{given} cannot be taken; {}", wanted(kind))
 }
 
-/// Of a file that `key` names.
+/// Describes why the file that `key` names cannot be read.
 pub(super) fn unreadable(key: &str, path: &Path, error: &io::Error) -> String {
     let path = path.display();
     match error.kind() {
@@ -54,7 +54,7 @@ fn wanted(kind: &Kind) -> String {
             format!("it must be {}", words(expected))
         }
         Kind::UnknownVariant(_, expected) => format!("it must be one of {}", expected.join(", ")),
-        // Texts of parsers, which may contain the value, are replaced by a fixed text for the type.
+        // Parsers' texts, which may contain the value, are replaced by a fixed text for the type.
         Kind::Message(why) if why == "invalid socket address syntax" => {
             "it must be an address and a port, as 127.0.0.1:7600".to_owned()
         }
@@ -64,7 +64,7 @@ fn wanted(kind: &Kind) -> String {
     }
 }
 
-/// The names that readers have for kinds of values, as people say them.
+/// The names that readers use for kinds of values.
 fn words(expected: &str) -> &str {
     match expected {
         "usize" | "u64" | "u32" | "u16" | "an unsigned integer" => "a whole number of 0 or above",

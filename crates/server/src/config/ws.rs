@@ -1,4 +1,4 @@
-//! Sockets of browsers and devices.
+//! Sockets for browsers and devices.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ pub struct WsConfig {
     /// Whether a socket names its user without a token of `auth.issuers`. Only on the loopback device, for
     /// trials.
     pub trusted: bool,
-    /// Whether a page that uses them is served at `/demo`. Needs `ws.trusted`.
+    /// Whether `/demo` has a page that uses them.
     pub demo: bool,
-    /// How often a socket gets a ping; it is closed after 2.4 times as long without a frame from its peer. Above 0.
+    /// How often a socket gets a ping; it is closed after 2.4 times as long without a frame. Above 0.
     #[serde(with = "humantime_serde")]
     pub ping_every: Duration,
-    /// Calls of one socket at one time; further frames are read when a call has ended. Above 0.
+    /// Calls of one socket at one time. Above 0.
     pub calls: usize,
-    /// Maximum sockets on a node at the same time. Above 0.
+    /// Maximum sockets on a node. Above 0.
     pub sockets: usize,
-    /// Maximum sockets that wait for their hello; each has 5 s. From four fifths on, the oldest of the
-    /// address with most of them gives way to a new one. Above 0.
+    /// Maximum sockets that wait for their hello. From four fifths on, a new one replaces the oldest of the
+    /// address with most of them. Above 0.
     pub sockets_waiting: usize,
 }
 
@@ -44,7 +44,7 @@ impl Default for WsConfig {
     }
 }
 
-/// Sockets on which every hello would be refused, or on which every machine could be any user, are not served.
+/// Refuses sockets on which every hello would be refused, or on which every machine could be any user.
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     let ws = &config.ws;
     above_zero(&[
@@ -53,8 +53,8 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
         ("ws.sockets", ws.sockets == 0),
         ("ws.sockets_waiting", ws.sockets_waiting == 0),
     ])?;
-    if ws.demo && !(ws.enabled && ws.trusted) {
-        return refuse("ws.demo", "needs ws.enabled and ws.trusted: the page lets its reader choose a user");
+    if ws.demo && !ws.enabled {
+        return refuse("ws.demo", "needs ws.enabled: the page opens a socket");
     }
     if ws.enabled && !ws.trusted && config.auth.issuers.is_empty() {
         return refuse(
@@ -102,7 +102,7 @@ mod tests {
     fn sockets_without_any_user_are_not_served() {
         assert_eq!(checked(|config| config.ws.enabled = true), Err("ws.enabled"));
         let with_issuer = |config: &mut Config| {
-            config.ws.enabled = true;
+            (config.ws.enabled, config.ws.demo) = (true, true);
             let issuer = "issuer = 'a'\naudience = ['kith']\njwks_file = 'jwks.json'";
             config.auth.issuers.push(toml::from_str(issuer).unwrap());
         };

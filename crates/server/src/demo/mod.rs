@@ -1,5 +1,6 @@
-//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing
-//! from other origins.
+//! `/demo`: a page that demonstrates this node's sockets. It is part of the program and loads nothing from
+//! other origins, except for the pictures of users. Its `chat.js` is the chat session of the TypeScript
+//! client, bundled by `npm run demo` in `clients/typescript`.
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -8,9 +9,9 @@ use kith_service::error::{Error, Reason};
 use crate::json;
 
 const ROOT: &str = "/demo";
-/// No resources of other origins, nothing inline, no frame in another page.
+/// No resources from other origins but pictures, nothing inline, no frame in another page.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: https:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'",
 );
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -21,20 +22,20 @@ const FILES: [(&str, HeaderValue, &str); 9] = [
     ("/demo", HTML, include_str!("page/index.html")),
     ("/demo/style.css", CSS, include_str!("page/style.css")),
     ("/demo/app.js", JAVASCRIPT, include_str!("page/app.js")),
-    ("/demo/talk.js", JAVASCRIPT, include_str!("page/talk.js")),
-    ("/demo/socket.js", JAVASCRIPT, include_str!("page/socket.js")),
-    ("/demo/chats.js", JAVASCRIPT, include_str!("page/chats.js")),
+    ("/demo/chat.js", JAVASCRIPT, include_str!("page/chat.js")),
     ("/demo/notices.js", JAVASCRIPT, include_str!("page/notices.js")),
+    ("/demo/sign-in.js", JAVASCRIPT, include_str!("page/sign-in.js")),
     ("/demo/view.js", JAVASCRIPT, include_str!("page/view.js")),
+    ("/demo/wire.js", JAVASCRIPT, include_str!("page/wire.js")),
     ("/demo/words.js", JAVASCRIPT, include_str!("page/words.js")),
 ];
 
-/// Whether the path is that of the page or one of its files.
+/// Whether the path belongs to the page or its files.
 pub(crate) fn has(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Answers a request for the page or a file of it.
+/// Answers a request for the page or one of its files.
 pub(crate) fn answer<B>(request: &Request<B>) -> Response<Body> {
     let path = request.uri().path();
     let path = if path == "/demo/" { ROOT } else { path };
@@ -69,7 +70,7 @@ fn guarded(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A browser that caches a file would mix it with those of another version.
+    // A browser that caches a file would mix files from two versions.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 

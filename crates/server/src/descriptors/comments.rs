@@ -1,29 +1,29 @@
-//! The comments of a `.proto` file, by the path of the declaration below them.
+//! The comments in a `.proto` file, by the path of the declaration below them.
 
 use std::collections::BTreeMap;
 
 use prost_types::FileDescriptorProto;
 
-/// Numbers of the fields of descriptors that make up a path.
+/// The field numbers in descriptors that make up a path.
 pub mod field_number {
-    /// Messages of a file.
+    /// Messages in a file.
     pub const MESSAGES: i32 = 4;
-    /// Enums of a file.
+    /// Enums in a file.
     pub const ENUMS: i32 = 5;
-    /// Services of a file.
+    /// Services in a file.
     pub const SERVICES: i32 = 6;
-    /// Within a message.
+    /// Fields in a message.
     pub const FIELDS: i32 = 2;
-    /// Within an enum or a service: its values or its methods.
+    /// Values in an enum, or methods in a service.
     pub const PARTS: i32 = 2;
 }
 
-/// The comment above each declaration of one file.
+/// The comment above each declaration in one file.
 #[derive(Debug)]
 pub struct Comments(BTreeMap<Vec<i32>, String>);
 
 impl Comments {
-    /// Those of a file with source information; none of a file without it.
+    /// Reads the comments from a file with source information. Without it there are none.
     #[must_use]
     pub fn of(file: &FileDescriptorProto) -> Self {
         let locations = file.source_code_info.as_ref().map_or(&[][..], |info| &info.location);

@@ -1,6 +1,6 @@
-//! Whether the user of a call is let in: one lookup in memory for each call of a user.
+//! Decides whether a user's call is let in: one lookup in memory for each such call.
 //!
-//! It is checked where a call reaches the services of its node or sandbox, which have the records. Streams
+//! This is checked where a call reaches the services of its node or sandbox, which have the records. Streams
 //! are ended when their user loses its access, see [`kith_service::user::Accesses::enter`].
 
 use std::{convert::Infallible, fmt, sync::Arc};
@@ -23,18 +23,18 @@ pub(crate) struct AccessGuard {
     refusals: Arc<RefusalLog>,
 }
 
-/// A call of a user for which memory has no answer, or a stream.
+/// A user's call for which memory has no answer, or a stream.
 struct GuardedCall {
     call: Call,
     user: UserId,
     known: Option<Result<u32, AccessDenial>>,
 }
 
-/// What the streams of an answer end with, on its way to the edge.
+/// Carries the access that ends an answer's streams, on its way to the edge.
 #[derive(Clone)]
 struct LiveStream(Arc<LiveAccess>);
 
-/// Takes what the stream of an answer ends with.
+/// Takes the access that ends the answer's stream.
 pub(super) fn take_live(response: &mut Response<Body>) -> Option<Arc<LiveAccess>> {
     response.extensions_mut().remove::<LiveStream>().map(|live| live.0)
 }
@@ -49,7 +49,7 @@ impl AccessGuard {
         self.refusals.report();
     }
 
-    /// Has the service answer, if the user of the call is let in. Services as themselves always are.
+    /// Has the service answer, if the call's user is let in. Services as themselves always are.
     pub(super) fn answer(&self, service: &Arc<dyn RouteService>, mut request: Request<Body>) -> RouteFuture {
         let Some(call) = request.extensions_mut().get_mut::<Call>() else { return service.answer(request) };
         let Some(user) = call.principal.user() else { return service.answer(request) };
@@ -77,7 +77,7 @@ impl AccessGuard {
         };
         call.access.account = account.unwrap_or_default();
         request.extensions_mut().insert(call);
-        // Before the handler begins: what changes from now on ends the stream.
+        // This comes before the handler begins: every later change ends the stream.
         let live = call.access.streams.then(|| self.accesses.enter(user, call.access.issued, account));
         let mut response = service.answer(request).await?;
         if let Some(live) = live {

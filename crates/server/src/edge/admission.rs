@@ -1,15 +1,15 @@
-//! What is checked of a call before it takes a slot: its deadline, its credential, the acting user, and the
-//! rule of its method.
+//! Checks a call before it takes a slot: its deadline, its credential, the acting user, and its method's
+//! rule.
 //!
-//! The one place where rights are checked: gRPC, gRPC-Web, JSON and the calls of sockets all pass it. Whose
-//! record a call may read or change is decided by the domains, which see the message.
+//! Rights are checked only here: gRPC, gRPC-Web, JSON and socket calls all pass it. The domains, which see
+//! the message, decide whose record a call may read or change.
 
 use http::HeaderMap;
 use kith_service::{
     error::Error,
     rpc::{
         answer_size::ANSWER_BYTES,
-        call::{Call, CallAccess, Principal},
+        call::{Call, CallAccess, CallSession, Principal},
     },
 };
 use kith_store::UserId;
@@ -29,7 +29,7 @@ use crate::auth::{
 };
 
 const ACTING: &str = "kith-acting-user";
-/// Names of W3C Trace Context and of Baggage.
+/// Header names in W3C Trace Context and Baggage.
 const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// A call that may begin.
@@ -40,8 +40,8 @@ pub(super) struct AdmittedCall {
 }
 
 impl AdmittedCall {
-    /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights;
-    /// the key of its user's token is removed. Costs a lock.
+    /// The signal that ends this call's stream before its time: its caller is removed, expires, or gets other
+    /// rights, or the key behind its user's token is removed. Costs a lock.
     pub(super) fn close_signal(&self) -> Option<CloseSignal> {
         let ended = match &self.by {
             Identity::Caller(caller) => &caller.ended,
@@ -51,7 +51,7 @@ impl AdmittedCall {
         Some(CloseSignal::new(ended.clone(), refused))
     }
 
-    /// When and how a stream of this call ends at the latest: at its deadline, or with the token of its user.
+    /// When and how this call's stream ends at the latest: at its deadline, or with its user's token.
     pub(super) fn latest_end(&self) -> StreamEnd {
         match &self.by {
             Identity::User(user) if user.ends < self.call.deadline => {
@@ -86,14 +86,14 @@ impl From<RefusedCall> for DeniedCall {
     }
 }
 
-/// The result of the checks that need no verification of a signature.
+/// The result of the checks that need no signature verification.
 pub(super) enum Admission {
     Admitted(AdmittedCall),
-    /// The signature of a token has to be verified.
+    /// The token's signature has to be verified.
     Unverified(UnverifiedCall),
 }
 
-/// A call of a user whose token has not been verified yet.
+/// A call whose user's token has not been verified yet.
 pub(super) struct UnverifiedCall {
     deadline: Instant,
     rule: Rule,
@@ -102,7 +102,7 @@ pub(super) struct UnverifiedCall {
 }
 
 impl UnverifiedCall {
-    /// Verifies the token, before the deadline of the call.
+    /// Verifies the token, before the call's deadline.
     pub(super) async fn verify(self) -> Result<AdmittedCall, DeniedCall> {
         let verified = timeout_at(self.deadline, self.token.verify()).await;
         let verified = verified.map_err(|_elapsed| Box::new(answer::deadline_exceeded()))?;
@@ -111,8 +111,8 @@ impl UnverifiedCall {
     }
 }
 
-/// Reads what the call says of itself, and takes its credentials out of the headers. `by`: who makes it, if
-/// it is one of this process.
+/// Reads the call's metadata, and takes its credentials out of the headers. `by` is set if this process makes
+/// the call.
 pub(super) fn admit(
     auth: &Authentication,
     headers: &mut HeaderMap,
@@ -171,10 +171,11 @@ fn call(by: &Identity, acting: Principal, deadline: Instant) -> Call {
         answer_bytes: ANSWER_BYTES,
         delivers: false,
         access: CallAccess { issued: user.and_then(|user| user.issued), ..CallAccess::default() },
+        session: CallSession::default(),
     }
 }
 
-/// Who calls. What is open asks for no credential, and looks at none.
+/// Identifies the caller. An open method asks for no credential, and looks at none.
 fn caller(
     auth: &Authentication,
     headers: &mut HeaderMap,

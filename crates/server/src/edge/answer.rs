@@ -1,7 +1,8 @@
-//! What the edge answers by itself, and what it makes of tonic's own answers.
+//! Answers that the edge gives by itself, and replacements for tonic's own answers.
 //!
-//! tonic says OUT_OF_RANGE of a message that is too large and INTERNAL of one that cannot be decoded, and
-//! repeats its decoder's text. gRPC callers expect RESOURCE_EXHAUSTED and INVALID_ARGUMENT, and no such text.
+//! tonic answers OUT_OF_RANGE to a message that is too large and INTERNAL to a message that cannot be
+//! decoded, and repeats its decoder's text. gRPC callers expect RESOURCE_EXHAUSTED and INVALID_ARGUMENT, and
+//! no such text.
 
 use http::HeaderMap;
 use tonic::{Code, Status, metadata::MetadataValue};
@@ -11,9 +12,9 @@ use kith_service::{
     rpc::answer_size,
 };
 
-/// Texts by which tonic's answers about a message are known from those of handlers.
+/// Texts that distinguish tonic's answers about a message from handlers' answers.
 const TOO_LARGE: [&str; 2] = ["Error, decoded message length too large", "Error decompressing: size limit"];
-/// The same of an answer that is larger than the services may send, see [`kith_service::rpc::answer_size`].
+/// The text for an answer that is larger than the services may send, see [`kith_service::rpc::answer_size`].
 const ANSWER_TOO_LARGE: &str = "Error, encoded message length too large";
 const MALFORMED: [&str; 6] = [
     "failed to decode Protobuf message",
@@ -21,13 +22,14 @@ const MALFORMED: [&str; 6] = [
     "Missing request message",
     "protocol error: received message",
     "Error decompressing:",
-    // Base64 of gRPC-Web, or a body that ended early.
+    // Base64 from gRPC-Web, or a body that ended early.
     "tonic-web:",
 ];
 
 /// How tonic begins its answer to a compression that it does not know.
 const COMPRESSED: &str = "Content is compressed with";
-/// What the services accept, as [`crate::node::services`] sets it; the protocol wants it in that answer.
+/// The encodings that the services accept, as [`crate::node::services`] sets them. The protocol wants them in
+/// that answer.
 const ENCODINGS: &str = "identity,gzip,zstd";
 
 /// The deadline passed.
@@ -40,14 +42,14 @@ pub(super) fn overloaded() -> Status {
     Error::new(Reason::Overloaded, "the node has more calls than it takes on").into()
 }
 
-/// The node, or the connection, has as many streams of health and of reflection as it may.
+/// The node, or the connection, has as many health and reflection streams as it may have.
 pub(super) fn too_many_watches() -> Status {
     let text = "as many streams of health and reflection are open as limits.health_watches, or \
                 limits.health_watches_per_connection for one connection, allows";
     Error::new(Reason::Overloaded, text).into()
 }
 
-/// The stream gave way to that of another peer.
+/// The stream gave way to another peer's stream.
 pub(super) fn displaced() -> Status {
     let text = "the node has nearly as many streams of health and reflection as limits.health_watches allows, and this one \
                 is of a connection without a call that has a credential: it gives way to another one";
@@ -71,7 +73,7 @@ pub(super) fn stopping() -> Status {
     Error::new(Reason::Stopping, "the node stops").into()
 }
 
-/// Nothing is served under this path.
+/// The answer if nothing is served under this path.
 pub(super) fn method_unknown() -> Status {
     Error::new(Reason::MethodUnknown, "the node serves no method of this name").into()
 }
@@ -96,7 +98,7 @@ pub(super) fn internal() -> Status {
     Error::internal().into()
 }
 
-/// What to say in place of an answer of tonic's; `None`: the answer may stay.
+/// The answer in place of tonic's. `None`: tonic's answer may stay.
 pub(super) fn replacement(code: Code, text: &str) -> Option<Status> {
     let begins = |with: &[&str]| with.iter().any(|with| text.starts_with(with));
     match code {
@@ -117,7 +119,7 @@ fn encoding_unknown() -> Status {
     status
 }
 
-/// The trailers of a stream that ends with `status`.
+/// The trailers for a stream that ends with `status`.
 pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(3);
     if status.add_header(&mut trailers).is_err() {

@@ -1,4 +1,4 @@
-//! The body of an answer: trailing metadata, the life of streams, and the count of the call.
+//! An answer's body: trailing metadata, the life of streams, and the call count.
 
 use std::{
     fmt,
@@ -28,9 +28,9 @@ pub struct EdgeBody {
 
 pub(super) struct StreamBounds {
     end_conditions: EndConditions,
-    /// Given back when the stream ends; a watch has given it back before.
+    /// The slot that is given back when the stream ends. A watch has given it back before.
     _slot: Option<Slot>,
-    /// The same for the permit of a stream of health or reflection.
+    /// Keeps the permit for a health or reflection stream until the body ends.
     _watch: Option<WatchPermit>,
 }
 
@@ -45,7 +45,7 @@ impl StreamBounds {
 }
 
 impl EdgeBody {
-    /// Of an answer that has been counted.
+    /// Wraps an answer whose call has been counted.
     pub(super) const fn plain(inner: Body) -> Self {
         Self { inner, served: None, record: None, life: None }
     }
@@ -86,7 +86,7 @@ impl EdgeBody {
         self.cut(&answer::too_much_unread())
     }
 
-    /// Why it failed, where that is logged, or decides whose fault it is.
+    /// The reason why it failed, where that is logged, or decides whose fault it is.
     fn failure(&self, code: Code, trailers: &HeaderMap) -> Option<Status> {
         let needed = |record: &&CallRecord| record.is_event() || code == Code::ResourceExhausted;
         self.record.as_ref().filter(needed)?;
@@ -110,7 +110,7 @@ impl EdgeBody {
     }
 }
 
-/// An error of tonic's decoder reaches the trailers when a handler passes on what its stream gave it.
+/// An error from tonic's decoder reaches the trailers when a handler passes on what its stream gave it.
 fn replacement(trailers: &HeaderMap, code: Code) -> Option<Status> {
     if !matches!(code, Code::Internal | Code::OutOfRange | Code::ResourceExhausted | Code::Unimplemented) {
         return None;
@@ -134,7 +134,8 @@ impl http_body::Body for EdgeBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        // Before each frame: a stream that always has something to send would never end otherwise.
+        // This is checked before each frame: a stream that always has something to send would never end
+        // otherwise.
         if let Some(status) = this.life.as_ref().and_then(|life| life.end_conditions.met()) {
             return Poll::Ready(Some(Ok(this.cut(&status))));
         }
@@ -203,7 +204,7 @@ mod tests {
         Error::not_allowed("the caller has ended").into()
     }
 
-    /// What the stream ends with, unless it sends more.
+    /// The code that the stream ends with, unless it sends more.
     async fn end(body: &mut EdgeBody) -> Option<Code> {
         let frame = body.frame().await.unwrap().unwrap();
         let trailers = frame.into_trailers().ok()?;

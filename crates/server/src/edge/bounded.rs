@@ -1,5 +1,5 @@
-//! The bound on the bytes of a message, unpacked, and what they count. tonic bounds every message of a
-//! service alike; most methods need far less than the batches of the same service.
+//! Bounds and counts the bytes of a message, unpacked. tonic bounds every message of a service alike; most
+//! methods need far less than the batches in the same service.
 
 use std::{
     mem,
@@ -19,7 +19,7 @@ use super::{
 
 /// Length and flag before every message.
 const PREFIX: usize = 5;
-/// The flag of a message that is packed.
+/// The flag on a packed message.
 const PACKED: u8 = 1;
 
 /// The body of a request.
@@ -40,25 +40,25 @@ pub struct BoundedBody<B> {
     stage: Stage,
 }
 
-/// What the messages of a body are held to.
+/// The bounds for the messages in a body.
 #[derive(Debug)]
 pub(super) struct MessageBounds {
-    /// Bytes of a message, unpacked.
+    /// Most bytes in a message, unpacked.
     pub(super) most: usize,
-    /// Whether it has many messages. tonic reads and decodes all that follow the one of an unary call.
+    /// Whether it has many messages. tonic reads and decodes everything that follows a unary call's message.
     pub(super) many: bool,
-    /// `None`: packed messages are the matter of the service.
+    /// `None`: the service handles packed messages itself.
     pub(super) packing: Option<Packing>,
     pub(super) meter: MessageMeter,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The prefix of a message, of which this is there.
+    /// A message's prefix, with the bytes that have arrived.
     Prefix(BytesMut),
-    /// This many bytes of a message.
+    /// How many bytes of a message are left to pass on.
     Message(usize),
-    /// A packed message of this many bytes, of which some are there.
+    /// A packed message with this length, and the bytes that have arrived.
     Packed(BytesMut, usize),
 }
 
@@ -68,7 +68,7 @@ impl<B> BoundedBody<B> {
         Self { inner, bounds, left, data: Bytes::new(), stage: Stage::Prefix(BytesMut::new()) }
     }
 
-    /// What the service gets of the data that was read; `None`: more has to be read.
+    /// The next data for the service. `None`: more has to be read.
     fn next_part(&mut self) -> Result<Option<Bytes>, Status> {
         while !self.data.is_empty() {
             let part = match mem::replace(&mut self.stage, Stage::Prefix(BytesMut::new())) {
@@ -84,7 +84,7 @@ impl<B> BoundedBody<B> {
     }
 
     fn read_prefix(&mut self, mut prefix: BytesMut) -> Result<Option<Bytes>, Status> {
-        // Almost always all of it is there, and is passed on with the message in one piece.
+        // Almost always the whole prefix has arrived, and is passed on with the message in one piece.
         if prefix.is_empty()
             && let Some(start) = self.data.first_chunk().copied()
         {
@@ -111,7 +111,7 @@ impl<B> BoundedBody<B> {
         Ok(passes.then(|| prefix.freeze()))
     }
 
-    /// Looks at the prefix of a message.
+    /// Looks at a message's prefix.
     fn begin(&mut self, [flag, length @ ..]: [u8; PREFIX]) -> Result<Stage, Status> {
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > self.bounds.most {
@@ -124,7 +124,7 @@ impl<B> BoundedBody<B> {
         Ok(Stage::Message(length))
     }
 
-    /// Counts a message of this many bytes, unpacked.
+    /// Counts a message with this many bytes, unpacked.
     fn count(&mut self, length: usize) -> Result<(), Status> {
         let bytes = length.saturating_add(PREFIX);
         if !self.bounds.many {
@@ -133,7 +133,7 @@ impl<B> BoundedBody<B> {
         self.bounds.meter.count(bytes).map_err(Status::from)
     }
 
-    /// The next of these bytes.
+    /// Passes on the next of these bytes.
     fn pass_on(&mut self, left: usize) -> Bytes {
         let part = self.data.split_to(left.min(self.data.len()));
         if part.len() < left {
@@ -152,7 +152,7 @@ impl<B> BoundedBody<B> {
         self.unpacked(&packed).map(Some)
     }
 
-    /// What is left when the body has ended: the service sees that a message is not complete.
+    /// The rest when the body has ended: the service sees that a message is not complete.
     fn rest(&mut self) -> Result<Option<Bytes>, Status> {
         match mem::replace(&mut self.stage, Stage::Prefix(BytesMut::new())) {
             Stage::Prefix(prefix) => Ok((!prefix.is_empty()).then(|| prefix.freeze())),
@@ -235,7 +235,7 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    /// What the service gets of a body that comes in parts of this size.
+    /// Reads a body that comes in parts of this size, as the service gets it.
     async fn read(body: &[u8], part: usize, packing: Option<Packing>) -> Result<Vec<u8>, Code> {
         read_of(true, body, part, packing).await
     }

@@ -14,13 +14,13 @@ use tonic::Code;
 use super::methods::CODES;
 use crate::auth::{Caller, identity::Identity};
 
-/// Callers that are counted separately, so that renaming callers again and again makes no endless number of
+/// Most callers that are counted separately, so that renaming callers again and again makes no endless
 /// series.
 const CALLERS_MAX: usize = 200;
-/// Of callers beyond those. No configured caller can have a name with brackets.
+/// Names the callers beyond [`CALLERS_MAX`]. No configured caller can have a name with brackets.
 const OTHERS: &str = "(other)";
 
-/// The calls of one caller by code.
+/// One caller's calls by code.
 #[derive(Debug)]
 pub(super) struct CallerCounters {
     caller: Box<str>,
@@ -28,7 +28,7 @@ pub(super) struct CallerCounters {
     counters: [OnceLock<Counter>; CODES.len()],
 }
 
-/// The calls of all callers. Finding those of a caller that has called before takes no lock.
+/// All callers' calls. Finding the counters for a caller that has called before takes no lock.
 #[derive(Debug)]
 pub(super) struct CallerCalls {
     known: ArcSwap<HashMap<CallerId, Arc<CallerCounters>, RandomState>>,
@@ -64,8 +64,8 @@ impl CallerCalls {
         }
     }
 
-    /// Where calls of this principal are counted. `None`: it proves nothing, as every client of a node
-    /// without callers.
+    /// The counters for this principal. `None`: it proves nothing, like every client on a node without
+    /// callers.
     pub(super) fn of(&self, by: &Identity) -> Option<Arc<CallerCounters>> {
         match by {
             Identity::Anonymous => None,
@@ -75,7 +75,7 @@ impl CallerCalls {
         }
     }
 
-    /// Where calls of this caller are counted.
+    /// The counters for this caller.
     pub(super) fn of_caller(&self, caller: &Caller) -> Arc<CallerCounters> {
         if let Some(known) = self.known.load().get(&caller.id) {
             return Arc::clone(known);
@@ -83,7 +83,7 @@ impl CallerCalls {
         self.add(caller)
     }
 
-    /// Two first calls of a caller at the same time add it once: both count with the same recorder.
+    /// Two first calls from a caller at the same time add it once: both count with the same recorder.
     fn add(&self, caller: &Caller) -> Arc<CallerCounters> {
         let answers = CallerCounters::of(&caller.name);
         self.known.rcu(|known| {
@@ -116,7 +116,7 @@ mod tests {
         })
     }
 
-    /// The lines of the metric after what `count` does.
+    /// The metric's lines after `count` has run.
     fn counted(count: impl FnOnce(&CallerCalls)) -> Vec<String> {
         let recorder = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&recorder, || count(&CallerCalls::new()));

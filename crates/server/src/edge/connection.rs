@@ -9,12 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::unread::ConnectionUnread;
 use crate::places::{HeldPlace, PlaceKind, Places, RemotePeer};
 
-/// What one connection has of the node: answers that its peer has not read, and streams of health and of
-/// reflection.
+/// One connection's share of the node: answers that its peer has not read, and health and reflection streams.
 ///
-/// Those streams pass no gate, so they have bounds of their own: of the node, and of each connection, so that
-/// one connection cannot take the permits of all others. To a client of gRPC a health watch that is refused
-/// is an unhealthy node.
+/// Those streams pass no gate, so they have their own bounds for the node and for each connection: one
+/// connection cannot take the permits of all others. To a gRPC client, a refused health watch is an unhealthy
+/// node.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) unread: Arc<ConnectionUnread>,
@@ -24,14 +23,14 @@ pub(super) struct Connection {
     watches: Arc<Semaphore>,
 }
 
-/// How many streams of health and of reflection may be open.
+/// How many health and reflection streams may be open.
 #[derive(Debug)]
 pub(super) struct WatchLimits {
     node: Arc<Places>,
     per_connection: usize,
 }
 
-/// The permit for one such stream, until dropped: of the node, and of its connection if it has one.
+/// The permit for one such stream, until dropped: from the node, and from its connection if it has one.
 #[derive(Debug)]
 pub(super) struct WatchPermit {
     node: HeldPlace,
@@ -53,7 +52,7 @@ impl WatchLimits {
         Arc::new(Connection { unread, peer, signs, watches: semaphore(self.per_connection) })
     }
 
-    /// A permit for a stream of this connection, or of a caller within the process; `None`: the limit is
+    /// A permit for a stream on this connection, or for a caller within the process. `None`: the limit is
     /// reached.
     pub(super) fn acquire(&self, connection: Option<&Connection>) -> Option<WatchPermit> {
         let Some(connection) = connection else {
@@ -67,7 +66,7 @@ impl WatchLimits {
 }
 
 impl WatchPermit {
-    /// Cancelled when the stream has to give way to that of another peer.
+    /// Cancelled when the stream has to give way to another peer's stream.
     pub(super) const fn displaced(&self) -> &CancellationToken {
         self.node.displaced()
     }

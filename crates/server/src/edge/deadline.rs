@@ -17,12 +17,12 @@ const FINEST: Duration = Duration::from_millis(1);
 /// How long callers may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {
-    /// Of a call that says nothing.
+    /// The deadline for a call that names none.
     pub(super) default: Duration,
     pub(super) most: Duration,
 }
 
-/// When the caller of a request that came at `started` stops waiting.
+/// When the caller stops waiting for a request that came at `started`.
 pub(super) fn of(headers: &HeaderMap, started: Instant, limits: Deadlines) -> Result<Instant, Box<Status>> {
     let Some(value) = headers.get(TIMEOUT) else { return Ok(started + limits.default) };
     let Some(timeout) = parse(value.as_bytes()) else {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-/// Ends every stream of a call once its token is cancelled, also one that is sending.
+/// Ends every stream in a call once its token is cancelled, also a stream that is sending.
 #[derive(Clone, Debug)]
 pub(super) struct CloseSignal {
     token: CancellationToken,
@@ -20,7 +20,7 @@ impl CloseSignal {
         Self { token, status }
     }
 
-    /// What the stream ends with, if it is to end now.
+    /// The status that ends the stream, if it is to end now.
     pub(super) fn status_if_given(&self) -> Option<Status> {
         self.token.is_cancelled().then(self.status)
     }
@@ -38,7 +38,7 @@ impl PolledSignal {
         Self { signal, wait: None }
     }
 
-    /// As [`CloseSignal::status_if_given`]; the task is woken when the signal is given later.
+    /// Like [`CloseSignal::status_if_given`], but wakes the task when the signal is given later.
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Status> {
         let token = &self.signal.token;
         let wait = self.wait.get_or_insert_with(|| Box::pin(token.clone().cancelled_owned()));
@@ -46,10 +46,10 @@ impl PolledSignal {
     }
 }
 
-/// Given when the user of a stream is let in no more.
+/// Given when a stream's user is no longer let in.
 struct AccessSignal {
     live: Arc<LiveAccess>,
-    /// As that of [`PolledSignal`].
+    /// Made when the stream has nothing to send for the first time.
     wait: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
@@ -72,8 +72,8 @@ pub(super) struct StreamEnd {
     pub(super) status: fn() -> Status,
 }
 
-/// What ends a call before its answer is complete: its deadline; for a stream also the end of its caller and
-/// of the node.
+/// The conditions that end a call before its answer is complete: its deadline; for a stream also when its
+/// caller or the node ends.
 pub(super) struct EndConditions {
     last: StreamEnd,
     /// Made when the call has to wait for the first time: an answer from memory needs no timer.
@@ -89,13 +89,13 @@ impl EndConditions {
         Self { last, timer: None, signals, access: None }
     }
 
-    /// Ends it with the access of its user, too. The stream counts as open as long as this exists.
+    /// Also ends it with its user's access. The stream counts as open as long as this exists.
     pub(super) fn add_access(&mut self, live: Arc<LiveAccess>) {
         self.access = Some(Box::new(AccessSignal { live, wait: None }));
     }
 
-    /// Adds what ends a stream that has to give way to another one. That of a caller has not: it has its
-    /// place for good.
+    /// Adds the signal that ends a stream in favour of another stream. A caller's stream gets none: it has
+    /// its place for good.
     pub(super) fn give_way(&mut self, signal: CloseSignal) {
         if let Some(free) = self.signals.iter_mut().find(|signal| signal.is_none()) {
             *free = Some(PolledSignal::new(signal));
@@ -109,7 +109,7 @@ impl EndConditions {
         given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
     }
 
-    /// The same; the task is woken when a condition is met later.
+    /// Like [`Self::met`], but wakes the task when a condition is met later.
     pub(super) fn poll_met(&mut self, cx: &mut Context<'_>) -> Option<Status> {
         let given = self.signals.iter_mut().flatten().find_map(|signal| signal.poll(cx));
         let given = given.or_else(|| self.access.as_mut()?.poll(cx));

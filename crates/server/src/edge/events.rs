@@ -1,4 +1,4 @@
-//! Calls that are security events: which they are, and what the edge knows of them.
+//! Calls that are security events: which calls these are, and what the edge knows about them.
 
 use http::HeaderMap;
 use kith_proto::r#type::v1::{Access, Action};
@@ -22,7 +22,7 @@ const WRITES: [(&str, &str, Event); 5] = [
     ("kith.user.v1.UserService", "SignOutUser", Event::Access),
 ];
 
-/// The kind of security event that a method's calls are.
+/// The security event that a method's calls are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Nodes are changed, or what is stored is repaired.
@@ -40,7 +40,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Of a method with this access; `None`: its calls are no security events.
+    /// The event for a method with this access. `None`: its calls are no security events.
     pub(super) fn of(service: &str, method: &str, access: &Access) -> Option<Self> {
         match access.action() {
             Action::AdminWrite => Some(Self::AdminWrite),
@@ -54,7 +54,7 @@ impl Event {
         }
     }
 
-    /// Names of its lines: when a call begins, and when it ends.
+    /// The names in its log lines: when a call begins, and when it ends.
     const fn names(self) -> (Option<&'static str>, &'static str) {
         match self {
             Self::AdminWrite => (None, "admin_write"),
@@ -85,7 +85,7 @@ impl EventCall {
         Self { event, by, acting_user, trace_id, notes, reason: None }
     }
 
-    /// For the handler of the call.
+    /// Notes for the call's handler.
     pub(super) fn notes(&self) -> AuditNotes {
         self.notes.clone()
     }

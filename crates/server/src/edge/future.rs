@@ -6,10 +6,11 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::LazyLock,
     task::{Context, Poll},
 };
 
-use http::{Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use kith_service::rpc::call::AnswerMetadata;
 use tonic::{Status, body::Body};
 
@@ -22,7 +23,12 @@ use super::{
     gate::{PendingSlot, Slot},
     methods::{CallRecord, MethodKind},
     routes::{RouteFuture, Routes},
+    sessions::CarriedSession,
 };
+
+/// The metadata of each answer that says which contract the node serves.
+pub(crate) const CONTRACT: HeaderName = HeaderName::from_static("kith-contract");
+static CONTRACT_NUMBER: LazyLock<HeaderValue> = LazyLock::new(|| HeaderValue::from(kith_proto::CONTRACT));
 
 /// The answer to one call. Dropping it drops the handler; a write that has begun goes on in its own task.
 pub struct EdgeFuture<B> {
@@ -32,11 +38,12 @@ pub struct EdgeFuture<B> {
 enum CallStage<B> {
     /// Answered by the edge itself.
     Refused(Option<(CallRecord, Status)>),
-    /// The token of its user is being verified, which costs more than a box.
+    /// The user's token is being verified, or the node has not reached the call's session. Both cost more
+    /// than a box.
     Verifying(Pin<Box<dyn Future<Output = EdgeFuture<B>> + Send>>),
-    /// In the queue; boxed because few calls ever wait.
+    /// The call is in the queue; boxed because few calls ever wait.
     Waiting(Option<Box<QueuedCall<B>>>),
-    /// With its handler.
+    /// The handler has the call.
     Running { handler: RouteFuture, running: Option<RunningCall>, slot: Option<Slot> },
 }
 
@@ -47,30 +54,36 @@ struct QueuedCall<B> {
     running: RunningCall,
 }
 
-/// What is kept of a call while its handler runs.
+/// The state that the edge keeps for a call while its handler runs.
 pub(super) struct RunningCall {
     record: CallRecord,
     end_conditions: EndConditions,
-    /// Of a stream of health or reflection.
+    /// Set for a health or reflection stream.
     watch: Option<WatchPermit>,
+    /// What the answer continues.
+    session: Option<Box<CarriedSession>>,
 }
 
 impl RunningCall {
-    pub(super) const fn new(record: CallRecord, end_conditions: EndConditions) -> Self {
-        Self { record, end_conditions, watch: None }
+    pub(super) const fn new(
+        record: CallRecord,
+        end_conditions: EndConditions,
+        session: Option<Box<CarriedSession>>,
+    ) -> Self {
+        Self { record, end_conditions, watch: None, session }
     }
 
     pub(super) fn kind(&self) -> MethodKind {
         self.record.method().kind
     }
 
-    /// Holds the permit of a watch until the stream ends.
+    /// Holds the watch permit until the stream ends.
     pub(super) fn hold_watch(&mut self, watch: WatchPermit) {
         self.end_conditions.give_way(CloseSignal::new(watch.displaced().clone(), answer::displaced));
         self.watch = Some(watch);
     }
 
-    /// Returns the name of the service that answers.
+    /// The name of the service that answers.
     pub(super) fn service(&self) -> &str {
         &self.record.method().service
     }
@@ -84,8 +97,12 @@ impl RunningCall {
         refusal(status)
     }
 
-    /// Makes of what the handler answered what the caller gets.
+    /// Turns the handler's answer into the caller's answer.
     fn finish(mut self, mut response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
+        if let Some(session) = self.session.take().filter(|_| self.kind() == MethodKind::Unary) {
+            let code = response.extensions().get::<Status>().map(Status::code);
+            session.answer(self.record.method().rule.writes(), code, response.headers_mut());
+        }
         if let Some(status) = response.extensions().get::<Status>() {
             let other = answer::replacement(status.code(), status.message());
             self.record.answered_with(other.as_ref().unwrap_or(status));
@@ -100,7 +117,7 @@ impl RunningCall {
         let life = match self.record.method().kind {
             MethodKind::Unary => None,
             MethodKind::Stream => Some(StreamBounds::new(self.end_conditions, slot, None)),
-            // Its domain bounds open watches; they must not take the place of calls that end soon.
+            // Its domain bounds open watches. They must not take the place of calls that end soon.
             MethodKind::Watch => {
                 drop(slot);
                 Some(StreamBounds::new(self.end_conditions, None, self.watch))
@@ -138,19 +155,28 @@ impl<B> EdgeFuture<B> {
     }
 }
 
-/// No part of it is pinned in place.
+/// Nothing in it is pinned in place.
 impl<B> Unpin for EdgeFuture<B> {}
 
 impl<B: RequestBody> Future for EdgeFuture<B> {
     type Output = Result<Response<EdgeBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_answer(cx).map(|mut response| {
+            response.headers_mut().insert(CONTRACT, CONTRACT_NUMBER.clone());
+            Ok(response)
+        })
+    }
+}
+
+impl<B: RequestBody> EdgeFuture<B> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Response<EdgeBody>> {
         loop {
             match &mut self.stage {
                 CallStage::Refused(refused) => {
                     let (mut record, status) = refused.take().expect("an answer is taken once");
                     record.answered_with(&status);
-                    return Poll::Ready(Ok(refusal(status)));
+                    return Poll::Ready(refusal(status));
                 }
                 CallStage::Verifying(verify) => match verify.as_mut().poll(cx) {
                     Poll::Ready(verified) => self.stage = verified.stage,
@@ -161,14 +187,14 @@ impl<B: RequestBody> Future for EdgeFuture<B> {
                     Poll::Pending => return Poll::Pending,
                 },
                 CallStage::Running { handler, running, slot } => {
-                    return poll_running(handler, running, slot, cx).map(Ok);
+                    return poll_running(handler, running, slot, cx);
                 }
             }
         }
     }
 }
 
-/// Waits for a slot, but not past the end of the call.
+/// Waits for a slot, but not past the call's end.
 fn poll_waiting<B: RequestBody>(
     waiting: &mut Option<Box<QueuedCall<B>>>,
     cx: &mut Context<'_>,
@@ -200,7 +226,7 @@ fn poll_running(
 ) -> Poll<Response<EdgeBody>> {
     let inner = running.as_mut().expect("an answer is taken once");
     let entered = inner.record.enter();
-    // A panic of one handler must not take the connection and its other calls with it.
+    // A panic in one handler must not take the connection and its other calls with it.
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(handler).poll(cx)));
     drop(entered);
     match polled {

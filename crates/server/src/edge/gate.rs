@@ -22,7 +22,7 @@ pub(super) type Slot = OwnedSemaphorePermit;
 /// A slot that a queued call waits for; `None` if none became free in time.
 pub(super) type PendingSlot = Pin<Box<dyn Future<Output = Option<Slot>> + Send>>;
 
-/// Limits the calls in flight. As many again may wait for a short time; further ones are refused at once.
+/// Limits the calls in flight. An equal number may wait for a short time; further calls are refused at once.
 #[derive(Debug)]
 pub(super) struct CallGate {
     slots: Arc<Semaphore>,

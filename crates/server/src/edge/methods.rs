@@ -1,4 +1,4 @@
-//! The methods of the contract, and what is counted of each.
+//! The contract's methods, and the counters for each.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{auth::Rule, descriptors};
 
-/// Name of every code, by its number.
+/// Every code's name, by its number.
 pub(super) const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -51,7 +51,7 @@ pub(super) const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// Answers of a node that did not bring a call to an end.
+/// Codes with which a node does not bring a call to an end.
 const FAULTS: [Code; 6] = [
     Code::Unknown,
     Code::DeadlineExceeded,
@@ -61,7 +61,7 @@ const FAULTS: [Code; 6] = [
     Code::DataLoss,
 ];
 
-/// Reasons of `RESOURCE_EXHAUSTED` that are not the caller's. All others are limits that it has reached
+/// Reasons for `RESOURCE_EXHAUSTED` that are not the caller's. All others are limits that it has reached
 /// itself.
 const EXHAUSTED_NODE: [&str; 2] = [Reason::Overloaded.name(), Reason::StoreFull.name()];
 
@@ -74,14 +74,14 @@ const EXEMPT: [(&str, &str, MethodKind, Rule); 4] = [
     ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", MethodKind::Watch, Rule::AnyCaller),
 ];
 
-/// How long the life of a call is bounded, and whether a stop of the node ends it.
+/// How long a call may live, and whether a stop of the node ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MethodKind {
     /// One message each way: the deadline bounds the handler.
     Unary,
     /// Messages that end by themselves: a stop waits for them.
     Stream,
-    /// Messages without an end, or with one that may be far: a stop ends them.
+    /// Messages without an end, or with an end that may be far: a stop ends them.
     Watch,
 }
 
@@ -95,8 +95,8 @@ struct MethodDeclaration {
     event: Option<Event>,
 }
 
-/// All methods of the contract, service by service. The descriptors are read once for every edge of the
-/// process, and not kept: they take more memory than this.
+/// All methods in the contract, service by service. The process reads the descriptors once for all edges and
+/// does not keep them: they take more memory than this.
 static CONTRACT: LazyLock<Vec<MethodDeclaration>> = LazyLock::new(|| {
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET);
     let pool = pool.expect("the descriptors are built into the program");
@@ -129,30 +129,30 @@ impl MethodDeclaration {
     }
 }
 
-/// One method. What is counted of it is looked up once, so that a call costs no lookup by name.
+/// A method with its counters. These are looked up once, so that a call costs no lookup by name.
 #[derive(Debug)]
 pub(super) struct Method {
     pub(super) service: String,
     pub(super) name: String,
     pub(super) kind: MethodKind,
     pub(super) rule: Rule,
-    /// What its calls are to those who watch over security; `None`: nothing.
+    /// The security event that its calls are, if any.
     pub(super) event: Option<Event>,
     /// Set for health and reflection.
     pub(super) exempt: bool,
-    /// Of the contract, or exempt.
+    /// Whether it is in the contract, or exempt.
     pub(super) known: bool,
-    /// Whether its message is one of many records; it may be larger then.
+    /// Whether its message has many records; it may be larger then.
     pub(super) batch: bool,
     answers: [OnceLock<Counter>; CODES.len()],
     seconds: OnceLock<Histogram>,
-    /// The same for watchers of the node; the recorder of metrics cannot be read.
+    /// The times for watchers of the node: the metrics recorder cannot be read.
     times: OnceLock<Box<LatencyHistogram>>,
     errors: AtomicU64,
     faults: AtomicU64,
 }
 
-/// The counts of the calls of one method since the start.
+/// One method's call counts since the start.
 #[derive(Clone, Debug)]
 pub(crate) struct MethodCounts {
     /// `kith.user.v1.UserService`.
@@ -163,14 +163,14 @@ pub(crate) struct MethodCounts {
     pub(crate) unary: bool,
     /// Calls that ended with another code than OK.
     pub(crate) errors: u64,
-    /// Of them, those that the node did not bring to an end.
+    /// The calls that the node did not bring to an end.
     pub(crate) faults: u64,
-    /// How long all of them took.
+    /// How long all calls took.
     pub(crate) times: LatencySnapshot,
 }
 
 impl Method {
-    /// Of the contract, with small messages.
+    /// A method in the contract, with small messages.
     fn new(service: &str, name: &str, kind: MethodKind, rule: Rule) -> Self {
         Self {
             service: service.to_owned(),
@@ -189,20 +189,20 @@ impl Method {
         }
     }
 
-    /// Of no contract.
+    /// A method outside the contract.
     #[cfg(test)]
     pub(super) fn of_test(kind: MethodKind) -> Self {
         Self::new("kith.test.v1.TestService", "Test", kind, Rule::Open)
     }
 
-    /// The call with what its method says of it.
+    /// Completes the call with what its method knows about it.
     pub(super) fn complete(&self, call: Call) -> Call {
         let access =
             CallAccess { writes: self.rule.writes(), streams: self.kind != MethodKind::Unary, ..call.access };
         Call { access, ..call }
     }
 
-    /// Counts a call that ended, and whether that is a fault of the node.
+    /// Counts a call that ended, and whether this is the node's fault.
     fn count(&self, code: Code, is_fault: bool, time: Duration) {
         if let Some(counter) = self.answers(code) {
             counter.increment(1);
@@ -275,7 +275,7 @@ impl Methods {
         self.by_path.get(path).unwrap_or(&self.unknown)
     }
 
-    /// What was counted of the methods of the contract that were called, by service and method.
+    /// The counts for all methods in the contract that were called, by service and method.
     pub(super) fn counted(&self) -> Vec<MethodCounts> {
         let methods = self.by_path.values().filter(|method| !method.exempt);
         let mut counted: Vec<_> = methods.filter_map(|method| method.counted()).collect();
@@ -284,12 +284,12 @@ impl Methods {
     }
 }
 
-/// Name of a gRPC code, as the protocol writes it.
+/// The name of a gRPC code, as the protocol writes it.
 pub fn code_name(code: Code) -> &'static str {
     usize::try_from(i32::from(code)).ok().and_then(|at| CODES.get(at)).copied().unwrap_or("UNKNOWN")
 }
 
-/// Names of the services of the contract.
+/// The names of the contract's services.
 pub(crate) fn services() -> Vec<String> {
     let mut names: Vec<_> = CONTRACT.iter().map(|declared| declared.service.clone()).collect();
     names.dedup();
@@ -302,11 +302,11 @@ pub(super) struct CallRecord {
     method: Arc<Method>,
     started: Instant,
     counted: bool,
-    /// Of few methods; boxed because of that.
+    /// Set for few methods; boxed for that reason.
     event: Option<Box<EventCall>>,
     /// Counts it for its caller.
     caller: Option<Arc<CallerCounters>>,
-    /// Its part of a trace; boxed because a node usually exports none.
+    /// Its part in a trace; boxed because a node usually exports none.
     span: Option<Box<Span>>,
 }
 
@@ -324,18 +324,19 @@ impl CallRecord {
         self.caller = caller;
     }
 
-    /// It is a part of a trace, see [`trace::span`].
+    /// Makes the call part of a trace, see [`trace::span`].
     pub(super) fn begin_span(&mut self, span: impl FnOnce(&Method) -> Span) {
         let span = span(&self.method);
         self.span = (!span.is_disabled()).then(|| Box::new(span));
     }
 
-    /// What is done until this is dropped is a part of the call in its trace.
+    /// Work until this is dropped is part of the call in its trace.
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
         self.span.as_deref().map(Span::enter)
     }
 
-    /// It is a security event: its end is logged, and its beginning if that may be long before.
+    /// Marks a call that is a security event: its end is logged, and its beginning if that may be long
+    /// before.
     pub(super) fn begin_event(&mut self, event: EventCall) {
         event.begin(&self.method);
         self.event = Some(Box::new(event));
@@ -367,7 +368,7 @@ impl CallRecord {
         }
     }
 
-    /// The same with a status, which may say why the call failed.
+    /// Like [`Self::answered`], but with a status, which may say why the call failed.
     pub(super) fn answered_with(&mut self, status: &Status) {
         if let (Some(event), false) = (&mut self.event, self.counted) {
             event.fail(status);
@@ -376,7 +377,7 @@ impl CallRecord {
     }
 }
 
-/// Whether the node did not bring a call to an end, and not because of a limit that its caller has reached.
+/// Whether the node did not bring a call to an end, and no limit that its caller has reached is the cause.
 fn is_fault(status: &Status) -> bool {
     let of_node = || {
         let info = status.get_details_error_info();

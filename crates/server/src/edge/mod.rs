@@ -1,9 +1,9 @@
-//! What every call passes before a handler sees it: its deadline, its credential, the acting user, the rule
-//! of its method, the bound on calls in flight; and what every answer passes after it: codes that gRPC
-//! callers expect, trailing metadata, metrics.
+//! Every call passes here before a handler sees it: its deadline, its credential, the acting user, its
+//! method's rule, the bound on calls in flight. Every answer passes here afterwards: codes that gRPC callers
+//! expect, trailing metadata, metrics.
 //!
-//! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
-//! allocation on this path would be seen in it.
+//! This is a single service of our own instead of a stack of layers: a read from memory costs little, and
+//! every box or allocation on this path would show in it.
 
 mod access;
 mod admission;
@@ -20,6 +20,7 @@ mod gate;
 mod methods;
 mod routes;
 mod sandbox;
+mod sessions;
 mod times;
 mod trace;
 mod unpack;
@@ -32,6 +33,7 @@ use std::{
 };
 
 use http::{HeaderValue, Request};
+use kith_cache::Node;
 use kith_service::{message::ConnectionSigns, rpc::call::Call};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -41,12 +43,14 @@ pub(crate) use access::AccessGuard;
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
 pub use bounded::{BoundedBody, RequestBody};
+pub(crate) use future::CONTRACT;
 pub use future::EdgeFuture;
 pub use methods::code_name;
 pub(crate) use methods::{MethodCounts, services};
 pub use routes::{RouteService, Routes};
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
+pub(crate) use sessions::SESSION;
 pub(crate) use times::LatencySnapshot;
 pub(crate) use unread::{ConnectionUnread, UnreadFull};
 pub(crate) use user_quotas::MeterSlot;
@@ -61,6 +65,7 @@ use self::{
     events::EventCall,
     gate::{CallGate, SlotRequest},
     methods::{CallRecord, Method, MethodKind, Methods},
+    sessions::CarriedSession,
     unpack::Packing,
     unread::NodeUnread,
     user_quotas::{MessageMeter, UserQuotas},
@@ -75,19 +80,19 @@ use crate::{
     telemetry::audit::RefusalLog,
 };
 
-/// In the extensions of a request that the node makes for a socket. No peer can put it there.
+/// An extension on a request that the node makes for a socket. No peer can put it there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SocketRequest {
-    /// How many bytes of records the answer may have; `None`: as many as others.
+    /// Most record bytes that the answer may have. `None`: the general limit.
     pub(crate) answer_bytes: Option<usize>,
     /// See [`Call::delivers`].
     pub(crate) delivers: bool,
 }
 
-/// Under what the refused token of a socket is counted and logged.
+/// The names under which a socket's refused token is counted and logged.
 const HELLO: (&str, &str) = ("ws", "hello");
 
-/// The edge. Cheap to clone; every connection has one.
+/// The edge. Cheap to clone; every connection has its own clone.
 #[derive(Clone, Debug)]
 pub struct Edge {
     /// Health and reflection: served from the first moment on.
@@ -96,9 +101,9 @@ pub struct Edge {
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<EdgeShared>,
     auth: Arc<Authentication>,
-    /// Whether calls may name one.
+    /// Whether calls may name a sandbox.
     sandboxes: bool,
-    /// From which calls come; `None`: from within the process.
+    /// The connection that calls come from. `None`: they come from within the process.
     connection: Option<Arc<Connection>>,
 }
 
@@ -125,8 +130,7 @@ impl Load {
         self.0.gate.shed()
     }
 
-    /// What was counted since the start of the methods of the contract that were called, by service and
-    /// method.
+    /// The counts since the start for all methods in the contract that were called, by service and method.
     pub(crate) fn counted(&self) -> Vec<MethodCounts> {
         self.0.methods.counted()
     }
@@ -145,12 +149,14 @@ struct EdgeShared {
     watches: WatchLimits,
     unread: Arc<NodeUnread>,
     closing: CancellationToken,
+    /// Whose changes sessions count, once it serves.
+    sessions: OnceLock<Node>,
     refusals: RefusalLog,
 }
 
 impl Edge {
     /// Serves `base` alone until [`Self::open`], and every client as long as no [callers](Self::with_callers)
-    /// are set. Metrics are those of the recorder installed before.
+    /// are set. Metrics go to the recorder installed before.
     #[must_use]
     pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
         let shared = EdgeShared {
@@ -165,6 +171,7 @@ impl Edge {
             watches: WatchLimits::new(limits.health_watches, limits.health_watches_per_connection),
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
+            sessions: OnceLock::new(),
             refusals: RefusalLog::new(),
         };
         let auth = Arc::new(Authentication::new(Arc::new(Callers::open()), Arc::new(Tokens::none())));
@@ -178,21 +185,21 @@ impl Edge {
         self.with_credentials(callers, Arc::new(Tokens::none()))
     }
 
-    /// Serves these callers, and the users of these tokens. If the callers are open, every client is served,
-    /// and no token read.
+    /// Serves these callers, and the users that these tokens name. If the callers are open, every client is
+    /// served, and no token is read.
     #[must_use]
     pub fn with_credentials(mut self, callers: Arc<Callers>, tokens: Arc<Tokens>) -> Self {
         self.auth = Arc::new(Authentication::new(callers, tokens));
         self
     }
 
-    /// Takes calls of other nodes whose proof (metadata `kith-node`) of a call, as `SERVICE/METHOD`, `verify`
-    /// knows. A second call changes nothing.
+    /// Takes calls from other nodes. `verify` checks the proof (metadata `kith-node`) for a call, given as
+    /// `SERVICE/METHOD`. A second call changes nothing.
     pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.auth.trust_nodes(verify);
     }
 
-    /// The user of this token, as calls with it find it.
+    /// The user that this token names, as calls with it find it.
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED.
@@ -203,8 +210,8 @@ impl Edge {
         })
     }
 
-    /// The same edge for the calls of one more connection, and where its unread answers are counted.
-    /// `signs`: when its peer is heard, over HTTP/2.
+    /// Clones the edge for one more connection, whose unread answers are counted in the second value. `signs`
+    /// says when its peer is heard, over HTTP/2.
     pub(crate) fn of_connection(
         &self,
         peer: Arc<RemotePeer>,
@@ -215,19 +222,19 @@ impl Edge {
         (Self { connection: Some(connection), ..self.clone() }, unread)
     }
 
-    /// The other end of the connection.
+    /// The peer at the connection's other end.
     pub(crate) fn peer(&self) -> Arc<RemotePeer> {
         self.connection.as_ref().map_or_else(RemotePeer::internal, |connection| Arc::clone(&connection.peer))
     }
 
-    /// How many bytes of answers are held because their peers have not read them.
+    /// How many answer bytes are held because their peers have not read them.
     #[must_use]
     pub fn unread_bytes(&self) -> usize {
         self.shared.unread.bytes()
     }
 
-    /// Whether a call may name a sandbox (metadata `kith-sandbox`); at first none may. Its name is found in
-    /// the extensions of the request then.
+    /// Whether a call may name a sandbox (metadata `kith-sandbox`). By default it may not. The name is then
+    /// found in the request's extensions.
     #[must_use]
     pub fn with_sandboxes(mut self, allowed: bool) -> Self {
         self.sandboxes = allowed;
@@ -237,6 +244,21 @@ impl Edge {
     /// Serves `domains` too. A second call changes nothing.
     pub fn open(&self, domains: Routes) {
         self.domains.get_or_init(|| domains);
+    }
+
+    /// Answers sessions by the changes of this node. A second call changes nothing.
+    pub fn serve_sessions(&self, node: Node) {
+        self.shared.sessions.get_or_init(|| node);
+    }
+
+    /// The session that demands what all of these do; `None` if one of them was not answered over this
+    /// database.
+    ///
+    /// # Errors
+    /// If the node is starting.
+    pub(crate) fn joined_session(&self, texts: &[&str]) -> Result<Option<String>, Box<Status>> {
+        let node = self.shared.sessions.get().ok_or_else(|| Box::new(answer::starting()))?;
+        Ok(sessions::joined(node, texts.iter().copied()).ok())
     }
 
     /// Ends the streams that would otherwise never end (health watches, reflection).
@@ -258,7 +280,7 @@ impl Edge {
         self.shared.gate.in_flight()
     }
 
-    /// The same, for those that the edge itself serves: it does not keep them alive.
+    /// The load, for services that the edge itself serves: it does not keep them alive.
     #[must_use]
     pub fn load(&self) -> Load {
         Load(Arc::clone(&self.shared))
@@ -270,7 +292,7 @@ impl Edge {
         let method = self.shared.methods.of(request.uri().path());
         let record = CallRecord::begin(Arc::clone(method), started);
         match self.admit(&mut request, method, started) {
-            Ok(Admission::Admitted(admitted)) => self.start(request, record, &admitted),
+            Ok(Admission::Admitted(admitted)) => self.start_in_session(request, record, admitted),
             Ok(Admission::Unverified(waiting)) => {
                 EdgeFuture::verifying(self.clone().verify(request, record, waiting))
             }
@@ -286,9 +308,43 @@ impl Edge {
         waiting: UnverifiedCall,
     ) -> EdgeFuture<B> {
         match waiting.verify().await {
-            Ok(admitted) => self.start(request, record, &admitted),
+            Ok(admitted) => self.start_in_session(request, record, admitted),
             Err(denied) => self.deny(&request, record, denied),
         }
+    }
+
+    /// Begins a call as soon as this node has what its session demands.
+    fn start_in_session<B: RequestBody>(
+        &self,
+        request: Request<B>,
+        record: CallRecord,
+        mut admitted: AdmittedCall,
+    ) -> EdgeFuture<B> {
+        let Some(node) = self.shared.sessions.get().filter(|_| request.headers().contains_key(SESSION))
+        else {
+            return self.start(request, record, &admitted, None);
+        };
+        match CarriedSession::of(request.headers(), node) {
+            Err(status) => EdgeFuture::refused(record, *status),
+            Ok(Some(session)) if !session.is_reached() => {
+                EdgeFuture::verifying(self.clone().start_after_session(request, record, admitted, session))
+            }
+            Ok(session) => {
+                admitted.call.session = session.as_ref().map(CarriedSession::reached).unwrap_or_default();
+                self.start(request, record, &admitted, session.map(Box::new))
+            }
+        }
+    }
+
+    async fn start_after_session<B: RequestBody>(
+        self,
+        request: Request<B>,
+        record: CallRecord,
+        mut admitted: AdmittedCall,
+        session: CarriedSession,
+    ) -> EdgeFuture<B> {
+        admitted.call.session = session.reach().await;
+        self.start(request, record, &admitted, Some(Box::new(session)))
     }
 
     /// Refuses a call, and counts it if its credential or its rights are the cause.
@@ -301,7 +357,7 @@ impl Edge {
         EdgeFuture::refused(record, *denied.status)
     }
 
-    /// Reads what the call says of itself.
+    /// Reads the call's metadata.
     fn admit<B>(
         &self,
         request: &mut Request<B>,
@@ -325,6 +381,7 @@ impl Edge {
         mut request: Request<B>,
         mut record: CallRecord,
         admitted: &AdmittedCall,
+        session: Option<Box<CarriedSession>>,
     ) -> EdgeFuture<B> {
         record.count_for(self.shared.callers.of(&admitted.by));
         record.begin_span(|method| trace::span(&method.service, &method.name, request.headers()));
@@ -357,7 +414,7 @@ impl Edge {
         let bounds = self.bounds(&mut request, record.method(), admitted.call);
         let request = request.map(|body| BoundedBody::new(body, bounds));
         let end_conditions = self.end_conditions(record.method(), admitted);
-        let mut running = future::RunningCall::new(record, end_conditions);
+        let mut running = future::RunningCall::new(record, end_conditions, session);
         if exempt {
             if running.kind() == MethodKind::Watch {
                 let Some(watch) = self.shared.watches.acquire(self.connection.as_deref()) else {
@@ -376,7 +433,7 @@ impl Edge {
         }
     }
 
-    /// Lets a stream know when the peer of its connection is heard.
+    /// Lets a stream know when its connection's peer is heard.
     fn show_signs<B>(&self, request: &mut Request<B>, method: &Method) {
         let signs = self.connection.as_ref().and_then(|connection| connection.signs.as_ref());
         if let (MethodKind::Watch, Some(signs)) = (method.kind, signs) {
@@ -384,7 +441,7 @@ impl Edge {
         }
     }
 
-    /// The peer of a call that has a credential, or needs none on a node that is open, is no stranger.
+    /// The peer of a call is no stranger if the call has a credential, or needs none on an open node.
     fn prove(&self, rule: Rule, by: &Identity) {
         if let Some(connection) = &self.connection
             && !(rule.is_open() && matches!(by, Identity::Anonymous))
@@ -393,7 +450,7 @@ impl Edge {
         }
     }
 
-    /// What the messages of a request are held to.
+    /// The bounds for a request's messages.
     fn bounds<B>(&self, request: &mut Request<B>, method: &Method, call: Call) -> MessageBounds {
         let shared = &self.shared;
         let most = if method.batch { shared.batch_message_bytes } else { shared.message_bytes };
@@ -408,8 +465,8 @@ impl Edge {
         MessageBounds { most, many, packing, meter }
     }
 
-    /// What ends a call before its answer is complete: its deadline; for every stream also the end of its
-    /// caller, and for those without an end the stop of the node.
+    /// The conditions that end a call before its answer is complete: its deadline; for every stream also when
+    /// its caller ends, and for streams without an end when the node stops.
     fn end_conditions(&self, method: &Method, admitted: &AdmittedCall) -> EndConditions {
         let caller = if method.kind == MethodKind::Unary { None } else { admitted.close_signal() };
         let closing = &self.shared.closing;

@@ -1,7 +1,7 @@
-//! Which service answers a call, by the name in its path.
+//! Finds the service that answers a call, by the name in its path.
 //!
-//! A router for paths in general costs a call some ten allocations: parameters of the path, a box of the
-//! service, one of its future, two of each body. Here a path has two parts, and the first is looked up.
+//! A general path router costs a call some ten allocations: path parameters, a box for the service and for
+//! its future, two for each body. Here a path has two parts, and the first is looked up.
 
 use std::{
     collections::HashMap,
@@ -19,11 +19,11 @@ use tower::Service;
 
 use super::{AccessGuard, RequestBody, answer};
 
-/// The services of one port. Cheap to clone.
+/// The services on one port. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Routes {
     by_name: Arc<HashMap<&'static str, Arc<dyn RouteService>, RandomState>>,
-    /// Answers what no service of a name does.
+    /// Answers calls for all other names.
     fallback: Option<Arc<dyn RouteService>>,
     /// Lets users in; `None`: all.
     guard: Option<AccessGuard>,
@@ -32,7 +32,7 @@ pub struct Routes {
 /// The future that a service answers with.
 pub(super) type RouteFuture = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
-/// A service as tonic generates them; a clone is a clone of an `Arc`.
+/// A service as tonic generates it; cloning it clones an `Arc`.
 pub trait RouteService: Send + Sync + 'static {
     /// Answers a call.
     fn answer(&self, request: Request<Body>) -> RouteFuture;
@@ -44,7 +44,7 @@ where
     S: Clone + Send + Sync + 'static,
 {
     fn answer(&self, request: Request<Body>) -> RouteFuture {
-        // Services of tonic are always ready.
+        // tonic's services are always ready.
         self.clone().call(request)
     }
 }
@@ -56,7 +56,7 @@ impl Routes {
         Self::default().add_service(service)
     }
 
-    /// One service more; it takes the place of one of the same name.
+    /// Adds a service. It replaces a service with the same name.
     #[must_use]
     pub fn add_service<S: RouteService + NamedService>(mut self, service: S) -> Self {
         let mut by_name = HashMap::clone(&self.by_name);
@@ -71,7 +71,7 @@ impl Routes {
         Self { by_name: Arc::default(), fallback: Some(Arc::new(service)), guard: None }
     }
 
-    /// The same routes, which let users in as the guard says.
+    /// Returns these routes with a guard that lets users in.
     #[must_use]
     pub(crate) fn guarded_by(self, guard: AccessGuard) -> Self {
         Self { guard: Some(guard), ..self }
@@ -82,7 +82,7 @@ impl Routes {
         self.guard.iter().for_each(AccessGuard::report_refusals);
     }
 
-    /// Has the service of this name answer, if the user of the call is let in; UNIMPLEMENTED where there is
+    /// Has the service with this name answer, if the call's user is let in. Answers UNIMPLEMENTED if there is
     /// none.
     pub(super) fn answer<B: RequestBody>(&self, name: &str, request: Request<B>) -> RouteFuture {
         match self.by_name.get(name).or(self.fallback.as_ref()) {
@@ -95,7 +95,7 @@ impl Routes {
     }
 }
 
-/// For callers within the process.
+/// Serves callers within the process.
 impl<B: RequestBody> Service<Request<B>> for Routes {
     type Response = Response<Body>;
     type Error = Infallible;

@@ -1,4 +1,4 @@
-//! `kith-sandbox`: which of the worlds of a node for tests a call means.
+//! `kith-sandbox`: the sandbox that a call means on a node for tests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::answer;
 const SANDBOX: &str = "kith-sandbox";
 const CHARS_MAX: usize = 64;
 
-/// Name of a sandbox: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. Put into the extensions of a request.
+/// A sandbox name: 1 to 64 characters from A-Z, a-z, 0-9, `_` and `-`. Put into a request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SandboxName(Arc<str>);
 

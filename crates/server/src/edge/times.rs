@@ -1,7 +1,7 @@
-//! How long calls took, counted so that any two moments can be compared.
+//! Counts how long calls took, so that any two moments can be compared.
 //!
-//! Buckets as of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition. A reader
-//! subtracts its previous reading, and nothing is reset, so that any number of readers have their own pace.
+//! The buckets are those of an HDR histogram, sixteen in each doubling: a call costs one relaxed addition. A
+//! reader subtracts its previous reading, and nothing is reset, so that each reader has its own pace.
 
 use std::{
     array,
@@ -12,16 +12,16 @@ use std::{
 /// Buckets in each doubling, as a power of two.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
-/// Times are distinguished up to so many doublings of a microsecond: 67 s. Longer ones are in the last
+/// Times are distinguished up to this many doublings of a microsecond: 67 s. Longer times are in the last
 /// bucket.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (DOUBLINGS as usize - FINE_BITS as usize + 1) * FINE;
 
-/// How long the calls of one method took since the start.
+/// How long one method's calls took since the start.
 #[derive(Debug)]
 pub(super) struct LatencyHistogram([AtomicU64; BUCKETS]);
 
-/// The counts of a [`LatencyHistogram`] at a moment, or between two moments.
+/// The counts in a [`LatencyHistogram`] at a moment, or between two moments.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencySnapshot(Box<[u64]>);
 
@@ -53,8 +53,8 @@ impl LatencySnapshot {
         self.0.iter().sum()
     }
 
-    /// The time that so many parts of the calls took at most, 0 to 1; at most a sixteenth too long. `None` of
-    /// no call.
+    /// The time that this part of the calls, 0 to 1, took at most. It is at most a sixteenth too long. `None`
+    /// without calls.
     pub(crate) fn quantile(&self, part: f64) -> Option<Duration> {
         let calls = self.calls();
         let rank = rank(part, calls);
@@ -71,7 +71,7 @@ impl LatencySnapshot {
         Self(self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before)).collect())
     }
 
-    /// These, and those of another method.
+    /// Adds another method's counts.
     pub(crate) fn add(&mut self, other: &Self) {
         for (count, more) in self.0.iter_mut().zip(&other.0) {
             *count += more;
@@ -79,7 +79,7 @@ impl LatencySnapshot {
     }
 }
 
-/// Which call by its time, the first being 1.
+/// The call's position by its time, starting at 1.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -90,7 +90,7 @@ fn rank(part: f64, calls: u64) -> u64 {
     ((calls as f64 * part).ceil() as u64).max(1)
 }
 
-/// Which bucket a time falls into.
+/// The bucket for a time.
 fn bucket(time: Duration) -> usize {
     let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let doubling = micros.max(1).ilog2();
@@ -102,7 +102,7 @@ fn bucket(time: Duration) -> usize {
     if doubling >= DOUBLINGS { BUCKETS - 1 } else { coarse * FINE + fine }
 }
 
-/// The longest time of a bucket.
+/// The longest time in a bucket.
 fn upper(bucket: usize) -> Duration {
     let (coarse, fine) = (bucket / FINE, bucket % FINE);
     let micros = match u32::try_from(coarse).unwrap_or(DOUBLINGS) {

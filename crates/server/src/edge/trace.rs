@@ -7,8 +7,8 @@ use tonic::Code;
 use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The span of a call of this method. It continues the caller's trace (W3C `traceparent`). Disabled, it costs
-/// a comparison. Names are those of OpenTelemetry's semantic conventions for gRPC; nothing in it is of a
+/// The span for a call to this method. It continues the caller's trace (W3C `traceparent`). Disabled, it
+/// costs a comparison. Names follow OpenTelemetry's semantic conventions for gRPC. Nothing in it identifies a
 /// person.
 pub(super) fn span(service: &str, method: &str, headers: &HeaderMap) -> Span {
     let span = tracing::debug_span!(
@@ -24,14 +24,14 @@ pub(super) fn span(service: &str, method: &str, headers: &HeaderMap) -> Span {
     );
     if !span.is_disabled() {
         let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
-        // It fails where no layer exports spans; the span is then for the log alone.
+        // This fails where no layer exports spans; the span is then for the log alone.
         drop(span.set_parent(parent));
     }
     span
 }
 
-/// Records the code of the answer. A call fails for its server by the codes of the conventions, not by those
-/// of a caller that asked for the wrong thing.
+/// Records the answer's code. By the conventions a call fails for its server with these codes, but not with
+/// the codes for a caller that asked for the wrong thing.
 pub(super) fn end(span: &Span, code: Code) {
     span.record("rpc.grpc.status_code", i32::from(code));
     if matches!(

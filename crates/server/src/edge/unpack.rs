@@ -1,6 +1,6 @@
-//! Messages that come compressed.
+//! Unpacks messages that come compressed.
 //!
-//! tonic unpacks them, too, but by the limit of the largest message of a service, and nothing sees how large
+//! tonic unpacks them, too, but with the limit for a service's largest message, and nothing sees how large
 //! they are before they are decoded, which costs far more.
 
 use std::io::{self, Read};
@@ -8,18 +8,18 @@ use std::io::{self, Read};
 use http::{HeaderMap, HeaderName};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-/// The largest window that a decoder of Zstandard must have (RFC 8878), as a power of two: 8 MiB. A message
-/// that asks for a larger one would have its bytes allocated.
+/// The largest window that a Zstandard decoder must have (RFC 8878), as a power of two: 8 MiB. For a message
+/// that asks for a larger window, as many bytes would be allocated.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// How the messages of a request are packed.
+/// How a request's messages are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     Gzip,
     Zstd,
 }
 
-/// Why a message cannot be unpacked.
+/// The reason why a message cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnpackError {
     TooLarge,
@@ -33,8 +33,8 @@ impl From<io::Error> for UnpackError {
 }
 
 impl Packing {
-    /// Takes it out of the headers, so that the service gets its messages unpacked. One that is unknown
-    /// stays: the service refuses it.
+    /// Takes the encoding out of the headers, so that the service gets its messages unpacked. An unknown
+    /// encoding stays: the service refuses it.
     pub(super) fn take(headers: &mut HeaderMap) -> Option<Self> {
         let packing = match headers.get(&ENCODING)?.as_bytes() {
             b"gzip" => Self::Gzip,
@@ -45,7 +45,7 @@ impl Packing {
         Some(packing)
     }
 
-    /// Unpacks a message of at most `most` bytes, and stops there.
+    /// Unpacks at most `most` bytes of a message, and stops there.
     pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, UnpackError> {
         match self {
             Self::Gzip => read_bounded(flate2::bufread::GzDecoder::new(packed), most),

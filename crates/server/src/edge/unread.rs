@@ -1,7 +1,8 @@
 //! Answers that their peers have not read yet.
 //!
-//! A peer whose window is closed, or that does not read, would otherwise have the node hold as many answers
-//! as it may have calls, each of up to 4 MiB, and the place of every stream for as long as a stream may take.
+//! A peer whose window is closed, or that does not read, would otherwise have the node hold an answer for
+//! each call that it may make, each with up to 4 MiB, and the place of every stream for as long as a stream
+//! may take.
 
 use std::sync::{
     Arc,
@@ -10,19 +11,19 @@ use std::sync::{
 
 use bytes::Bytes;
 
-/// Smaller data is not counted: it costs about what the stream of its call costs anyway, and their number is
-/// bounded.
+/// Smaller data is not counted: it costs about what its call's stream costs anyway, and there is a bound on
+/// how many there are.
 const COUNTED_FROM: usize = 1 << 10;
 
-/// The bytes of answers that the node holds for all connections, and the most that it may.
+/// The answer bytes that the node holds for all connections, and the most that it may hold.
 #[derive(Debug)]
 pub(super) struct NodeUnread {
     bytes: ByteBudget,
     per_connection: usize,
 }
 
-/// Answers of one connection that its peer has not read: their bytes, which are among those of the node, and
-/// since when they wait for the peer.
+/// One connection's answers that its peer has not read: their bytes, which also count for the node, and since
+/// when they wait for the peer.
 #[derive(Debug)]
 pub(crate) struct ConnectionUnread {
     node: Arc<NodeUnread>,
@@ -63,7 +64,7 @@ impl NodeUnread {
         Arc::new(Self { bytes: ByteBudget::new(node), per_connection })
     }
 
-    /// Of a new connection.
+    /// Counts for a new connection.
     pub(super) fn connection(self: &Arc<Self>) -> Arc<ConnectionUnread> {
         Arc::new(ConnectionUnread {
             node: Arc::clone(self),
@@ -80,7 +81,7 @@ impl NodeUnread {
 }
 
 impl ConnectionUnread {
-    /// The same data, counted until the last of it was written to the peer.
+    /// Returns the same data, counted until its last byte is written to the peer.
     ///
     /// # Errors
     /// When there is no room for it.
@@ -105,16 +106,16 @@ impl ConnectionUnread {
         period
     }
 
-    /// It waits no more.
+    /// Ends a wait that began in this period.
     pub(crate) fn end_wait(&self, since: u64) {
         self.waiting(since).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends a period. True: something has waited for the peer through all of it, and maybe a part of the one
-    /// before.
+    /// Ends a period. Returns true if something has waited for the peer during the whole period, and maybe
+    /// during a part of the period before.
     pub(crate) fn end_period(&self) -> bool {
         let period = self.period.load(Ordering::Relaxed);
-        // Those of the period before, and none of any earlier one.
+        // Counts answers from the period before, and none from any earlier period.
         if self.waiting(period.wrapping_add(1)).load(Ordering::Relaxed) > 0 {
             return true;
         }

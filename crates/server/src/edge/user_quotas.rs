@@ -1,4 +1,4 @@
-//! How many calls a user may make by a token of its own.
+//! Limits how many calls a user may make with its own token.
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use parking_lot::Mutex;
 
 use crate::{auth::Rule, config::LimitsConfig};
 
-/// Bytes of a request that count as one call, unpacked: what they cost to decode is far above what a call
-/// costs.
+/// Unpacked request bytes that count as one call: they cost far more to decode than a call costs.
 const UNIT: usize = 16 << 10;
 
-/// Counts calls of users before they take a slot. Services are not counted, also when they act for a user:
-/// the node does not know whom they have authenticated.
+/// Counts users' calls before they take a slot. Services are not counted, also when they act for a user: the
+/// node does not know whom they have authenticated.
 #[derive(Debug)]
 pub(super) struct UserQuotas {
     calls: UserQuota,
@@ -35,7 +34,7 @@ impl UserQuotas {
         }
     }
 
-    /// Counts one call of a method with this rule. A write that is refused counts as a call.
+    /// Counts one call to a method with this rule. A refused write counts as a call.
     ///
     /// # Errors
     /// QUOTA_EXCEEDED.
@@ -45,14 +44,14 @@ impl UserQuotas {
         if rule.writes() { self.writes.count(user) } else { Ok(()) }
     }
 
-    /// Counts the bytes of a call that has been counted as one.
+    /// Counts the bytes in a call that has been counted as one call.
     pub(super) fn meter(&self, call: Call) -> MessageMeter {
         let counted = call.user_itself().map(|user| (self.calls.clone(), user));
         MessageMeter { counted, bytes: 0 }
     }
 }
 
-/// Counts what the request of a user has in bytes: each begun 16 KiB after the first are one call more.
+/// Counts the bytes in a user's request: each begun 16 KiB after the first count as one more call.
 #[derive(Debug)]
 pub(crate) struct MessageMeter {
     /// `None`: nothing is counted.
@@ -78,8 +77,8 @@ impl MessageMeter {
     }
 }
 
-/// Where the edge leaves the meter of a call whose body has another form than the message, and so counts its
-/// own bytes. Clones share one place.
+/// Where the edge leaves a call's meter, if the call's body has another form than the message and so counts
+/// its own bytes. Clones share one place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeterSlot(Arc<Mutex<Option<MessageMeter>>>);
 
@@ -123,7 +122,7 @@ mod tests {
         Call { principal, by_user, ..Call::internal(Instant::now()) }
     }
 
-    /// How many of 100 calls of this kind are counted, until one is refused.
+    /// How many of 100 such calls are counted, until one call is refused.
     fn counted(quotas: &UserQuotas, call: Call, action: Action) -> usize {
         let refused = (0..100).find_map(|at| Some((at, quotas.count(call, rule(action)).err()?)));
         let Some((at, refused)) = refused else { return 100 };
@@ -136,7 +135,7 @@ mod tests {
         let quotas = UserQuotas::new(&LimitsConfig::default());
         for (user, action) in [(1, Action::Write), (2, Action::Secret)] {
             assert_eq!(counted(&quotas, call(user, true), action), 10, "{action:?}");
-            // One was refused as a write, and is a call.
+            // One call was refused as a write, and still counts as a call.
             assert_eq!(counted(&quotas, call(user, true), Action::Read), 39);
         }
         assert_eq!(counted(&quotas, call(3, true), Action::Read), 50, "another user");

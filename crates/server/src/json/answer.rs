@@ -1,4 +1,4 @@
-//! The answer of the edge, in the form of the Connect protocol.
+//! The edge's answer in the form of the Connect protocol.
 
 use std::{future::poll_fn, pin::Pin};
 
@@ -18,7 +18,7 @@ use super::{
     catalogue::{self, Rpc},
     inexpressible,
 };
-use crate::edge::EdgeBody;
+use crate::edge::{CONTRACT, EdgeBody, SESSION};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Flag and length before a message.
@@ -27,7 +27,7 @@ const PREFIX: usize = 5;
 /// Reasons for a request or an answer that is too large.
 const TOO_LARGE: [&str; 2] = [Reason::MessageTooLarge.name(), Reason::AnswerTooLarge.name()];
 
-/// Name and code of HTTP of every code of gRPC, by its number.
+/// Name and HTTP code for every gRPC code, by its number.
 const CODES: [(&str, StatusCode); 17] = [
     ("ok", StatusCode::OK),
     ("canceled", CLIENT_CLOSED),
@@ -48,12 +48,12 @@ const CODES: [(&str, StatusCode); 17] = [
     ("unauthenticated", StatusCode::UNAUTHORIZED),
 ];
 
-/// The names of the codes of errors, by number.
+/// The names of the error codes, by number.
 pub(crate) fn code_names() -> Vec<&'static str> {
     CODES.iter().skip(1).map(|(name, _)| *name).collect()
 }
 
-/// 499, which has no name of its own.
+/// HTTP code 499, which has no standard name.
 const CLIENT_CLOSED: StatusCode = match StatusCode::from_u16(499) {
     Ok(code) => code,
     Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -81,7 +81,7 @@ pub(crate) fn failure(status: &Status) -> Response<Body> {
     let mut response = json(failure_text(status));
     *response.status_mut() = http_status(status);
     if status.code() == Code::Unauthenticated {
-        // HTTP requires the scheme of authentication.
+        // HTTP requires the authentication scheme.
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(seconds) = retry_after(status) {
@@ -97,7 +97,7 @@ fn retry_after(status: &Status) -> Option<u64> {
     Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
 }
 
-/// The JSON form of an error.
+/// An error's JSON form.
 pub(crate) fn failure_text(status: &Status) -> Vec<u8> {
     let details = details(status);
     let failure = Failure { code: code(status).0, message: status.message(), details };
@@ -124,7 +124,7 @@ fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) 
 /// Ends with a line feed, for terminals.
 fn json(mut text: Vec<u8>) -> Response<Body> {
     text.push(b'\n');
-    // What is not read is counted by its length, and held by its capacity.
+    // Unread data is counted by its length, and held by its capacity.
     text.shrink_to_fit();
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
@@ -135,13 +135,13 @@ fn internal() -> Status {
     Error::new(Reason::Internal, "something went wrong within Kith").into()
 }
 
-/// A fault of Kith too, but callers can avoid it: the record is named, and gRPC can express the answer.
+/// This is Kith's fault too, but callers can avoid it: the record is named, and gRPC can express the answer.
 fn without_json(message: &DynamicMessage) -> Status {
     let place = inexpressible::describe(message).unwrap_or_else(|| "a field".to_owned());
     Error::new(Reason::Internal, format!("the answer has no JSON form: {place}")).into()
 }
 
-/// The one message of a unary answer, with its prefix, and the trailers.
+/// Collects a unary answer's one message, with its prefix, and the trailers.
 async fn collect(mut body: EdgeBody) -> Result<(Bytes, HeaderMap), Status> {
     let (mut message, mut trailers) = (BytesMut::new(), HeaderMap::new());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
@@ -153,13 +153,16 @@ async fn collect(mut body: EdgeBody) -> Result<(Bytes, HeaderMap), Status> {
     Ok((message.freeze(), trailers))
 }
 
-/// Metadata of the answer: unchanged, and for trailers with the prefix `trailer-`.
+/// Adds the answer's metadata: headers unchanged, and trailers with the prefix `trailer-`.
 fn add_metadata(into: &mut HeaderMap, headers: &HeaderMap, trailers: &HeaderMap) {
     for (name, value) in headers.iter().filter(|(name, _)| is_metadata(name)) {
         into.append(name, value.clone());
     }
     for (name, value) in trailers.iter().filter(|(name, _)| is_metadata(name)) {
-        if let Ok(name) = HeaderName::try_from(format!("trailer-{name}")) {
+        // An error of gRPC has its headers among its trailers.
+        if *name == CONTRACT || *name == SESSION {
+            into.append(name, value.clone());
+        } else if let Ok(name) = HeaderName::try_from(format!("trailer-{name}")) {
             into.append(name, value.clone());
         }
     }
@@ -174,14 +177,15 @@ fn code(status: &Status) -> (&'static str, StatusCode) {
     CODES.get(index).copied().unwrap_or(CODES[2])
 }
 
-/// As Connect defines it, except that 429 invites a retry, which does not help if the message is too large.
+/// The HTTP code as Connect defines it, except that 429 invites a retry, which does not help if the message
+/// is too large.
 fn http_status(status: &Status) -> StatusCode {
     let too_large = status.code() == Code::ResourceExhausted
         && status.get_details_error_info().is_some_and(|info| TOO_LARGE.contains(&&*info.reason));
     if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { code(status).1 }
 }
 
-/// An error in the form of Connect.
+/// An error in Connect's form.
 #[derive(Serialize)]
 struct Failure<'a> {
     code: &'static str,

@@ -1,4 +1,4 @@
-//! The methods of the contract by path, with the descriptors of their messages.
+//! The contract's methods by path, with their message descriptors.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -14,7 +14,7 @@ pub(super) struct Rpc {
     pub(super) output: MessageDescriptor,
     /// Whether either side streams; it has no JSON form then.
     pub(super) streams: bool,
-    /// Whether its message is one of many records.
+    /// Whether its message has many records.
     pub(super) batch: bool,
 }
 

@@ -1,4 +1,4 @@
-//! From text to message.
+//! Decodes JSON texts into messages.
 
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 use serde_json::Deserializer;
@@ -10,7 +10,7 @@ use super::{
     path_deserializer::{PathDeserializer, PathTracker},
 };
 
-/// Reads a message from its JSON form: that of proto3, except masks, see `mask.rs`.
+/// Reads a message from its proto3 JSON form, except masks, see `mask.rs`.
 ///
 /// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field.
 /// Unknown and duplicate fields are errors.
@@ -21,10 +21,10 @@ pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage,
     parsed(input, text).map_err(ReadError::status)
 }
 
-/// Reads a line as [`message`] reads a body: the message of this full name.
+/// Reads a line as [`message`] reads a body: into the message with this full name.
 ///
 /// # Errors
-/// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
+/// Says why it cannot be decoded, as a text that follows the line number. Never contains a value.
 pub(super) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     let Some(input) = catalogue::message(name) else { return Err(format!("{name} is not a message")) };
     let record = parsed(&input, line).map_err(ReadError::line)?;

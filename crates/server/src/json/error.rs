@@ -1,4 +1,4 @@
-//! Errors of texts that cannot be decoded. They contain no values, which may be secrets.
+//! Errors for texts that cannot be decoded. They contain no values, which may be secrets.
 
 use kith_service::error::{Error, Reason};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -8,17 +8,17 @@ use tonic::Status;
 use super::path_deserializer::{FieldError, PathTarget, PathTracker};
 use kith_store::Invalid;
 
-/// Most characters of an unknown name that are repeated.
+/// Most characters that are repeated from an unknown name.
 const NAME_MAX: usize = 64;
 /// Least similarity at which a name is proposed, up to 1.
 const ALIKE: f64 = 0.8;
 
-/// Why a text is not a valid message.
+/// The reason why a text is not a valid message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadError {
     /// The text is empty.
     Empty,
-    /// The error of the parser, with line and column.
+    /// The parser's error, with line and column.
     NotJson(String),
     /// The value has another type.
     NotAnObject,
@@ -27,7 +27,7 @@ pub(super) enum ReadError {
 }
 
 impl ReadError {
-    /// From an error at a position.
+    /// Describes a reader's error at its position.
     pub(super) fn of(tracker: &PathTracker, error: &serde_json::Error, empty: bool) -> Self {
         if empty {
             return Self::Empty;
@@ -54,7 +54,7 @@ impl ReadError {
         }
     }
 
-    /// The error as the text after the number of a line.
+    /// The error as the text after a line number.
     pub(super) fn line(self) -> String {
         match self {
             Self::Empty => "empty".to_owned(),
@@ -88,7 +88,7 @@ fn value_of(field: &FieldDescriptor) -> String {
     }
 }
 
-/// The required form of a value of this type.
+/// The form that a value with this type must have.
 fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => "must be a whole number of 32 bits".to_owned(),
@@ -115,7 +115,7 @@ fn expected(kind: &Kind) -> String {
     }
 }
 
-/// An unknown name, with the similar one that may have been meant.
+/// An unknown name, with a similar name that may have been meant.
 fn unknown(message: &MessageDescriptor, key: &str) -> String {
     let alike = |field: &FieldDescriptor| {
         strsim::jaro_winkler(field.json_name(), key).max(strsim::jaro_winkler(field.name(), key))

@@ -1,11 +1,11 @@
-//! The location of a value without a JSON form in an answer: values that protobuf can hold and JSON cannot,
-//! such as a timestamp after the year 9999. Handlers do not create such answers; if one does, its error names
-//! the record.
+//! Locates a value without a JSON form in an answer: protobuf can hold values that JSON cannot, such as a
+//! timestamp after the year 9999. Handlers do not create such answers; if a handler does, the error names the
+//! record.
 
 use prost_reflect::{DynamicMessage, Value};
 
-/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is
-/// none. Walks the whole message, so it is called only after the serialization failed.
+/// The path to the first value that has no JSON form, with the record ids around it; `None`: there is none.
+/// Walks the whole message, so it is called only after the serialization failed.
 pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
     let found = find(message)?;
     let ids = found.ids.map_or(String::new(), |ids| format!(" ({ids})"));
@@ -14,7 +14,7 @@ pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
 
 struct InexpressibleValue {
     path: String,
-    /// The ids of the innermost record that has some.
+    /// The ids of the innermost record that has ids.
     ids: Option<String>,
 }
 
@@ -30,7 +30,7 @@ fn in_field(name: &str, value: &Value) -> Option<InexpressibleValue> {
             .iter()
             .enumerate()
             .find_map(|(at, item)| in_message(format!("{name}[{at}]"), item.as_message()?)),
-        // Keys of maps may be texts of callers and are not repeated.
+        // Map keys may be callers' texts and are not repeated.
         Value::Map(entries) => {
             entries.values().find_map(|entry| in_message(name.to_owned(), entry.as_message()?))
         }

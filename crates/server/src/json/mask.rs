@@ -13,8 +13,8 @@ use kith_service::rpc::params::field_path;
 /// A mask in a request: one string with commas between its paths, as in proto3 JSON, or an object with a list
 /// of them, as some tools write it. `None`: null, an absent field.
 ///
-/// A key of a map in a path is unchanged. (The general rule of proto3 would change its case, and could not
-/// name one with a `_`.)
+/// A map key in a path is unchanged. (The general proto3 rule would change its case, and could not name a key
+/// with a `_`.)
 pub(super) struct Mask(pub(super) Option<FieldMask>);
 
 impl<'de> Deserialize<'de> for Mask {

@@ -1,8 +1,8 @@
 //! Calls as JSON over HTTP: the unary form of the Connect protocol.
 //!
 //! `POST /kith.user.v1.UserService/GetUser` with `content-type: application/json`. A call is transcoded once,
-//! through the descriptors of the contract, and handed to the edge as gRPC: deadline, bounds, acting user,
-//! metrics and traces are those of every call, and so are its errors.
+//! through the contract's descriptors, and handed to the edge as gRPC. Deadline, bounds, acting user,
+//! metrics, traces and errors work as for every call.
 
 mod answer;
 mod catalogue;
@@ -32,7 +32,7 @@ use crate::{
     edge::{Edge, EdgeBody, RequestBody},
 };
 
-/// The size limits of a body, by the kind of its method.
+/// The size limits for a body, by the kind of method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyLimits {
     message: usize,
@@ -40,7 +40,7 @@ pub(crate) struct BodyLimits {
 }
 
 impl BodyLimits {
-    /// The same bounds as those of gRPC messages, on the text.
+    /// The bounds for gRPC messages, applied to the text.
     pub(crate) const fn of(limits: &LimitsConfig) -> Self {
         Self { message: limits.message_bytes, batch: limits.batch_message_bytes }
     }
@@ -85,7 +85,7 @@ fn is_unauthenticated(response: &Response<EdgeBody>) -> bool {
     code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::Unauthenticated)
 }
 
-/// A message, of this full name in the contract, as JSON; `None` if it has no such form.
+/// A message as JSON, by its full name in the contract. `None` if it has no such form.
 pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_json::Value> {
     let descriptor = catalogue::message(name)?;
     let message =
@@ -93,25 +93,25 @@ pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_j
     serde_json::to_value(&message).ok()
 }
 
-/// Reads the body of a call: the message of this full name.
+/// Reads a call's body: the message with this full name.
 ///
 /// # Errors
-/// As [`message`].
+/// Returns the errors of [`message`].
 pub(crate) fn body<M: prost::Message + Default>(name: &str, text: &str) -> Result<M, Box<Status>> {
     let fault = || Box::new(Status::from(Error::internal()));
     let input = catalogue::message(name).ok_or_else(fault)?;
     decode::message(&input, text.as_bytes())?.transcode_to().map_err(|_| fault())
 }
 
-/// Reads one record of a file, the message of this full name, from a line of JSON, as a call is read.
+/// Reads one record from a line of JSON in a file, as a call is read. `name` is the message's full name.
 ///
 /// # Errors
-/// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
+/// Says why it cannot be decoded, as a text that follows the line number. Never contains a value.
 pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     decode::record(name, line)
 }
 
-/// Answers a request of a page or program that may not call, without looking at its body.
+/// Answers a request from a page or program that may not call, without looking at its body.
 pub(crate) fn refuse<B: RequestBody>(request: Request<B>, status: &Status) -> Response<Body> {
     request::drain_refused(request, DRAIN_UNAUTH_BYTES);
     answer::failure(status)

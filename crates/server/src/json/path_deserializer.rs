@@ -1,7 +1,7 @@
-//! A reader of JSON that knows its position in the message, and refuses duplicate fields.
+//! A JSON reader that knows its position in the message, and refuses duplicate fields.
 //!
-//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no
-//! text without values.
+//! It is between the JSON parser and message reflection, whose errors contain no position, and no text
+//! without values.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,7 +19,7 @@ use serde::{
 
 use super::{error::shown, mask::Mask};
 
-/// The position of the reader, and values that it set aside.
+/// The reader's position, and values that it set aside.
 pub(super) struct PathTracker {
     root: MessageDescriptor,
     path: RefCell<Vec<PathStep>>,
@@ -45,7 +45,7 @@ pub(super) enum PathTarget {
     /// The message itself.
     Root,
     Field(FieldDescriptor),
-    /// An element of a list, or a value of a map.
+    /// A list element, or a map value.
     Value(FieldDescriptor),
     /// A name that the message does not have.
     Unknown(MessageDescriptor, String),
@@ -60,12 +60,12 @@ impl PathTracker {
         self.why.get()
     }
 
-    /// Field masks by field of the root: they have a form of their own in JSON.
+    /// Field masks by root field: they have a form of their own in JSON.
     pub(super) fn into_masks(self) -> Vec<(FieldDescriptor, FieldMask)> {
         self.masks.into_inner()
     }
 
-    /// The path with the names of the contract, and its target.
+    /// The path in the contract's names, and its target.
     pub(super) fn trace(&self) -> (String, PathTarget) {
         let (mut name, mut target) = (String::new(), PathTarget::Root);
         for step in self.path.borrow().iter() {
@@ -119,7 +119,7 @@ impl PathTracker {
         self.path.borrow_mut().pop();
     }
 
-    /// One name for both names of the field at the position; keys of maps have only one.
+    /// Returns the same name for both names of the field at the position. Map keys have only one name.
     fn field_name(&self, key: &str) -> Option<String> {
         // Without an underscore both names are the same, and the path need not be walked.
         if !key.contains('_') {
@@ -131,7 +131,7 @@ impl PathTracker {
         }
     }
 
-    /// The field of the root that the reader is at, if it is a mask.
+    /// The root field that the reader is at, if it is a mask.
     fn mask(&self) -> Option<FieldDescriptor> {
         let path = self.path.borrow();
         let [PathStep::Key(key)] = path.as_slice() else { return None };
@@ -149,7 +149,7 @@ fn joined(mut path: String, name: &str) -> String {
     path
 }
 
-/// A deserializer, or a seed or visitor for one, with its position.
+/// A deserializer, or a seed or visitor for a deserializer, with its position.
 pub(super) struct PathDeserializer<'a, T> {
     inner: T,
     tracker: &'a PathTracker,

@@ -1,4 +1,4 @@
-//! A call as JSON, turned into one of gRPC while it is read.
+//! Turns a JSON call into a gRPC call while it is read.
 
 use std::{
     fmt::Write as _,
@@ -16,7 +16,7 @@ use tonic::{Status, codegen::StdError};
 use super::{BodyLimits, catalogue::Rpc, decode, error, unread_body::UnreadBody};
 use crate::edge::{self, MeterSlot, RequestBody};
 
-/// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
+/// Connection, HTTP and Connect headers, which handlers do not need.
 const NOT_METADATA: [HeaderName; 12] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -78,7 +78,7 @@ fn metadata(headers: &mut HeaderMap) -> Result<(), Box<Status>> {
     Ok(())
 }
 
-/// Milliseconds of Connect as a timeout of gRPC.
+/// Converts Connect's milliseconds into a gRPC timeout.
 fn timeout_of(value: &HeaderValue) -> Option<HeaderValue> {
     let digits = value.to_str().ok()?;
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -104,7 +104,7 @@ struct BodyLimit {
     key: &'static str,
 }
 
-/// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the
+/// A JSON call's body. Yields its message in a gRPC frame after the whole body has arrived. Fails with the
 /// status that the caller is to get.
 #[derive(Debug)]
 pub(super) struct TranscodedBody<B: RequestBody> {
@@ -113,9 +113,9 @@ pub(super) struct TranscodedBody<B: RequestBody> {
     read: BytesMut,
     rpc: &'static Rpc,
     limit: BodyLimit,
-    /// Counts the text: it costs more than the message that is made of it.
+    /// Counts the text: it costs more than the message that is made from it.
     meter: MeterSlot,
-    /// `None` if the caller does not wait until the rest of the body is read.
+    /// `None` if the caller does not wait until the body's rest is read.
     unread: Option<UnreadBody<B>>,
 }
 
@@ -142,7 +142,7 @@ impl<B: RequestBody> TranscodedBody<B> {
         error::too_large(self.limit.bytes, self.limit.key).into()
     }
 
-    /// Leaves the unread rest of the body.
+    /// Leaves the rest of the body unread.
     fn leave(&mut self) {
         if let (Some(inner), Some(unread)) = (self.inner.take(), &self.unread)
             && !inner.is_end_stream()
@@ -223,7 +223,7 @@ mod tests {
         *,
     };
 
-    /// The frames of a body that are left if no handler reads it.
+    /// The frames that are left in a body if no handler reads it.
     async fn left_of(version: Version) -> usize {
         let left = Arc::new(AtomicUsize::new(5));
         let unread = Arc::clone(&left);

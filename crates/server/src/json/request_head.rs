@@ -14,7 +14,7 @@ const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, application/grpc-web, application/grpc-web-text");
 const PROTOCOL_VERSION: &str = "connect-protocol-version";
 
-/// Why a request is not a call; the code of HTTP is not always that of the status.
+/// Why a request is not a call. The HTTP code does not always match the status.
 pub(super) struct RejectedRequest {
     pub(super) http: StatusCode,
     pub(super) status: Status,
@@ -82,7 +82,8 @@ fn wrong_type<B>(request: &Request<B>) -> RejectedRequest {
         Some(b"application/grpc" | b"application/grpc+proto") if request.version() < Version::HTTP_2 => {
             "gRPC needs HTTP/2; over HTTP/1.1 send application/json or application/grpc-web"
         }
-        // The default of curl is that of a form, which pages of other origins may send without a preflight.
+        // curl's default is the content type of a form, which pages from other origins may send without a
+        // preflight.
         _ => "content-type must be application/json, in UTF-8 (curl: -H 'content-type: application/json')",
     };
     RejectedRequest::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)

@@ -1,4 +1,4 @@
-//! The unread rest of the body of a refused request.
+//! The unread rest of a refused request's body.
 
 use std::{fmt, future::poll_fn, mem, pin::Pin, sync::Arc, time::Duration};
 
@@ -8,21 +8,21 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::edge::RequestBody;
 
-/// How much of a refused body is read, and for how long. A caller of HTTP/1.1 that still sends would
+/// How much of a refused body is read, and for how long. A caller over HTTP/1.1 that still sends would
 /// otherwise get a reset before it reads the reason.
 pub(super) const DRAIN_BYTES: usize = 16 << 20;
-/// The same for one who may not call at all: enough for most calls, and little work for the node.
+/// The limit for a caller that may not call at all: enough for most calls, and little work for the node.
 pub(super) const DRAIN_UNAUTH_BYTES: usize = 64 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// Holds a body that is not read to its end until it is decided how much of it is drained: the call may be
-/// refused, and its body dropped, before that. Clones share one place.
+/// Holds a body that is not read to its end until it is decided how much is drained: the call may be refused,
+/// and its body dropped, before that. Clones share one place.
 pub(super) struct UnreadBody<B>(Arc<Mutex<DrainDecision<B>>>);
 
 enum DrainDecision<B> {
-    /// Not decided yet how much is drained.
+    /// It is not decided yet how much is drained.
     Undecided(Option<B>),
-    /// This many bytes are drained, of a body that is left from now on.
+    /// This many bytes are drained when the body is left from now on.
     Decided(usize),
 }
 
@@ -48,7 +48,7 @@ impl<B: RequestBody> UnreadBody<B> {
         }
     }
 
-    /// Drains at most this many bytes of the body that was left, or will be.
+    /// Drains at most this many bytes from the body that was left, or will be.
     pub(super) fn drain(&self, most: usize) {
         let before = mem::replace(&mut *self.0.lock(), DrainDecision::Decided(most));
         if let DrainDecision::Undecided(Some(body)) = before {
@@ -97,7 +97,7 @@ mod tests {
 
     const FRAME: usize = 16 << 10;
 
-    /// The frames that are read of a body without an end that is left before, or after, the amount is
+    /// The frames that are read from a body without an end that is left before, or after, the amount is
     /// decided.
     async fn read_of(most: usize, known_before: bool) -> usize {
         let (read, unread) = (Arc::new(AtomicUsize::new(0)), UnreadBody::default());

@@ -1,11 +1,11 @@
-//! Forms of files that are not JSON Lines, recognised by their first bytes.
+//! File forms that are not JSON Lines, recognised by their first bytes.
 
 /// A form, and the program that converts it to JSON Lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileForm {
     /// The text after `the file is`.
     pub is: &'static str,
-    /// A command that takes the name of the file as its last argument, or reads standard input.
+    /// A command that takes the file's name as its last argument, or reads standard input.
     pub filter: &'static str,
 }
 
@@ -28,7 +28,8 @@ const ARRAY: FileForm = form("one JSON array and not a record a line", "jq -c '.
 const SEVERAL_LINES: FileForm = form("JSON with several lines a record", "jq -c .");
 
 impl FileForm {
-    /// The form of a file that begins with these bytes; `None` for what may be JSON Lines or a list of edges.
+    /// The form of a file that begins with these bytes. `None` for a file that may be JSON Lines or an edge
+    /// list.
     pub fn of(beginning: &[u8]) -> Option<Self> {
         if let Some((_, form)) = MAGIC.iter().find(|(magic, _)| beginning.starts_with(magic)) {
             return Some(*form);

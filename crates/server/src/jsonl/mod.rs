@@ -1,4 +1,4 @@
-//! Files of JSON Lines: their forms, and records from lines.
+//! JSON Lines files: their forms, and records from lines.
 
 pub mod file_form;
 pub mod record;

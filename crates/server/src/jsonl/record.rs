@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use crate::json;
 
-/// A record of either kind.
+/// A user record or a group record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// The line holds a user.
@@ -58,13 +58,13 @@ pub fn group(line: &[u8]) -> Result<Group, String> {
     json::record("kith.group.v1.Group", line).map(importable_group)
 }
 
-/// The user without the fields of answers: an export contains them, an import ignores them.
+/// The user without answer fields: an export contains them, an import ignores them.
 #[must_use]
 pub fn importable_user(user: User) -> User {
     User { version: 0, create_time: None, update_time: None, ..user }
 }
 
-/// The group without the fields of answers.
+/// The group without answer fields.
 #[must_use]
 pub fn importable_group(group: Group) -> Group {
     Group { version: 0, create_time: None, update_time: None, ..group }
@@ -89,7 +89,7 @@ pub fn message_or_mark(line: &[u8]) -> Result<ImportMessage, String> {
     message(line).map(|message| ImportMessage { message: Some(message), ..ImportMessage::default() })
 }
 
-/// The message for an import: without later changes. A recalled one is an empty, silent one.
+/// The message for an import, without later changes. A recalled message becomes an empty, silent message.
 #[must_use]
 pub fn importable_message(message: Message) -> Message {
     let silent = message.silent || message.recall.is_some();
@@ -101,7 +101,7 @@ pub fn importable_message(message: Message) -> Message {
     Message { silent, send_time, edit_time: None, edits: 0, recall: None, ..message }
 }
 
-/// The names of the fields of a line; none if it is not a JSON object.
+/// The field names in a line. None if the line is not a JSON object.
 struct FieldNames(Option<BTreeMap<String, IgnoredAny>>);
 
 impl FieldNames {

@@ -1,4 +1,4 @@
-//! The banner of a node that listens: for a terminal, or the same as one line of JSON.
+//! The banner that a node shows when it listens: for a terminal, or as one JSON line.
 
 use std::{fmt, net::SocketAddr, time::SystemTime};
 
@@ -12,15 +12,15 @@ use crate::{
     transport::callable,
 };
 
-/// The default address of commands.
+/// The commands' default address.
 const USUAL: &str = "http://127.0.0.1:7600";
-/// The request of the examples.
+/// The request in the examples.
 const ADA: &str = r#"{"user":{"userName":"ada"}}"#;
 
-/// The content of the banner. Contains no secret.
+/// The banner's content. Contains no secret.
 #[derive(Debug, Serialize)]
 pub struct Banner {
-    /// As the lines of a log in JSON begin, which may be in one file with this one.
+    /// Begins the line like the JSON log lines, which may be in the same file.
     timestamp: String,
     level: &'static str,
     message: &'static str,
@@ -29,20 +29,20 @@ pub struct Banner {
     commit: &'static str,
     commit_date: &'static str,
     pid: u32,
-    /// As in `/readyz`.
+    /// The state as in `/readyz`.
     state: &'static str,
     /// The reasons for which it does not serve yet.
     reasons: Vec<HealthCause>,
     /// Problems while it serves.
     remarks: Vec<HealthCause>,
-    /// Host and port of gRPC.
+    /// The gRPC host and port.
     grpc: SocketAddr,
     /// Host and port for operators.
     operations: Option<SocketAddr>,
     urls: Urls,
     data: DataLocation,
     security: Security,
-    /// The sources of the configuration; later ones override earlier ones.
+    /// The configuration's sources; later sources override earlier sources.
     configuration: Vec<String>,
     /// Example commands.
     #[serde(rename = "try")]
@@ -73,14 +73,15 @@ struct Security {
 enum CallerAccess {
     /// No key is set, and only this machine reaches the port.
     Open,
-    /// Callers with a key, and users of so many issuers of tokens.
+    /// Callers with this many keys, and users from this many token issuers.
     Keys { count: usize, issuers: usize },
     /// All programs, by `insecure_callers`.
     Insecure,
 }
 
 impl Banner {
-    /// The banner of a node with configuration from `sources`. `program`: the name by which it was started.
+    /// The banner for a node with configuration from `sources`. `program` is the name by which it was
+    /// started.
     pub fn of(node: &Node, sources: &[&str], program: &str) -> Self {
         let addresses = node.addresses();
         let security = Security {
@@ -122,7 +123,7 @@ impl CallerAccess {
     }
 }
 
-/// The location of a key for a caller on this machine; `None`: it needs none.
+/// Where a caller on this machine finds a key. `None`: it needs none.
 fn key_file(config: &Config) -> Option<String> {
     let file = config.api_key_file.as_ref().map(|file| file.display().to_string());
     file.or_else(|| config.has_keys().then(|| "KEY_FILE".to_owned()))

@@ -1,4 +1,4 @@
-//! The sources of the callers of a node, and their content.
+//! Where a node's callers come from, and what is there.
 
 use std::path::{Path, PathBuf};
 
@@ -17,35 +17,35 @@ use crate::{
     config::{Config, IssuerConfig},
 };
 
-/// The sources of callers.
+/// Where callers come from.
 #[derive(Clone, Debug, Default)]
 pub struct CallerSources {
     api_key: Option<Digest>,
     api_key_file: Option<PathBuf>,
     callers_file: Option<PathBuf>,
     issuers: Vec<IssuerConfig>,
-    /// Of issuers with an address.
+    /// The keys of issuers with an address.
     fetched: FetchedKeys,
 }
 
-/// The content of the sources.
+/// The callers and issuers in the sources.
 #[derive(Debug)]
 pub struct LoadedCallers {
     /// All callers that the sources define.
     pub set: CallerSet,
-    /// All issuers of tokens of users.
+    /// All issuers of users' tokens.
     pub issuers: Vec<Issuer>,
-    /// What is wrong with keys of issuers that are left out, a line for each.
+    /// Says what is wrong with issuers' keys that are left out, in a line for each.
     pub odd_keys: Vec<String>,
     /// Warnings about the files.
     pub warnings: Vec<Warning>,
 }
 
-/// The files as read, before they are parsed; of each why it cannot be read, if it cannot.
+/// The files as read, before they are parsed. For each unreadable file, the reason.
 pub(super) struct Contents {
     keys: Option<FileRead>,
     callers: Option<FileRead>,
-    /// Of each issuer.
+    /// A file for each issuer.
     keys_of_issuers: Vec<FileRead>,
 }
 
@@ -54,13 +54,13 @@ type FileRead = Result<secret_file::SecretFile, String>;
 /// A file or an address that cannot be used.
 #[derive(Debug)]
 pub(super) struct UnusedSource {
-    /// One line with the key of the configuration, the place, and why.
+    /// One line with the configuration key, the place, and the reason.
     pub(super) text: String,
-    /// It is an address: it may answer later.
+    /// Whether it is an address, which may answer later.
     pub(super) is_address: bool,
 }
 
-/// What each file says by itself.
+/// The parsed files, each by itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallerFiles {
     keys: Vec<Digest>,
@@ -69,7 +69,7 @@ pub(super) struct CallerFiles {
 }
 
 impl CallerSources {
-    /// The sources of a configuration.
+    /// The sources in a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
@@ -81,19 +81,19 @@ impl CallerSources {
         }
     }
 
-    /// Those of the issuers of a configuration alone.
+    /// Only the issuers' sources in a configuration.
     #[must_use]
     pub fn of_issuers(config: &Config) -> Self {
         Self { issuers: config.auth.issuers.clone(), ..Self::default() }
     }
 
-    /// Asks the addresses of issuers for their keys, which is all that the other methods know of them. Takes
-    /// 5 s at most. Returns whether all have answered.
+    /// Asks the issuers' addresses for their keys. All other methods use what this returned last. Takes 5 s
+    /// at most. Returns whether all have answered.
     pub async fn fetch(&self) -> bool {
         self.fetched.fetch(&self.issuers).await
     }
 
-    /// Whether keys of an issuer are at an address.
+    /// Whether some issuer's keys are at an address.
     pub(super) fn has_addresses(&self) -> bool {
         self.issuers.iter().any(|issuer| issuer.jwks_url.is_some())
     }
@@ -112,7 +112,7 @@ impl CallerSources {
     /// Reads and parses the files, and what was fetched. Not atomic over both: a reload reads twice for that.
     ///
     /// # Errors
-    /// One line with the key of the configuration, the file, the place in it, and no part of a key.
+    /// One line with the configuration key, the file, the place in it, and no part of a key.
     pub fn find(&self) -> Result<LoadedCallers, String> {
         let contents = self.read();
         let warnings = contents.warnings();
@@ -137,8 +137,8 @@ impl CallerSources {
         }
     }
 
-    /// Parses each file by itself. One that cannot be used says what it said `before`: it must not keep the
-    /// others from taking effect, such as a key that is removed. Also returns why files cannot be used, as
+    /// Parses each file by itself. An unusable file keeps its content from `before`: it must not keep the
+    /// other files from taking effect, such as a removed key. Also returns why files cannot be used, as
     /// [`Self::find`] does.
     pub(super) fn parse(&self, contents: Contents, before: &CallerFiles) -> (CallerFiles, Vec<UnusedSource>) {
         let (mut files, mut refused) = (before.clone(), Vec::new());
@@ -181,10 +181,10 @@ impl CallerSources {
         Ok(secret_file::SecretFile { bytes: Zeroizing::new(bytes.to_vec()), warnings: Vec::new() })
     }
 
-    /// The callers of all files.
+    /// The callers in all files.
     ///
     /// # Errors
-    /// As [`Self::find`], for files that contradict each other.
+    /// Returns the errors of [`Self::find`] if files contradict each other.
     pub(super) fn together(&self, files: &CallerFiles) -> Result<CallerSet, String> {
         let mut set: CallerSet =
             self.api_key.iter().chain(&files.keys).copied().map(default_caller).collect();
@@ -204,12 +204,12 @@ impl CallerSources {
 }
 
 impl CallerFiles {
-    /// The issuers, in the order of the configuration.
+    /// The issuers, ordered like the configuration.
     pub(super) fn issuers(&self) -> Vec<Issuer> {
         self.issuers.clone()
     }
 
-    /// What is wrong with keys of issuers that are left out, a line for each.
+    /// Says what is wrong with issuers' keys that are left out, in a line for each.
     pub(super) fn odd_keys(&self) -> Vec<String> {
         let of_issuer = |issuer: &Issuer| {
             let file = source(issuer.config());
@@ -224,7 +224,7 @@ impl CallerFiles {
 }
 
 impl Contents {
-    /// Hash of all bytes, to detect changes.
+    /// A hash over all bytes, to detect changes.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         let files = [self.keys.as_ref(), self.callers.as_ref()].into_iter();
@@ -241,7 +241,7 @@ impl Contents {
         hash.finalize().into()
     }
 
-    /// What should be changed about the files.
+    /// Says what should be changed about the files.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let files = [&self.keys, &self.callers].into_iter().flatten().chain(&self.keys_of_issuers);
         files.flatten().flat_map(|file| file.warnings.iter().cloned()).collect()
@@ -252,7 +252,7 @@ fn issuer_of(issuer: &IssuerConfig, jwks: &[u8]) -> Result<Issuer, String> {
     Issuer::new(issuer.clone(), jwks).map_err(|why| format!("{}{why}", source(issuer)))
 }
 
-/// The key of the configuration with the file or address of the keys of an issuer.
+/// The configuration key that names the file or address with an issuer's keys.
 fn source(issuer: &IssuerConfig) -> String {
     match (&issuer.jwks_file, &issuer.jwks_url) {
         (Some(file), _) => format!("auth.issuers: jwks_file: {}", file.display()),

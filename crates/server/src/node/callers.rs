@@ -1,4 +1,4 @@
-//! Changes of callers while a node runs: their files are read again.
+//! Changes callers while a node runs: their files are read again.
 
 use std::{
     fmt,
@@ -25,16 +25,16 @@ use crate::{
 /// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished
 /// by then.
 const STABLE: Duration = Duration::from_millis(500);
-/// Least time between two looks at the addresses of issuers, and the time after which one that did not answer
-/// is asked again.
+/// Least time between two requests to issuers' addresses, and the time after which an issuer that did not
+/// answer is asked again.
 const FETCH_LEAST: Duration = Duration::from_secs(30);
 /// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
-/// Names of the remarks in `/readyz`.
+/// Names for the remarks in `/readyz`.
 const REASON: &str = "callers_not_reloaded";
 const ODD_KEYS: &str = "issuer_keys_left_out";
 
-/// The callers of a node, from their sources.
+/// A node's callers, from their sources.
 pub(crate) struct CallersReload {
     sources: CallerSources,
     callers: Arc<Callers>,
@@ -44,13 +44,14 @@ pub(crate) struct CallersReload {
 }
 
 struct AppliedFiles {
-    /// Hash of the files that were last applied as a whole; `None`: parts of others were applied since.
+    /// A hash over the files that were last applied as a whole. `None`: parts of other files were applied
+    /// since.
     digest: Option<[u8; 32]>,
-    /// What is applied of each file.
+    /// The content that is applied from each file.
     files: CallerFiles,
-    /// Why present files are not applied, and since when.
+    /// The reason why present files are not applied, and since when.
     refused: Option<(String, SystemTime)>,
-    /// Keys of issuers that are left out, and since when.
+    /// Issuers' keys that are left out, and since when.
     odd_keys: (Vec<String>, SystemTime),
 }
 
@@ -61,13 +62,13 @@ pub(crate) enum ReloadOutcome {
     Applied,
     /// The files are unchanged.
     Unchanged,
-    /// Of some files the content of before is kept, because they cannot be used.
+    /// Some files cannot be used, so that their earlier content is kept.
     Refused(String),
 }
 
 impl CallersReload {
-    /// Reads the callers of a node that starts. Blocks while files are read, and waits at most 5 s for the
-    /// addresses of issuers. A node starts without the keys of an address that does not answer.
+    /// Reads the callers when a node starts. Blocks while files are read, and waits at most 5 s for the
+    /// issuers' addresses. A node starts without the keys at an address that does not answer.
     ///
     /// # Errors
     /// If a file cannot be used: a starting node has no previous callers.
@@ -102,12 +103,12 @@ impl CallersReload {
         &self.callers
     }
 
-    /// Which tokens of users are taken at each moment.
+    /// The user tokens that are taken at present.
     pub(crate) fn tokens(&self) -> &Arc<Tokens> {
         &self.tokens
     }
 
-    /// Reads the files and asks the addresses of issuers, each in its period, until dropped.
+    /// Reads the files and asks the issuers' addresses, each in its period, until dropped.
     pub(crate) async fn run(&self, periods: &AuthConfig, health: &Reporter) {
         let files = self.read_files(periods.read_again_every, health);
         tokio::join!(files, self.fetch_keys(periods.jwks_read_every, health));
@@ -125,8 +126,8 @@ impl CallersReload {
         }
     }
 
-    /// Asks the addresses of issuers every `period`, and sooner when one has not answered, or a token names a
-    /// key that is not known, which everybody can make.
+    /// Asks the issuers' addresses every `period`, and sooner when an address has not answered, or when a
+    /// token names an unknown key. Every client can make such a token.
     async fn fetch_keys(&self, period: Duration, health: &Reporter) {
         if !self.sources.has_addresses() {
             return std::future::pending().await;
@@ -143,13 +144,13 @@ impl CallersReload {
         }
     }
 
-    /// Asks the addresses of issuers now, and reads the files as [`Self::read_again`] does.
+    /// Asks the issuers' addresses now, and reads the files as [`Self::read_again`] does.
     pub(crate) async fn fetch_and_read_again(&self, health: &Reporter) -> ReloadOutcome {
         self.sources.fetch().await;
         self.read_again(health).await
     }
 
-    /// Ends the streams of expired keys. Must be called every second.
+    /// Ends the streams whose keys have expired. Must be called every second.
     pub(crate) fn expire(&self) {
         let now = SystemTime::now();
         self.callers.end_expired(now);
@@ -158,7 +159,7 @@ impl CallersReload {
     }
 
     /// Reads the files now. New callers are valid when this returns. A file that cannot be used changes
-    /// nothing, and causes a remark of the node; the others are applied. Takes 500 ms if something has
+    /// nothing, and causes a remark on the node; the other files are applied. Takes 500 ms if something has
     /// changed, and 5 s at most. Cancelling it changes nothing.
     pub(crate) async fn read_again(&self, health: &Reporter) -> ReloadOutcome {
         let mut state = self.state.lock().await;
@@ -181,10 +182,10 @@ impl CallersReload {
         }
     }
 
-    /// Applies what can be used of the files.
+    /// Applies the usable files.
     ///
     /// # Errors
-    /// Why some, or all, are not applied.
+    /// Says why some, or all, are not applied.
     fn apply(&self, state: &mut AppliedFiles, contents: Contents) -> Result<ReloadOutcome, String> {
         let digest = contents.digest();
         let (files, refused) = self.sources.parse(contents, &state.files);
@@ -205,7 +206,7 @@ impl CallersReload {
         Err(refused.iter().map(|unused| unused.text.as_str()).collect::<Vec<_>>().join("; "))
     }
 
-    /// The content of the files when they are not being written: immediately if it is unchanged.
+    /// The files' content when they are not being written: immediately if it is unchanged.
     ///
     /// # Errors
     /// If they keep changing.
@@ -250,7 +251,7 @@ impl AppliedFiles {
         applied
     }
 
-    /// These files are applied.
+    /// Records that these files are applied.
     fn take(&mut self, files: CallerFiles) {
         let odd_keys = files.odd_keys();
         if odd_keys != self.odd_keys.0 {

@@ -1,9 +1,8 @@
-//! Compares the clock of this machine with that of the store, and reports in the log and in `/readyz` when
-//! one is wrong.
+//! Compares this machine's clock with the store's clock, and reports a wrong clock in the log and in
+//! `/readyz`.
 //!
-//! Stored times follow the clock of the store, so a node with a wrong clock writes right times. A store
-//! without a clock of its own is in this machine: then only a clock that is ahead of the time that ran is
-//! seen.
+//! Stored times follow the store's clock, so a node with a wrong clock writes right times. A store without
+//! its own clock is on this machine: then only a clock that is ahead of the elapsed time is noticed.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +12,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::health::{HealthCause, Reporter};
 
-/// Name of the remark.
+/// The remark's name.
 const REASON: &str = "clock";
-/// Period of comparisons.
+/// How often the clocks are compared.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Time limit of one.
+/// Time limit for one comparison.
 const LIMIT: Duration = Duration::from_secs(1);
-/// A difference above this is reported, until it is below half of it.
+/// A difference above this is reported, until it falls below half.
 const REPORTED: Duration = Duration::from_secs(1);
 /// A removal time that is this far behind is reported.
 const BEHIND: Duration = Duration::from_secs(3_600);
@@ -56,7 +55,8 @@ impl ClockWatch<'_> {
         }
     }
 
-    /// Compares the clocks once, and corrects that of this process. `None`: the store did not say its time.
+    /// Compares the clocks once, and corrects this process's clock. `None`: the store did not return its
+    /// time.
     pub(super) async fn compare(&self) -> Option<ClockDifference> {
         let (asked, begun) = (Timestamp::of_machine(), Instant::now());
         let Some(store) = self.store.clock(LIMIT).await.ok()? else {
@@ -86,7 +86,7 @@ fn seconds(milliseconds: i64) -> f64 {
     if milliseconds < 0 { -size } else { size }
 }
 
-/// What is wrong. Without numbers, which would differ in each second: metrics have them.
+/// Says what is wrong, without numbers, which would differ in each second. The metrics have them.
 fn finding(apart: Option<ClockDifference>, behind: Option<Duration>, is_shown: bool) -> Option<String> {
     let least = if is_shown { REPORTED / 2 } else { REPORTED };
     let apart = apart.filter(|apart| apart.ahead_ms().saturating_abs() > millis(least));

@@ -1,10 +1,10 @@
-//! The store of a node for tests: SQLite in memory, seeded, and copies of it.
+//! The store behind a node for tests: SQLite in memory, seeded, and its copies.
 
 use kith_store_sqlite::{SqliteHandle, open_in_memory_with};
 
 use crate::{config::Config, node::seed::SeedRecords, start_error::StartError};
 
-/// Reader threads of a sandbox: there may be many sandboxes, and each serves one test.
+/// Reader threads in a sandbox: there may be many sandboxes, and each serves one test.
 const SANDBOX_READERS: usize = 1;
 
 /// Opens a store in memory, migrated, with the seed.
@@ -17,7 +17,7 @@ pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
     Ok(handle)
 }
 
-/// The initial content of new sandboxes.
+/// The initial content for new sandboxes.
 #[derive(Debug)]
 pub(crate) enum SandboxTemplate {
     /// The store starts empty.
@@ -27,7 +27,7 @@ pub(crate) enum SandboxTemplate {
 }
 
 impl SandboxTemplate {
-    /// From a store without writes since it was opened.
+    /// Copies a store without writes since it was opened.
     pub(crate) async fn of(config: &Config, store: &SqliteHandle) -> Result<Self, StartError> {
         if config.ephemeral.seed.is_none() {
             return Ok(Self::Empty);

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use crate::{auth::tokens, config::IssuerConfig};
 
-/// The last answer of each address, by the name of its issuer; of each why it cannot be read, if it cannot.
-/// Cheap to clone: clones have the same answers.
+/// Each address's last answer by its issuer's name, or why it cannot be read. Cheap to clone: clones have the
+/// same answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FetchedKeys {
     answers: Arc<Mutex<BTreeMap<String, KeysAnswer>>>,
@@ -18,8 +18,8 @@ pub(super) struct FetchedKeys {
 pub(super) type KeysAnswer = Result<Arc<[u8]>, String>;
 
 impl FetchedKeys {
-    /// Asks each of these issuers that has an address, all at the same time. Takes 5 s at most. Returns
-    /// whether all of them have answered. Cancelling it changes nothing.
+    /// Asks each issuer that has an address, all at the same time. Takes 5 s at most. Returns whether all
+    /// have answered. Cancelling it changes nothing.
     pub(super) async fn fetch(&self, issuers: &[IssuerConfig]) -> bool {
         let fetched = issuers.iter().filter_map(|issuer| {
             let url = issuer.jwks_url.as_ref()?;
@@ -34,7 +34,7 @@ impl FetchedKeys {
         all
     }
 
-    /// The last answer of the address of this issuer.
+    /// The last answer from this issuer's address.
     pub(super) fn of(&self, issuer: &IssuerConfig) -> KeysAnswer {
         let not_yet = || Err(" has not been read yet".to_owned());
         self.answers.lock().get(&issuer.issuer).cloned().unwrap_or_else(not_yet)

@@ -1,6 +1,6 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the state of the node
-//! and nothing of what is stored. On the loopback device it only answers requests that name this machine as
-//! their host: otherwise a page of a name that resolves to this machine could read it.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the node's state and
+//! no stored data. On the loopback device it only answers requests that name this machine as their host:
+//! otherwise a page whose name resolves to this machine could read it.
 
 use std::{
     pin::pin,
@@ -41,11 +41,11 @@ use crate::{
     transport::{AcceptLoop, Connections, Http1State, PortName, is_loopback, plain_http1},
 };
 
-/// Time limit of running requests when the port closes.
+/// Time limit for running requests when the port closes.
 const CLOSE: Duration = Duration::from_secs(1);
-/// Connections at the same time: those of a Prometheus or two, and of the checks of load balancers.
+/// Most connections at the same time: for a Prometheus or two, and for load balancers' checks.
 const CONNECTIONS: usize = 128;
-/// How long the head of a request may take, and a connection may be idle between two of them.
+/// How long a request's head may take, and how long a connection may be idle between two requests.
 const HEAD: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(75);
 /// This port in the log and in `/readyz`.
@@ -56,7 +56,7 @@ const PORT: PortName = PortName {
 };
 /// How long a task may wait to be scheduled before the node counts as stuck.
 const SCHEDULED: Duration = Duration::from_secs(2);
-/// Most characters of an unknown path that are repeated.
+/// Most characters that are repeated from an unknown path.
 const PATH_SHOWN: usize = 100;
 /// The answer to `/`.
 const ROUTES: &str = "\
@@ -66,16 +66,16 @@ const ROUTES: &str = "\
 /openapi.json  calls as JSON over HTTP, as OpenAPI 3.1
 ";
 
-/// The sources of the reports.
+/// Where the reports come from.
 #[derive(Clone, Debug)]
 pub(super) struct OperationsState {
-    /// The state of the node.
+    /// The node's state.
     pub health: Reporter,
     /// Calls in flight.
     pub edge: Edge,
-    /// Connections of the gRPC port.
+    /// Connections on the gRPC port.
     pub connections: Connections,
-    /// All metrics.
+    /// Renders all metrics.
     pub metrics: PrometheusHandle,
     /// The domains, once they are served.
     pub services: Arc<OnceLock<Services>>,
@@ -104,7 +104,7 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
     }
 }
 
-/// Serves the requests of a connection; when the port closes, the one that has begun.
+/// Serves a connection's requests. When the port closes, it only completes the request that has begun.
 async fn serve_connection(socket: TcpStream, router: Router, closing: CancellationToken) {
     let state = Arc::<Http1State>::default();
     let io = TokioIo::new(plain_http1(socket, Arc::clone(&state), HEAD));
@@ -136,7 +136,7 @@ async fn only_this_machine(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// Whether every host of a request is this machine. A request without a host does not come from a browser.
+/// Whether every host in a request is this machine. A request without a host does not come from a browser.
 fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     let is_local = |authority: &Authority| is_loopback(authority.host());
     let given = |host: &HeaderValue| Authority::try_from(host.as_bytes()).is_ok_and(|host| is_local(&host));
@@ -161,7 +161,7 @@ async fn unknown(uri: Uri) -> (StatusCode, String) {
 struct Readiness {
     ready: bool,
     state: &'static str,
-    /// The version, with its commit and the date of that.
+    /// The version, with its commit and the commit's date.
     version: &'static str,
     /// The reasons for which it does not serve, or its problems while it serves.
     reasons: Vec<HealthCause>,

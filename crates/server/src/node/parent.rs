@@ -4,8 +4,8 @@ use std::{os::unix::process::parent_id, time::Duration};
 
 use tokio::time::sleep;
 
-/// Period of checks. The system has a signal for it, but only for the thread that started us, only on Linux,
-/// and only through unsafe code; a check costs a microsecond.
+/// How often the parent is checked. The system has a signal for it, but only for the thread that started us,
+/// only on Linux, and only through unsafe code; a check costs a microsecond.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// The process that started this one.

@@ -1,4 +1,4 @@
-//! Reload: the changes of the configuration that a running node applies.
+//! Reload: the configuration changes that a running node applies.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,7 @@ use crate::{
 
 const LOG_FILTER: &str = "telemetry.log_filter";
 
-/// The configuration of a running node.
+/// The configuration that a running node has.
 #[derive(Debug)]
 pub struct RunningConfig {
     values: BTreeMap<String, toml::Value>,
@@ -23,7 +23,7 @@ pub struct ReloadReport {
     pub(crate) applied: Vec<String>,
     /// Keys whose new values need a restart.
     pub(crate) need_restart: Vec<String>,
-    /// Why a change was not applied.
+    /// The reasons why changes were not applied.
     pub(crate) refused: Vec<String>,
 }
 
@@ -36,11 +36,11 @@ impl RunningConfig {
         Ok(Self { values: by_key(loaded)? })
     }
 
-    /// Applies possible changes: the files of TLS and of callers, and the filter of the logs. A changed value
-    /// of a secret is not detected.
+    /// Applies possible changes: TLS files, callers' files, and the log filter. A changed secret is not
+    /// detected.
     ///
     /// # Errors
-    /// As [`values`].
+    /// Returns the errors of [`values`].
     pub async fn apply(&mut self, node: &Node, loaded: &LoadedConfig) -> Result<ReloadReport, ConfigError> {
         let mut report = ReloadReport::default();
         match node.certificates().map_or(Ok(false), |certificates| certificates.read_again()) {

@@ -1,5 +1,4 @@
-//! The end of a restore of a cluster: what an operator does once between the restore and the start of the
-//! nodes.
+//! Finishes a cluster's restore: an operator does this once between the restore and the start of the nodes.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,17 +18,17 @@ const RETRY: Duration = Duration::from_millis(500);
 /// The values with which the restored data continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedRestore {
-    /// The location of the data.
+    /// Where the data is.
     pub place: String,
     /// The epoch after the restore.
     pub epoch: i64,
-    /// Name and next id of each kind.
+    /// Each kind's name and next id.
     pub next_ids: Vec<(&'static str, i64)>,
-    /// The number of sequences that skipped numbers.
+    /// How many sequences skipped numbers.
     pub sequences: u64,
 }
 
-/// Finishes the restore of a backup that was begun at this time: raises the epoch, and skips ids and sequence
+/// Finishes restoring a backup that was begun at this time: raises the epoch, and skips ids and sequence
 /// numbers, so that no token, id or number from the lost time gets a new meaning. May be repeated.
 ///
 /// # Errors
@@ -94,7 +93,7 @@ async fn check_restored(stores: &Stores, info: &StoreInfo) -> Result<(), StartEr
     Ok(())
 }
 
-/// Waits until no node uses the database. The claim of nodes that have ended lasts for some seconds.
+/// Waits until no node uses the database. The claim by nodes that have ended lasts for some seconds.
 async fn claim(lease: &DatabaseLease, info: &StoreInfo) -> Result<(), StartError> {
     let begun = Instant::now();
     loop {

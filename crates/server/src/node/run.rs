@@ -1,4 +1,4 @@
-//! Start and stop of a node. Each sequence is in one function.
+//! Starts and stops a node. Each sequence is in one function.
 
 use std::{
     net::SocketAddr,
@@ -41,26 +41,26 @@ use crate::{
     transport::{self, Certificates, Connections, Port},
 };
 
-/// Period of ending the streams of expired keys.
+/// How often the streams with expired keys are ended.
 const SECOND: Duration = Duration::from_secs(1);
-/// How often the times of certificates are looked at.
+/// How often the certificates' times are checked.
 const CERTIFICATES: Duration = Duration::from_secs(10);
 /// How often the log says how many calls were refused, after the first.
 const REFUSALS: Duration = Duration::from_secs(10);
 /// How often histograms are folded; what has been recorded waits in memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// Minimum time for running writes, if calls took all of the time to drain.
+/// Minimum time for running writes, if calls took the whole drain time.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
-/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported
+/// How long a start waits for the first answer from a cluster's store, so that a refusal is reported
 /// immediately.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
-/// The addresses of a node.
+/// The addresses on which a node listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The address of the gRPC port.
+    /// The gRPC port's address.
     pub grpc: SocketAddr,
-    /// The operations port, if there is one.
+    /// The operations port's address, if there is one.
     pub operations: Option<SocketAddr>,
 }
 
@@ -79,7 +79,7 @@ pub struct Node {
     info: StoreInfo,
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
-    /// The lease of a database that others could use, after it is made.
+    /// The lease on a database that others could use, after it is made.
     database_lease: Arc<OnceLock<DatabaseLease>>,
     fatal: watch::Sender<Option<StartError>>,
     /// Ends the operations port and the background tasks.
@@ -105,7 +105,7 @@ pub async fn run(
     refused.map_or(Ok(()), Err)
 }
 
-/// The bound ports of a node.
+/// The ports that a node has bound.
 struct BoundPorts {
     calls: Port,
     operations: Option<(TcpListener, SocketAddr)>,
@@ -113,11 +113,11 @@ struct BoundPorts {
 
 impl Node {
     /// Binds the ports, opens the store, and serves. An embedded node serves when this returns, unless a
-    /// migration must be applied by a person. A node of a cluster may still wait for its store, which its
-    /// health reports.
+    /// migration must be applied by a person. A cluster node may still wait for its store, which its health
+    /// reports.
     ///
     /// # Errors
-    /// If a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
+    /// If a port, a file or an embedded node's store cannot be used, or a cluster's store refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let ports =
@@ -162,8 +162,7 @@ impl Node {
         }
     }
 
-    /// Serves health, reflection and the operations port; calls of the domains get an error that allows a
-    /// retry.
+    /// Serves health, reflection and the operations port. Domain calls get an error that allows a retry.
     fn listen(
         config: Arc<Config>,
         ports: BoundPorts,
@@ -227,7 +226,7 @@ impl Node {
         self.addresses
     }
 
-    /// Returns when it serves, or stops: a node of a cluster may wait long for its store.
+    /// Returns when it serves, or stops: a cluster node may wait long for its store.
     pub async fn serving(&self) {
         self.health.serving().await;
     }
@@ -259,7 +258,7 @@ impl Node {
         self.callers.callers()
     }
 
-    /// How many issuers of tokens of users there are.
+    /// How many issuers for users' tokens there are.
     pub(crate) fn issuers(&self) -> usize {
         self.callers.tokens().issuers()
     }
@@ -339,7 +338,7 @@ impl Node {
         );
     }
 
-    /// They see NOT_SERVING and send their calls elsewhere. Without connections there is no wait.
+    /// Load balancers see NOT_SERVING and send their calls elsewhere. Without connections there is no wait.
     async fn wait_for_load_balancers(&self, hurry: impl Future<Output = ()>) {
         if self.connections.open() == 0 {
             return;
@@ -392,7 +391,7 @@ fn base(health: &Reporter) -> Result<Routes, StartError> {
     Ok(Routes::new(health.service()).add_service(v1).add_service(v1alpha))
 }
 
-/// Once: a line each minute would drown the others, and the port does not change while the node runs.
+/// Warns once: a line each minute would drown the others, and the port does not change while the node runs.
 fn warn_of_open_port(port: &Port) {
     if port.has_tls() || port.address().ip().to_canonical().is_loopback() {
         return;
@@ -407,7 +406,7 @@ fn warn_of_plain_links(config: &Config) {
     }
 }
 
-/// Also where only this machine reaches the port: a forwarder may be in front of it.
+/// Also warns where only this machine reaches the port: a forwarder may be in front of it.
 fn warn_of_insecure_callers(config: &Config, health: &Reporter) {
     if !config.insecure_callers {
         return;
@@ -420,7 +419,7 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter) {
     tracing::warn!("{message}");
 }
 
-/// Applies changes of the files of callers and of the keys of issuers, and ends the streams of expired keys.
+/// Applies changes in the callers' files and the issuers' keys, and ends the streams with expired keys.
 fn watch_callers(
     callers: &Arc<CallersReload>,
     config: &Arc<Config>,
@@ -439,7 +438,7 @@ fn watch_callers(
     });
 }
 
-/// Applies changes of the files of TLS.
+/// Applies changes in the TLS files.
 fn watch_certificates(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
     let Some(certificates) = certificates else { return };
     every(period, end, move || match certificates.read_again() {

@@ -1,4 +1,4 @@
-//! Sandboxes of a node for tests: each name has its own store, tiers and ids behind the same port.
+//! Sandboxes on a node for tests: each name has its own store, tiers and ids behind the same port.
 
 use std::{
     collections::HashMap,
@@ -33,17 +33,17 @@ use crate::{
     start_error::StartError,
 };
 
-/// The limit of the memory tier of a sandbox, so that a node with all of them fits into a test machine.
+/// The limit on a sandbox's memory tier, so that a node with all sandboxes fits into a test machine.
 const MEMORY_BYTES: u64 = 8 << 20;
 
-/// The state of the node for sandboxes.
+/// The node's state for sandboxes.
 #[derive(Clone, Debug)]
 pub(crate) struct HostState {
     pub(crate) health: Reporter,
     pub(crate) load: Load,
 }
 
-/// The sandboxes of a node. Cheap to clone.
+/// The sandboxes on a node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes(Arc<SandboxesInner>);
 
@@ -67,13 +67,13 @@ struct Sandbox {
 
 #[derive(Debug)]
 struct SandboxNode {
-    /// Their tasks end with the sandbox.
+    /// The services, whose tasks end with the sandbox.
     services: Services,
     _store: SqliteHandle,
 }
 
 impl Sandboxes {
-    /// For a node whose store was just opened; `None` if its data is durable.
+    /// Creates the state for a node whose store was just opened. `None` if its data is durable.
     pub(crate) async fn of(config: &Config, store: &OpenStore) -> Result<Option<Self>, StartError> {
         let template = match store {
             OpenStore::Sqlite(store) if config.ephemeral.enabled => {
@@ -129,7 +129,7 @@ impl Sandboxes {
 }
 
 impl SandboxesInner {
-    /// Removes the one that has been unused for the longest time, if that is long enough.
+    /// Removes the sandbox that has been unused for the longest time, if that is long enough.
     fn make_room(
         &self,
         by_name: &mut HashMap<SandboxName, Arc<Sandbox>>,

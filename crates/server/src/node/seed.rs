@@ -1,4 +1,4 @@
-//! The seed of a node for tests: users and groups from a file of JSON Lines.
+//! The seed for a node for tests: users and groups from a JSON Lines file.
 
 use std::{fs, path::Path};
 

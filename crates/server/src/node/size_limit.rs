@@ -1,12 +1,12 @@
-//! The limit on the size of a file (`ulimit -f`, `LimitFSIZE`).
+//! The limit on a file's size (`ulimit -f`, `LimitFSIZE`).
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::start_error::StartError;
 
 /// Lets a write above the limit fail, so that callers get STORE_FULL. Without this the system ends the
-/// process by a signal, and nothing says why. Holds until the end of the process; programs that it starts are
-/// not affected. Must be called within the runtime.
+/// process by a signal, and nothing says why. Holds until the process ends; programs that it starts are not
+/// affected. Must be called within the runtime.
 ///
 /// # Errors
 /// If the system does not let the process handle the signal.

@@ -1,4 +1,4 @@
-//! From an open store to a serving node, and the watch over the store.
+//! Starts a node from an open store until it serves, and then watches over the store.
 
 use std::{
     net::SocketAddr,
@@ -36,22 +36,22 @@ use crate::{
 
 /// Longest pause between two attempts to start a node whose store is unavailable.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// Period of checks of a file that waits for `kith migrate`.
+/// How often to check a file that waits for `kith migrate`.
 const MIGRATED_POLL: Duration = Duration::from_millis(500);
-/// Period and time limit of pings of the store.
+/// How often the store is pinged, and the time limit for a ping.
 const PING_PERIOD: Duration = Duration::from_millis(500);
 const PING_LIMIT: Duration = Duration::from_secs(1);
 /// How long a store may not answer before the node reports that it does not serve.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// How long the first node of a new database may take to begin the change feeds.
+/// How long a new database's first node may take to begin the change feeds.
 const FEEDS_BEGIN: Duration = Duration::from_secs(5);
 /// How long a node that starts waits for the others before it serves without them.
 const FOLLOWS: Duration = Duration::from_secs(1);
-/// For how long a start waits until the nodes agree on the schema.
+/// How long a start waits until the nodes agree on the schema.
 const AGREES: Duration = Duration::from_secs(1);
 
-/// Period of deleting expired requests.
+/// How often expired requests are deleted.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
 /// An open store, closed by the code that ends the node. Empty while the node has released its file.
@@ -69,7 +69,7 @@ pub(crate) struct Startup {
     pub(crate) callers: Arc<Callers>,
     pub(crate) services: Arc<OnceLock<Services>>,
     pub(crate) database_lease: Arc<OnceLock<DatabaseLease>>,
-    /// The routes of gRPC.
+    /// The address for gRPC.
     pub(crate) listens: SocketAddr,
     /// Receives the reason if waiting for the store cannot succeed.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
@@ -79,13 +79,13 @@ pub(crate) struct Startup {
     pub(crate) sandboxes: Option<Sandboxes>,
 }
 
-/// Why a node does not serve yet.
+/// The reason why a node does not serve yet.
 enum StartupError {
     Store(StoreError),
     Pending(Migration),
     /// Others have it, or a node that was just killed.
     Claimed(ClaimedResource),
-    /// It cannot serve with its configuration.
+    /// The node cannot serve with its configuration.
     Refused(StartError),
 }
 
@@ -93,7 +93,7 @@ enum StartupError {
 #[derive(Clone, Copy)]
 enum ClaimedResource {
     Database,
-    /// In Redis.
+    /// The prefix in Redis.
     Prefix,
 }
 
@@ -125,13 +125,14 @@ impl Startup {
         Ok(())
     }
 
-    /// The same with retries: the store may come later. Returns after the first attempt, or after `limit`.
+    /// Like [`Self::serve_once`], but with retries: the store may come later. Returns after the first
+    /// attempt, or after `limit`.
     pub(crate) async fn serve_with_retries(self, limit: Duration) {
         let end = self.end.clone();
         let (tried, first) = oneshot::channel();
         let serving = Box::pin(self.retry_until_it_serves(tried));
         tokio::spawn(async move { end.run_until_cancelled(serving).await });
-        // A timeout, and the end of the node, do not matter here.
+        // A timeout, and the node's end, do not matter here.
         drop(timeout(limit, first).await);
     }
 
@@ -156,7 +157,7 @@ impl Startup {
                     }
                 },
                 Err(StartupError::Claimed(what)) => {
-                    // Until then it may be that of a killed node.
+                    // Until then it may be a killed node's.
                     let first = *claimed.get_or_insert_with(|| {
                         tracing::warn!("waits: {}", self.claim_text(what));
                         Instant::now()
@@ -265,7 +266,7 @@ impl Startup {
 
     async fn serve(&self) -> Result<(), StartupError> {
         self.migrate().await?;
-        // Before any time is stored.
+        // This comes before any time is stored.
         self.clock(None).compare().await;
         let found = NodeKeys::of(&self.stores, &self.config).await;
         let digest = |keys| CallersDigest::new(keys, Arc::clone(&self.callers));
@@ -281,11 +282,12 @@ impl Startup {
             self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
             cluster.begin_feeds(FEEDS_BEGIN).await;
             cluster.start(self.health.clone());
-            // It also serves without Redis.
+            // The node also serves without Redis.
             if cluster.follows_within(FOLLOWS).await {
                 cluster.agrees_within(AGREES).await;
             }
         }
+        self.edge.serve_sessions(services.node.clone());
         self.edge.open(self.with_sandboxes(services.routes.clone()));
         services.start();
         self.services.get_or_init(|| services);
@@ -294,7 +296,7 @@ impl Startup {
         Ok(())
     }
 
-    /// `keys`: those of nodes that share Redis.
+    /// `keys` is set for nodes that share Redis.
     async fn build(&self, node_status: NodeStatus, keys: Option<NodeKeys>) -> Result<Services, StartupError> {
         let (stores, config) = (&self.stores, &*self.config);
         let Some(keys) = keys else { return Ok(services::services(stores, config, node_status).await?) };
@@ -370,7 +372,7 @@ impl Startup {
         routes
     }
 
-    /// The background tasks of a running node.
+    /// Runs the background tasks while the node runs.
     async fn run_background_tasks(&self) {
         tokio::join!(
             self.watch(),
@@ -483,7 +485,7 @@ impl Startup {
     }
 }
 
-/// Random, so that the nodes of a cluster do not all connect at the same time.
+/// The pause is random, so that a cluster's nodes do not all connect at the same time.
 fn pause() -> Duration {
     RETRY_MAX.mul_f64(rand::rng().random_range(0.25..1.0))
 }

@@ -17,25 +17,25 @@ use crate::{
     start_error::StartError,
 };
 
-/// The file of an embedded node, within its data folder.
+/// An embedded node's file in its data folder.
 const FILE: &str = "kith.db";
 
 /// An open store, which must be closed when the node ends.
 #[derive(Debug)]
 pub enum OpenStore {
-    /// The file of an embedded node.
+    /// An embedded node's file.
     #[cfg(feature = "embedded")]
     Sqlite(SqliteHandle),
-    /// The databases of a cluster.
+    /// A cluster's databases.
     #[cfg(feature = "cluster")]
     Cluster(ClusterHandle),
 }
 
 impl OpenStore {
-    /// Opens the store without migrating it. That of a cluster may be unavailable.
+    /// Opens the store without migrating it. A cluster's store may be unavailable.
     ///
     /// # Errors
-    /// If a file, or the configuration of a cluster, cannot be used.
+    /// If a file, or a cluster's configuration, cannot be used.
     pub async fn open(config: &Config) -> Result<Self, StartError> {
         match config.store.backend {
             #[cfg(feature = "embedded")]
@@ -66,7 +66,7 @@ impl OpenStore {
         }
     }
 
-    /// Its location, durability and probes.
+    /// The store's location, durability and probes.
     pub fn info(&self, config: &Config) -> StoreInfo {
         match self {
             #[cfg(feature = "embedded")]
@@ -82,7 +82,7 @@ impl OpenStore {
     }
 }
 
-/// The data file of an embedded node.
+/// The path to an embedded node's data file.
 pub fn data_file(config: &Config) -> PathBuf {
     config.data_dir.join(FILE)
 }
@@ -152,7 +152,7 @@ async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
     Ok(OpenStore::Cluster(handle))
 }
 
-/// The store of relations, if there is one.
+/// The relation store, if there is one.
 #[cfg(feature = "cluster")]
 fn relations(config: &Config) -> Option<CqlOptions> {
     let cql = &config.store.cql;

@@ -14,21 +14,21 @@ use serde::Serialize;
 
 use crate::{build_info, start_error::StartError};
 
-/// The location of the data.
+/// Where the data is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DataLocation {
-    /// For display: a path, or a database with its hosts. Contains no credentials.
+    /// The location for display: a path, or a database with its hosts. Contains no credentials.
     pub place: String,
     /// Whether they outlive the node.
     pub(crate) kept: bool,
 }
 
-/// Why a store fails.
+/// The reason why a store fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreFailure {
-    /// It may recover by itself.
+    /// The store may recover by itself.
     Temporary(StartError),
-    /// It does not recover until an operator changes something.
+    /// The store does not recover until an operator changes something.
     Permanent(StartError),
 }
 
@@ -41,24 +41,24 @@ impl StoreFailure {
     }
 }
 
-/// Why a serving node does not serve relations, members and applications.
+/// The reason why a serving node does not serve relations, members and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelationsUnfit {
     /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
-    /// For display, with what to do.
+    /// The text for display, with what to do.
     pub message: &'static str,
     /// Whether the configuration is the reason, so that it does not change while the node runs.
     pub configured: bool,
 }
 
-/// Why an embedded store takes no writes.
+/// The reason why an embedded store takes no writes.
 #[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "such a build has no embedded store"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreObstacle {
     /// The reason that `/readyz` shows.
     pub(crate) reason: &'static str,
-    /// For display, with what to do.
+    /// The text for display, with what to do.
     pub(crate) message: String,
     /// Whether it is certain at once; otherwise it may pass by itself.
     pub(crate) certain: bool,
@@ -78,27 +78,27 @@ pub(crate) struct StoreRoom {
 #[derive(Clone, Debug)]
 pub struct StoreInfo {
     data: DataLocation,
-    /// The location without that of relations: the part whose pings decide whether the node serves.
+    /// The location without the relations' location: the part whose pings decide whether the node serves.
     pinged: String,
-    /// Of the data file.
+    /// Probes the data file.
     #[cfg(feature = "embedded")]
     file: Option<kith_store_sqlite::Probe>,
     #[cfg(feature = "cluster")]
     probe: Option<Probe>,
-    /// Of the store of relations.
+    /// Probes the relation store.
     #[cfg(feature = "cluster")]
     relations: Option<CqlProbe>,
 }
 
 impl StoreInfo {
-    /// Of a data file.
+    /// Describes a data file.
     #[cfg(feature = "embedded")]
     pub(crate) fn file(path: &Path, probe: kith_store_sqlite::Probe) -> Self {
         let path = absolute(path).unwrap_or_else(|_| path.to_owned());
         Self::embedded(path.display().to_string(), Some(probe))
     }
 
-    /// Of a store in memory.
+    /// Describes a store in memory.
     #[cfg(feature = "embedded")]
     pub(crate) fn memory() -> Self {
         Self::embedded("memory".to_owned(), None)
@@ -117,7 +117,7 @@ impl StoreInfo {
         }
     }
 
-    /// Of a database in MongoDB, and of a keyspace for relations where there is one.
+    /// Describes a MongoDB database, with a keyspace for relations if there is one.
     #[cfg(feature = "cluster")]
     pub(crate) fn mongodb(probe: Probe, database: &str, relations: Option<CqlProbe>, keyspace: &str) -> Self {
         let mut place = format!("MongoDB at {} (database {database})", probe.hosts().join(", "));
@@ -135,7 +135,7 @@ impl StoreInfo {
         }
     }
 
-    /// The name of the store whose pings decide whether the node serves, in metrics.
+    /// The name in metrics for the store whose pings decide whether the node serves.
     pub(crate) fn store(&self) -> &'static str {
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -144,7 +144,7 @@ impl StoreInfo {
         "sqlite"
     }
 
-    /// Whether there is a store of relations of its own.
+    /// Whether relations have a store of their own.
     pub(crate) fn has_cql(&self) -> bool {
         #[cfg(feature = "cluster")]
         if self.relations.is_some() {
@@ -153,12 +153,12 @@ impl StoreInfo {
         false
     }
 
-    /// The location of the store whose pings decide whether the node serves.
+    /// Where the store is whose pings decide whether the node serves.
     pub(crate) fn pinged_place(&self) -> &str {
         &self.pinged
     }
 
-    /// Why the data file took no write when it was last asked for one.
+    /// Why the data file took no write when it was last asked to.
     pub(crate) fn obstacle(&self) -> Option<StoreObstacle> {
         #[cfg(feature = "embedded")]
         if let Some(obstacle) = self.file.as_ref().and_then(kith_store_sqlite::Probe::obstacle) {
@@ -176,8 +176,8 @@ impl StoreInfo {
         None
     }
 
-    /// Why relations are not available although the node may serve all other calls; `None`: they are
-    /// available. Returns within the limit.
+    /// The reason why relations are not available although the node may serve all other calls. `None`: they
+    /// are available. Returns within the limit.
     pub async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -188,13 +188,13 @@ impl StoreInfo {
         None
     }
 
-    /// The location of the data.
+    /// Where the data is.
     pub const fn data(&self) -> &DataLocation {
         &self.data
     }
 
-    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it
-    /// is unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
+    /// Why a store that answers cannot be used at all, until an operator changes something. Returns `None`
+    /// also if it is unavailable. Asks a cluster's hosts, within a few times the time for a connection.
     pub async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {
@@ -204,7 +204,7 @@ impl StoreInfo {
         None
     }
 
-    /// Why indexes could not be created again. May ask the hosts of a cluster, within their limits.
+    /// Why indexes could not be created again. May ask a cluster's hosts, within their limits.
     pub async fn index_failure(&self, error: &StoreError) -> StartError {
         if let StoreError::Internal { .. } = error {
             let place = &self.pinged;
@@ -216,7 +216,7 @@ impl StoreInfo {
         self.failure(error).await.line()
     }
 
-    /// Why the store failed with this error. May ask the hosts of a cluster, within their limits.
+    /// Why the store failed with this error. May ask a cluster's hosts, within their limits.
     pub async fn failure(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         #[cfg(feature = "cluster")]
@@ -284,7 +284,7 @@ fn damaged_line(place: &str) -> String {
     format!("{place}: what is stored cannot be read; it is damaged: restore a backup")
 }
 
-/// Names the migrations of both sides, as an operator who believes in damage would restore a backup.
+/// Names both sides' migrations: an operator who believes in damage would restore a backup.
 fn newer_line(place: &str, error: &StoreError) -> String {
     let version = build_info::VERSION;
     format!(
@@ -315,7 +315,7 @@ fn of_file(obstacle: &WriteObstacle, place: &str) -> StoreObstacle {
     }
 }
 
-/// Of a cluster without CQL.
+/// Reported for a cluster without CQL.
 #[cfg(feature = "cluster")]
 const NO_RELATIONS: RelationsUnfit = RelationsUnfit {
     reason: "relations_unconfigured",

@@ -1,5 +1,5 @@
-//! What a serving node says about its store besides whether it answers: that room runs out, and that stored
-//! data cannot be read. In `/readyz`, in the log, and in metrics.
+//! A serving node's remarks about its store, besides whether it answers: room runs out, or stored data cannot
+//! be read. They appear in `/readyz`, in the log, and in metrics.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +28,7 @@ enum RoomLevel {
     None,
 }
 
-/// Reports the state of the store each time that it is asked.
+/// Reports the store's state each time that it is asked.
 #[derive(Debug)]
 pub(super) struct StoreRemarks {
     health: Reporter,
@@ -42,13 +42,13 @@ pub(super) struct StoreRemarks {
 
 impl StoreRemarks {
     pub(super) fn new(health: Reporter, info: StoreInfo) -> Self {
-        // Before the first damage: an increase is seen from a value that was there.
+        // This comes before the first damage: an increase is seen from a value that was there.
         metrics::counter!(metric::STORE_DAMAGED.name).increment(0);
         let (level, since) = (RoomLevel::Enough, SystemTime::now());
         Self { health, info, level, since, damaged: damage::count() }
     }
 
-    /// Reports what has changed. Call it after each ping of the store.
+    /// Reports what has changed. Call it after each store ping.
     pub(super) fn look(&mut self) {
         if let Some(room) = self.info.room() {
             self.report_room(room);

@@ -1,5 +1,4 @@
-//! The JSON form of the contract as OpenAPI 3.1, written out of the descriptors: the same that transcode the
-//! calls.
+//! The contract's JSON form as OpenAPI 3.1, written from the descriptors that also transcode the calls.
 //!
 //! Every unary method and health are paths. Streams have no JSON form and are left out.
 
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use self::schemas::OpenApiSchemas;
 use crate::descriptors::{self, comments::Comments};
 
-/// The default of `listen`.
+/// The default for `listen`.
 const ORIGIN: &str = "http://127.0.0.1:7600";
 const DESCRIPTION: &str = "\
 Calls as JSON over HTTP: the unary form of the Connect protocol. `docs/reference/errors.md` explains the reasons of errors, `docs/reference/authorization.md` \
@@ -28,8 +27,8 @@ is given twice, is an error.
 Metadata that a method sends behind its answer comes as headers with `trailer-` before their name, such as `trailer-kith-tier`. Methods that \
 stream have no JSON form.";
 
-/// The document, as text with a line feed at its end. The same version of the program writes the same bytes.
-/// Takes tens of milliseconds and some MB: keep it, or let it be made off the runtime.
+/// Returns the document, as text with a line feed at its end. Each program version always writes the same
+/// bytes. Takes tens of milliseconds and some MB: keep it, or let it be made off the runtime.
 ///
 /// # Errors
 /// If the descriptors that are built into the program cannot be read.
@@ -64,7 +63,7 @@ pub fn document() -> Result<String, DescriptorError> {
             "securitySchemes": { "key": operations::security_scheme() },
         },
     });
-    // Texts, numbers and objects with names: nothing of it can fail to be written.
+    // It has only texts, numbers and objects with names: writing cannot fail.
     Ok(format!("{document:#}\n"))
 }
 
@@ -77,7 +76,7 @@ fn tags(pool: &DescriptorPool, comments: &ContractComments) -> Vec<Value> {
     services.iter().map(tag).collect()
 }
 
-/// The comments of every file.
+/// Every file's comments.
 struct ContractComments(BTreeMap<String, Comments>);
 
 impl ContractComments {
@@ -86,13 +85,13 @@ impl ContractComments {
         Self(files.map(|file| (file.name().to_owned(), Comments::of(file))).collect())
     }
 
-    /// That of the declaration at this path.
+    /// The comment on the declaration at this path.
     fn at(&self, file: &FileDescriptor, path: &[i32]) -> String {
         self.0.get(file.name()).map(|comments| comments.at(path)).unwrap_or_default()
     }
 }
 
-/// An object of the document with its description, if it has one.
+/// A document object with its description, if any.
 fn described(mut object: Value, text: &str) -> Value {
     if !text.is_empty() {
         object["description"] = text.into();

@@ -14,7 +14,7 @@ pub(super) fn services(pool: &DescriptorPool) -> Vec<ServiceDescriptor> {
     pool.services().filter(|service| service.methods().any(|method| is_unary(&method))).collect()
 }
 
-/// By path. What their messages need is added to `schemas`.
+/// The operations by path. Adds to `schemas` what their messages need.
 pub(super) fn paths(
     pool: &DescriptorPool,
     comments: &ContractComments,
@@ -48,7 +48,7 @@ pub(super) fn parameters() -> Value {
     })
 }
 
-/// Keys of callers.
+/// The scheme for callers' keys.
 pub(super) fn security_scheme() -> Value {
     json!({
         "type": "http",
@@ -94,7 +94,7 @@ fn headers(rule: Option<Rule>) -> Vec<Value> {
     names.map(|name| json!({ "$ref": format!("#/components/parameters/{name}") })).collect()
 }
 
-/// No key, on a node without callers, or that of a caller with the scope. Health needs none.
+/// No key on a node without callers, or the key of a caller with the scope. Health needs none.
 fn security(rule: Option<Rule>) -> Value {
     match rule {
         Some(Rule::Contract(rule)) => json!([{}, { "key": [rule.scope.text()] }]),

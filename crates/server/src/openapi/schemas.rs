@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ContractComments, described};
 
-/// What was asked for so far, with all that it contains.
+/// The schemas that were asked for so far, with all that they contain.
 pub(super) struct OpenApiSchemas<'a> {
     comments: &'a ContractComments,
     found: BTreeMap<String, Value>,
@@ -29,7 +29,7 @@ impl<'a> OpenApiSchemas<'a> {
         reference_to(message.full_name())
     }
 
-    /// The same for the message of a request, which has no other fields.
+    /// Like [`Self::reference`], but for a request's message, which has no other fields.
     pub(super) fn request(&mut self, message: &MessageDescriptor) -> Value {
         let reference = self.reference(message);
         if let Some(schema) = self.found.get_mut(message.full_name()) {
@@ -96,7 +96,7 @@ impl<'a> OpenApiSchemas<'a> {
         reference_to(values.full_name())
     }
 
-    /// The comment of an enum and, as a list, those of its values.
+    /// An enum's comment and, as a list, its values' comments.
     fn values_text(&self, values: &EnumDescriptor) -> String {
         let file = values.parent_file();
         let lines = values.values().filter_map(|value| {
@@ -108,7 +108,7 @@ impl<'a> OpenApiSchemas<'a> {
     }
 }
 
-/// Integers of 64 bits are strings in JSON, whose numbers need not hold them.
+/// 64-bit integers are strings in JSON, whose numbers need not hold them.
 fn whole_number(format: &str, pattern: &str) -> Value {
     json!({ "type": "string", "format": format, "pattern": pattern })
 }
@@ -117,7 +117,7 @@ fn reference_to(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// Messages that have a form of their own in JSON.
+/// Messages with a JSON form of their own.
 fn well_known(name: &str) -> Option<Value> {
     let schema = match name {
         "google.protobuf.Timestamp" => json!({ "type": "string", "format": "date-time" }),

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of the search: a machine can have very many processes, and the start fails anyway.
+/// Time limit for the search: a machine can have very many processes, and the start fails anyway.
 const LOOK_MAX: Duration = Duration::from_millis(500);
-/// `TCP_LISTEN` in the tables of the system.
+/// `TCP_LISTEN` in the system's tables.
 const LISTEN: &str = "0A";
 
 /// Name and process of a program that listens on the port; `None` without `/proc`, or if the process belongs
@@ -30,7 +30,7 @@ pub(super) fn of(port: u16) -> Option<String> {
     })
 }
 
-/// The socket of a line of the table, in the form of a process's files.
+/// The socket in a table line, in the form that a process's files have.
 fn socket(line: &str, port: u16) -> Option<String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, local) = fields.get(1)?.rsplit_once(':')?;
@@ -55,7 +55,7 @@ mod tests {
     fn the_holder_of_a_port_is_found() {
         let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = held.local_addr().unwrap().port();
-        // A search is bounded by time, and a busy machine may need a second one.
+        // A search is limited in time, and a busy machine may need a second search.
         let found = (0..20).find_map(|_| of(port)).unwrap();
         assert!(found.ends_with(&format!("(pid {})", std::process::id())), "{found}");
     }

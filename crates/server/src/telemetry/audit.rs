@@ -1,5 +1,5 @@
-//! Security events: lines of the log with the target `kith::audit`, which no filter drops. Ids alone: no
-//! names of users, no addresses, texts or keys.
+//! Security events: log lines with the target `kith::audit`, which no filter drops. They contain ids alone:
+//! no user names, no addresses, texts or keys.
 
 mod refusals;
 
@@ -9,7 +9,7 @@ use kith_store::UserId;
 pub(crate) use self::refusals::RefusalLog;
 use crate::auth::{CallerChange, KeyId};
 
-/// Of all security events.
+/// The log target for all security events.
 pub(crate) const TARGET: &str = "kith::audit";
 
 /// A call that is a security event, as the edge knows it.
@@ -29,7 +29,7 @@ pub(crate) struct CallLine<'a> {
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct CallOutcome<'a> {
-    /// The name of the gRPC code.
+    /// The gRPC code's name.
     pub(crate) code: &'static str,
     /// The reason that the error carries.
     pub(crate) reason: Option<&'a str>,
@@ -60,7 +60,7 @@ impl CallLine<'_> {
     }
 }
 
-/// Callers were added, removed or changed: by a reload of their files, also after a change by hand.
+/// Callers were added, removed or changed, by a reload of their files or by hand.
 pub(crate) fn callers_changed(changes: &[CallerChange]) {
     let ids = |keys: &[KeyId]| {
         (!keys.is_empty()).then(|| keys.iter().map(KeyId::to_string).collect::<Vec<_>>().join(","))
@@ -77,7 +77,7 @@ pub(crate) fn callers_changed(changes: &[CallerChange]) {
     }
 }
 
-/// The keys of issuers of tokens changed, by a reload of their files.
+/// The keys of token issuers changed, by a reload of their files.
 pub(crate) fn issuer_keys_changed() {
     tracing::info!(target: TARGET, event = "issuer_keys_changed", "security event");
 }

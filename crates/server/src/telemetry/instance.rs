@@ -1,4 +1,4 @@
-//! The id under which traces name this process, which is that of its node.
+//! The id under which traces name this process. It is the id of its node.
 
 use std::sync::{
     LazyLock,
@@ -9,13 +9,12 @@ use uuid::Uuid;
 
 static ID: LazyLock<String> = LazyLock::new(|| Uuid::new_v4().to_string());
 
-/// The id of this process.
+/// This process's id.
 pub(super) fn id() -> &'static str {
     &ID
 }
 
-/// The id of a node that starts: that of the process for its first node, and another one for each further
-/// node.
+/// The id for a node that starts: the process's id for the first node, and a new id for each further node.
 pub(crate) fn node_id() -> String {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) { Uuid::new_v4().to_string() } else { ID.clone() }

@@ -1,4 +1,4 @@
-//! The log filter of a running process.
+//! The log filter in a running process.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -13,10 +13,10 @@ use tracing_subscriber::{
 
 use super::audit::TARGET;
 
-/// How the targets of this product begin.
+/// The prefix that this product's targets have.
 const OURS: &str = "kith";
 
-/// The filter of the process. The first set-up has it, as it has the logs.
+/// The process's filter. The first set-up owns it, as it owns the logs.
 static FILTER: OnceLock<LogFilter> = OnceLock::new();
 
 struct LogFilter {
@@ -24,7 +24,7 @@ struct LogFilter {
     state: Mutex<FilterState>,
 }
 
-/// The state of the filter.
+/// The filter's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterState {
     /// The present filter.
@@ -35,13 +35,13 @@ pub(crate) struct FilterState {
     pub(crate) until: Option<Instant>,
 }
 
-/// Why a filter was refused.
+/// The reason why a filter was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FilterError {
-    /// It is not a valid filter.
+    /// The text is not a valid filter.
     #[error("{0}")]
     Unreadable(#[from] tracing_subscriber::filter::ParseError),
-    /// Another library writes the logs of this process.
+    /// Another library writes this process's logs.
     #[error("another logger is installed in this process")]
     NotOurs,
 }
@@ -55,13 +55,13 @@ pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, 
     Ok(layer)
 }
 
-/// Accepts the lines of this product, and of libraries the lines without stored data: from `info` up. With
-/// `library_lines` all of them.
+/// Accepts this product's lines, and library lines without stored data, from `info` up. With `library_lines`
+/// it accepts all library lines.
 pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
     let is_written = move |line: &Metadata<'_>| {
         library_lines || line.target().starts_with(OURS) || *line.level() <= Level::INFO
     };
-    // Without a hint every line below the level of the other filter would be evaluated.
+    // Without a hint every line below the other filter's level would be evaluated.
     filter_fn(is_written).with_max_level_hint(LevelFilter::TRACE)
 }
 
@@ -70,9 +70,9 @@ pub(super) fn security_events(written: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
     filter_fn(move |line| written && line.target() == TARGET).with_max_level_hint(LevelFilter::INFO)
 }
 
-/// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by
-/// what is configured; without one it is what is configured. Whatever was asked for before is forgotten. Call
-/// it within the runtime.
+/// From now on, writes the lines that this filter lets through. With a time, the configured filter returns
+/// when that time has passed; without a time, this filter becomes the configured filter. An earlier request
+/// is forgotten. Call it within the runtime.
 ///
 /// # Errors
 /// If it is not a valid filter; nothing is changed then.
@@ -92,7 +92,7 @@ pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filter
 /// Restores the configured filter.
 ///
 /// # Errors
-/// If another library writes the logs of this process.
+/// If another library writes this process's logs.
 pub(crate) fn filter_log_as_configured() -> Result<FilterState, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     ours.as_configured(&mut ours.state.lock())

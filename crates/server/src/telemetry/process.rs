@@ -1,5 +1,4 @@
-//! Figures of the process, under the names that Prometheus knows, from `/proc`. On another system there are
-//! none.
+//! The process's figures, under the names that Prometheus knows, from `/proc`. Other systems have none.
 
 use std::{fs, sync::OnceLock};
 
@@ -8,21 +7,21 @@ use kith_service::metric::{
     PROCESS_THREADS, PROCESS_VIRTUAL_BYTES,
 };
 
-/// The unit of times in `/proc` is the same on every machine.
+/// The time unit in `/proc` is the same on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Holds the values that `/proc/self/stat` reports.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
-    /// In user mode and in the kernel.
+    /// Time in user mode and in the kernel.
     cpu_seconds: u64,
     threads: u64,
-    /// After the start of the machine.
+    /// Seconds after the machine's start.
     started_seconds: u64,
     virtual_bytes: u64,
 }
 
-/// Sets the metrics of the process. Reads a few files that are made up by the kernel.
+/// Sets the process's metrics. Reads a few files that the kernel makes up.
 #[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
 pub(crate) fn export() {
     let set = |name: &'static str, value: Option<u64>| {
@@ -40,15 +39,15 @@ pub(crate) fn export() {
     set(PROCESS_RESIDENT_BYTES.name, number_after(&status, "VmRSS:").map(|kib| kib * 1024));
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     set(PROCESS_MAX_FDS.name, number_after(&limits, "Max open files"));
-    // Without the handle that reads the folder.
+    // The count excludes the handle that reads the folder.
     let open = fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1));
     set(PROCESS_OPEN_FDS.name, open);
 }
 
-/// The name of the program is in parentheses and may hold anything.
+/// The program's name is in parentheses and may hold anything.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    // Counted from the third field of proc(5), the state.
+    // Fields are counted from the third field in proc(5), the state.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(ProcessStat {
         cpu_seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND,
@@ -64,7 +63,7 @@ fn booted() -> Option<u64> {
     *BOOTED.get_or_init(|| number_after(&fs::read_to_string("/proc/stat").ok()?, "btime "))
 }
 
-/// The first number of the line that begins so.
+/// The first number on the line that begins so.
 fn number_after(text: &str, beginning: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(beginning))?;
     rest.split_whitespace().next()?.parse().ok()

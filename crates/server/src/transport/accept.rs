@@ -1,4 +1,4 @@
-//! The loop that accepts the connections of a port, up to their limit.
+//! The loop that accepts a port's connections, up to their limit.
 
 use std::{future::Future, io, sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 
 /// Pause after a failed accept: most often file descriptors ran out, and a tight loop would not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The same if the connection of a stranger was ended for it.
+/// The pause if a stranger's connection was ended to make room.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the remarks in `/readyz` and the lines in the log say about the connections of a port.
+/// The names that remarks in `/readyz` and log lines use for a port's connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortName {
     /// The reason while connections are refused.
@@ -32,11 +32,12 @@ pub(crate) struct PortName {
     pub(crate) limit: &'static str,
 }
 
-/// Accepts connections. One that finds no place is closed; one that is given to another peer is cut off.
+/// Accepts connections. A connection that finds no place is closed; a connection whose place is given to
+/// another peer is cut off.
 pub(crate) struct AcceptLoop {
     listener: TcpListener,
     places: Arc<Places>,
-    /// Of the connections.
+    /// Tracks the connections' tasks.
     tasks: TaskTracker,
     closing: CancellationToken,
     name: PortName,
@@ -61,7 +62,7 @@ impl AcceptLoop {
             closing,
             name,
             full: report(metrics::counter!(metric::CONNECTIONS_REFUSED.name), name.refused),
-            // They are counted where their places are.
+            // Displaced connections are counted where their places are.
             displaced: report(Counter::noop(), name.displaced),
             failed: ConnectionRefusals::new(
                 metrics::counter!(metric::ACCEPTS_FAILED.name),
@@ -72,7 +73,7 @@ impl AcceptLoop {
         }
     }
 
-    /// Serves each connection by `serve`, in a task of its own, until the port closes.
+    /// Serves each connection with `serve` in its own task, until the port closes.
     pub(crate) async fn run<F>(mut self, serve: impl Fn(TcpStream, Arc<RemotePeer>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -111,7 +112,7 @@ impl AcceptLoop {
         });
     }
 
-    /// A peer that disconnected before it was accepted is no problem of the node.
+    /// A peer that disconnected before it was accepted is no problem for the node.
     async fn pause(&mut self, error: &io::Error) {
         if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
             self.failed.one_more(|| {

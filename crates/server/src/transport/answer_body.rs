@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the peer.
+//! An answer's body on its way to the peer.
 
 use std::{
     pin::Pin,
@@ -15,8 +15,8 @@ use crate::edge::{ConnectionUnread, EdgeBody, UnreadFull};
 
 type NextFrame = Option<Result<Frame<Bytes>, StdError>>;
 
-/// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is
-/// written to the peer. While it waits for the peer, the waiting time is counted, too.
+/// An answer's body, over any protocol. Its data is counted as unread from its creation until it is written
+/// to the peer. While it waits for the peer, the waiting time is counted, too.
 #[derive(Debug)]
 pub(super) struct AnswerBody {
     inner: ProtocolBody,
@@ -25,7 +25,7 @@ pub(super) struct AnswerBody {
     ahead: Option<NextFrame>,
     /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
-    /// Over HTTP/1.1: ends with this.
+    /// Set over HTTP/1.1: it ends with this body.
     open_answer: Option<OpenAnswer>,
 }
 
@@ -36,11 +36,11 @@ pub(super) enum ProtocolBody {
 }
 
 impl AnswerBody {
-    /// Reads the first data at once: so an answer that the peer does not read consists of counted bytes. A
-    /// message is not counted.
+    /// Reads the first data at once: so an answer that the peer does not read consists of counted bytes,
+    /// while a message is not counted.
     ///
     /// # Errors
-    /// With the body, if there is no room for the data, which is dropped.
+    /// Returns the body if there is no room for the data, which is dropped.
     pub(super) fn new(
         mut inner: ProtocolBody,
         unread: Arc<ConnectionUnread>,
@@ -64,7 +64,7 @@ impl AnswerBody {
         Self { inner, unread, ahead: None, since: None, open_answer: None }
     }
 
-    /// The same, which holds this until it ends.
+    /// Returns this body, which holds `open` until it ends.
     pub(super) fn with_open(mut self, open: Option<OpenAnswer>) -> Self {
         self.open_answer = open;
         self
@@ -81,7 +81,7 @@ impl AnswerBody {
     }
 }
 
-/// The same, with its data counted.
+/// Returns the frame with its data counted.
 fn count_data(unread: &Arc<ConnectionUnread>, next: NextFrame) -> Result<NextFrame, UnreadFull> {
     let frame = match next {
         Some(Ok(frame)) => frame,
@@ -93,7 +93,7 @@ fn count_data(unread: &Arc<ConnectionUnread>, next: NextFrame) -> Result<NextFra
     })))
 }
 
-/// No part of it is pinned in place.
+/// Nothing in it is pinned in place.
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = StdError;

@@ -1,5 +1,5 @@
-//! The validity period of a certificate: reads the few fields of X.509 that lead to it, without a library for
-//! the rest. rustls verifies certificates, but does not return their times.
+//! A certificate's validity period: reads the few X.509 fields that lead to it, without a library for the
+//! rest. rustls verifies certificates, but does not return their times.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +13,14 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the first of the certificates in this PEM ends, up to one that cannot be read; `None`: the first one
-/// cannot.
+/// When the first certificate in this PEM ends, up to a certificate that cannot be read. `None`: the first
+/// certificate cannot be read.
 pub(crate) fn first_end(pem: &[u8]) -> Option<SystemTime> {
     let ends = |der: Result<CertificateDer<'_>, _>| period(&der.ok()?).map(|(_from, until)| until);
     CertificateDer::pem_slice_iter(pem).map_while(ends).min()
 }
 
-/// The begin and the end of validity; `None` if they cannot be read.
+/// When validity begins and ends. `None` if the times cannot be read.
 #[must_use]
 pub fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (tag, certificate, _) = element(certificate)?;
@@ -28,7 +28,7 @@ pub fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     if (tag, inner) != (SEQUENCE, SEQUENCE) {
         return None;
     }
-    // Version (absent in the first one), serial number, algorithm, issuer; then the times.
+    // Version (absent in version 1), serial number, algorithm, issuer; then the times.
     let (first, _, rest) = element(body)?;
     let mut rest = if first == VERSION { element(rest)?.2 } else { rest };
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The bytes of a connection, behind the ones that were read to learn its protocol.
+//! A connection's bytes, after the bytes that were read to learn its protocol.
 
 use std::{
     io,
@@ -9,12 +9,12 @@ use std::{
 use kith_service::message::ConnectionSigns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The first bytes of every connection of HTTP/2.
+/// The first bytes on every HTTP/2 connection.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Sees what happens to the bytes of a connection.
+/// Sees what happens to a connection's bytes.
 pub(super) trait IoWatch: Unpin {
-    /// A read has brought this many bytes, or waits. Returns the result of it: a read that waits may fail.
+    /// A read has brought this many bytes, or waits. Returns the read's result: a read that waits may fail.
     fn after_read(
         &mut self,
         _cx: &mut Context<'_>,
@@ -31,7 +31,7 @@ pub(super) trait IoWatch: Unpin {
 /// A connection that is not watched.
 impl IoWatch for () {}
 
-/// A connection of HTTP/2 says when bytes come.
+/// An HTTP/2 connection reports when bytes come.
 impl IoWatch for std::sync::Arc<ConnectionSigns> {
     fn after_read(
         &mut self,
@@ -61,17 +61,17 @@ pub(super) struct ConnectionIo<I, W = ()> {
 }
 
 impl<I> ConnectionIo<I> {
-    /// The first `count` bytes of `preface` were read before.
+    /// A connection whose first `count` bytes, in `preface`, were read before.
     pub(super) const fn behind(preface: [u8; PREFACE.len()], count: usize, io: I) -> Self {
         Self { preface, next: 0, count, io, watch: () }
     }
 
-    /// Nothing was read before.
+    /// A connection from which nothing was read before.
     pub(super) const fn plain(io: I) -> Self {
         Self::behind([0; PREFACE.len()], 0, io)
     }
 
-    /// The same stream, which shows everything to this.
+    /// Returns the stream, which shows everything to `watch`.
     pub(super) fn watched<W: IoWatch>(self, watch: W) -> ConnectionIo<I, W> {
         let Self { preface, next, count, io, .. } = self;
         ConnectionIo { preface, next, count, io, watch }

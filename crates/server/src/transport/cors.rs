@@ -1,4 +1,4 @@
-//! Pages of other origins that may call.
+//! Pages from other origins that may call.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use tower_http::cors::CorsLayer;
 use crate::config::CorsConfig;
 
 /// The headers that a page may send: for JSON, for gRPC-Web, and those that Kith itself reads.
-const SENT: [HeaderName; 11] = [
+const SENT: [HeaderName; 12] = [
     header::CONTENT_TYPE,
     header::AUTHORIZATION,
     HeaderName::from_static("connect-protocol-version"),
@@ -19,17 +19,20 @@ const SENT: [HeaderName; 11] = [
     HeaderName::from_static("grpc-timeout"),
     HeaderName::from_static("kith-acting-user"),
     HeaderName::from_static("kith-sandbox"),
+    HeaderName::from_static("kith-session"),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("x-grpc-web"),
     HeaderName::from_static("x-user-agent"),
 ];
 /// The headers that a page may read.
-const READ: [HeaderName; 10] = [
+const READ: [HeaderName; 12] = [
     header::RETRY_AFTER,
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),
     HeaderName::from_static("grpc-status-details-bin"),
+    HeaderName::from_static("kith-contract"),
+    HeaderName::from_static("kith-session"),
     HeaderName::from_static("kith-tier"),
     HeaderName::from_static("kith-version"),
     HeaderName::from_static("kith-age-ms"),
@@ -62,8 +65,8 @@ impl Cors {
         Some(Self { origins, layer })
     }
 
-    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information
-    /// about permitted requests.
+    /// Answers browsers' preflight requests; `calls` answers the rest. Other origins get no information about
+    /// permitted requests.
     pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
     where
         S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,

@@ -1,4 +1,4 @@
-//! Routes the requests of a connection: gRPC directly to the edge, others to their translation.
+//! Routes a connection's requests: gRPC directly to the edge, others to their translation.
 
 use std::{
     convert::Infallible,
@@ -25,7 +25,7 @@ use crate::{
     places::RemotePeer,
 };
 
-/// The state that the connections of a port share.
+/// The state that a port's connections share.
 #[derive(Debug)]
 pub(super) struct Front {
     edge: Edge,
@@ -33,7 +33,7 @@ pub(super) struct Front {
     origins: Arc<Origins>,
 }
 
-/// The state of one connection. Cheap to clone.
+/// One connection's state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionFront {
     edge: Edge,
@@ -49,8 +49,7 @@ impl Front {
         Self { edge, web: Arc::new(web), origins: Arc::new(origins) }
     }
 
-    /// The state of a new connection.
-    /// `signs`: of HTTP/2, when its peer is heard.
+    /// Creates the state for a new connection. `signs` says when an HTTP/2 peer is heard.
     pub(super) fn of_connection(
         &self,
         peer: Arc<RemotePeer>,
@@ -75,7 +74,7 @@ impl ConnectionFront {
 
     fn begin(&self, request: Request<Incoming>) -> PendingAnswer {
         let is_grpc = request.version() == Version::HTTP_2 && is_grpc(request.headers());
-        // Before protocols are separated: a page may send any of them.
+        // The origin is checked before protocols are separated: a page may send any protocol.
         if !self.origins.allow(request.headers()) {
             return refuse(request, is_grpc);
         }
@@ -99,7 +98,7 @@ impl Service<Request<Incoming>> for ConnectionFront {
     }
 }
 
-/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is
+/// Answers a page that may not call: with a status for gRPC, otherwise with an HTTP code. The answer is
 /// marked as dependent on the origin, so that no cache returns it to others.
 fn refuse(request: Request<Incoming>, is_grpc: bool) -> PendingAnswer {
     let mut response =
@@ -108,7 +107,7 @@ fn refuse(request: Request<Incoming>, is_grpc: bool) -> PendingAnswer {
     PendingAnswer::Web(Box::pin(ready(response)))
 }
 
-/// `application/grpc`, alone or with a codec or parameters; not that of gRPC-Web.
+/// `application/grpc`, alone or with a codec or parameters, but not gRPC-Web.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     match value.as_bytes().strip_prefix(b"application/grpc") {
@@ -117,7 +116,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The answer of either.
+/// The answer in either form.
 pub(super) struct FrontFuture {
     answer: PendingAnswer,
     unread: Arc<ConnectionUnread>,

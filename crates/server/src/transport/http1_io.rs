@@ -1,10 +1,10 @@
-//! The times of a connection of HTTP/1.1: how long the head of a request may take, and when its peer is asked
-//! to close.
+//! Time limits on an HTTP/1.1 connection: how long a request's head may take, and when its peer is asked to
+//! close.
 //!
-//! hyper has one limit for the time between two requests and for the head of the next one. A load balancer
+//! hyper has one limit for the time between two requests and for the next request's head. A load balancer
 //! keeps idle connections for a minute, and must be the side that closes them: a request that crosses the
-//! close of the node is lost. A head of which a part has arrived must be complete within seconds. So hyper
-//! gets the long limit, and [`HeadWatch`] has the short one.
+//! node's close is lost. A head that has arrived in part must be complete within seconds. So hyper gets the
+//! long limit, and [`HeadWatch`] has the short limit.
 
 use std::{
     io,
@@ -25,18 +25,18 @@ use tokio::{
 
 use super::connection_io::{ConnectionIo, IoWatch};
 
-/// The requests of one connection, as its bytes and its answers see them.
+/// One connection's requests, as its bytes and its answers see them.
 #[derive(Debug, Default)]
 pub(crate) struct Http1State {
     /// Requests that have begun.
     requests: AtomicU64,
-    /// Whether one of them has no complete answer yet, or the connection has become a socket.
+    /// Whether a request has no complete answer yet, or the connection has become a socket.
     is_answering: AtomicBool,
     is_old: AtomicBool,
 }
 
 impl Http1State {
-    /// From now on an answer asks the peer to close. An idle connection stays open: its peer may be sending.
+    /// From now on, answers ask the peer to close. An idle connection stays open: its peer may be sending.
     pub(crate) fn ask_to_close(&self) {
         self.is_old.store(true, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ impl Http1State {
 pub(crate) struct OpenAnswer(Option<Arc<Http1State>>);
 
 impl OpenAnswer {
-    /// Looks at the head of the answer: it may have to ask the peer to close, and a socket has no further
+    /// Looks at the answer's head: it may have to ask the peer to close, and a socket has no further
     /// requests.
     pub(crate) fn head(&mut self, code: StatusCode, headers: &mut HeaderMap) {
         if code == StatusCode::SWITCHING_PROTOCOLS {
@@ -73,7 +73,7 @@ impl Drop for OpenAnswer {
     }
 }
 
-/// Makes a read fail if the head of a request takes longer than it may, from its first byte on.
+/// Makes a read fail if a request's head takes longer than it may, from its first byte on.
 #[derive(Debug)]
 pub(super) struct HeadWatch {
     state: Arc<Http1State>,
@@ -81,7 +81,7 @@ pub(super) struct HeadWatch {
     head: Option<OpenHead>,
 }
 
-/// A head of which a part has arrived.
+/// A head that has arrived in part.
 #[derive(Debug)]
 struct OpenHead {
     /// Requests before it.
@@ -104,7 +104,7 @@ impl HeadWatch {
     }
 }
 
-/// The bytes of a connection that speaks HTTP/1.1 only.
+/// The bytes on a connection that speaks HTTP/1.1 only.
 pub(crate) fn plain_http1<I>(
     io: I,
     state: Arc<Http1State>,

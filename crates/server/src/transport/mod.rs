@@ -69,7 +69,7 @@ const PORT: PortName = PortName {
     displaced: "connections_displaced",
     limit: "limits.connections",
 };
-/// Buffer of an HTTP/1.1 connection besides the headers: enough for fast bodies, and small enough for every
+/// An HTTP/1.1 connection's buffer besides the headers: enough for fast bodies, and small enough for every
 /// connection. (HTTP/2 has its windows.)
 const HTTP1_BUFFER: usize = 64 << 10;
 
@@ -87,7 +87,7 @@ impl Port {
     /// Binds the port and reads the certificate, if one is configured.
     ///
     /// # Errors
-    /// If the port is taken or not permitted, or a file of TLS cannot be used.
+    /// If the port is taken or not permitted, or a TLS file cannot be used.
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
         let tls = Certificates::of(&config.tls)?;
         let (listener, address) = bind(config.listen, "--listen").await?;
@@ -173,7 +173,7 @@ pub(crate) async fn bind(
     Ok((listener, address))
 }
 
-/// The connections of a port.
+/// The connections on a port.
 #[derive(Clone, Debug)]
 pub struct Connections {
     tasks: TaskTracker,
@@ -184,7 +184,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Number of open connections.
+    /// How many connections are open.
     #[must_use]
     pub fn open(&self) -> usize {
         self.tasks.len() + self.sockets.len()
@@ -201,7 +201,7 @@ impl Connections {
         self.closing.cancel();
         self.tasks.close();
         self.sockets.close();
-        // Sockets come last: until there are no connections, one of them may become a socket.
+        // Sockets come last: until there are no connections, a connection may become a socket.
         let ended = async {
             self.tasks.wait().await;
             self.sockets.wait().await;
@@ -214,7 +214,7 @@ impl Connections {
     }
 }
 
-/// The services of every connection.
+/// The services on every connection.
 struct ConnectionServer {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
@@ -222,7 +222,7 @@ struct ConnectionServer {
     tls: Option<Arc<Certificates>>,
     handshake: Duration,
     age: Duration,
-    /// How long a connection of HTTP/1.1 may wait for a request.
+    /// How long an HTTP/1.1 connection may wait for a request.
     idle: Duration,
     grace: Duration,
     /// How long a peer may leave an answer unread.
@@ -240,8 +240,8 @@ fn http2(limits: &LimitsConfig) -> http2::Builder<TokioExecutor> {
     http
 }
 
-/// Requests of one connection come one after the other, also if a peer does not wait for answers. How long
-/// the head of one may take is the matter of [`HeadWatch`].
+/// A connection's requests come one after the other, also if a peer does not wait for answers. [`HeadWatch`]
+/// limits how long a request's head may take.
 fn http1(limits: &LimitsConfig) -> http1::Builder {
     let headers = usize::try_from(limits.headers_bytes).unwrap_or(usize::MAX);
     let mut http = http1::Builder::new();
@@ -255,7 +255,7 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
 impl ConnectionServer {
     /// Does the TLS handshake within the limit, then serves.
     async fn serve_socket(&self, socket: TcpStream, peer: Arc<RemotePeer>) {
-        // Without it small answers wait for acknowledgements of earlier ones.
+        // Without it small answers wait for acknowledgements of earlier answers.
         if socket.set_nodelay(true).is_err() {
             return;
         }

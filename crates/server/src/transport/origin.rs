@@ -10,8 +10,8 @@ use crate::config::CorsConfig;
 
 /// The pages that may call. A browser names the page in `origin`; other programs send no such header.
 ///
-/// That `origin` and `host` are equal is never a reason to accept a page: a name of another party may resolve
-/// to this machine, and its page then has the same origin as the node.
+/// That `origin` and `host` are equal is never a reason to accept a page: another party's name may resolve to
+/// this machine, and its page then has the same origin as the node.
 #[derive(Clone, Debug)]
 pub(super) struct Origins {
     listed: Vec<HeaderValue>,
@@ -19,12 +19,12 @@ pub(super) struct Origins {
     own: Option<OwnPage>,
 }
 
-/// The page of the node, as a browser on this machine names it.
+/// The node's page, as a browser on this machine names it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnPage {
     /// Whether the port speaks TLS.
     pub(super) tls: bool,
-    /// The port of the node.
+    /// The node's port.
     pub(super) port: u16,
 }
 
@@ -34,8 +34,8 @@ impl Origins {
         Self { listed, own }
     }
 
-    /// Whether a request may be answered: from a page of `http.cors.origins`, from the page of this node on
-    /// the loopback device, or not from a page.
+    /// Whether a request may be answered: from a page in `http.cors.origins`, from this node's page on the
+    /// loopback device, or not from a page.
     pub(super) fn allow(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(header::ORIGIN) else { return true };
         let given_once = headers.get_all(header::ORIGIN).iter().nth(1).is_none();
@@ -59,7 +59,7 @@ pub(super) fn refused() -> Status {
     Error::new(Reason::OriginRefused, text).into()
 }
 
-/// Whether a host is this machine by its very name: an address of the loopback device, or `localhost`.
+/// Whether a host is this machine by its very name: a loopback address, or `localhost`.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
@@ -78,7 +78,7 @@ mod tests {
         for origin in given {
             headers.append(header::ORIGIN, HeaderValue::from_static(origin));
         }
-        // What a page of another name that resolves to this machine would send.
+        // The host that a page sends whose name resolves to this machine.
         headers.insert(header::HOST, HeaderValue::from_static("rebound.example:7600"));
         Origins::new(&CorsConfig { origins, ..CorsConfig::default() }, own).allow(&headers)
     }

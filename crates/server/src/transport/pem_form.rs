@@ -1,5 +1,4 @@
-//! What the form of a certificate or key file says about why it cannot be served, in words that say what to
-//! do.
+//! Explains from the form of a certificate or key file why it cannot be served, and what to do.
 
 /// Why a file holds no certificate that can be read, as words that follow its path. `None`: its form is
 /// right.
@@ -44,7 +43,7 @@ pub(super) fn pair_fault(error: &rustls::Error) -> String {
         rustls::Error::InconsistentKeys(_) => {
             "the key in tls.key_file is not that of the first certificate in tls.cert_file".to_owned()
         }
-        // The library has no error of its own for a key that it cannot use.
+        // The library has no error for a key that it cannot use.
         rustls::Error::General(_) => "tls.key_file: the key has an unsupported kind; use ECDSA on P-256 or \
                                       P-384, Ed25519, or RSA of 2048 bits or more (P-521 is not supported)"
             .to_owned(),

@@ -1,5 +1,5 @@
-//! The first bytes of a connection, read before anything else: they distinguish HTTP/2 from HTTP/1.1, and a
-//! silent peer is disconnected.
+//! A connection's first bytes, read before anything else: they distinguish HTTP/2 from HTTP/1.1, and a silent
+//! peer is disconnected.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::connection_io::{ConnectionIo, PREFACE};
 
-/// The protocol of a peer.
+/// The protocol that a peer speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// Anything but HTTP/2; it may not be HTTP at all.

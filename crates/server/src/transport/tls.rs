@@ -1,4 +1,4 @@
-//! TLS of the gRPC port.
+//! TLS on the gRPC port.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use crate::{
     start_error::StartError,
 };
 
-/// The served certificate and key: the content of their files when they were last read successfully.
+/// The served certificate and key: what their files contained when they were last read successfully.
 pub(crate) struct Certificates {
     files: TlsFiles,
     served: Mutex<ServedCertificate>,
@@ -36,9 +36,9 @@ struct TlsFiles {
 
 struct ServedCertificate {
     acceptor: TlsAcceptor,
-    /// Hash of its files.
+    /// A hash over its files.
     digest: [u8; 32],
-    /// When the first certificate of the chain ends; `None`: it cannot be read.
+    /// When the chain's first certificate ends. `None`: it cannot be read.
     ends: Option<SystemTime>,
 }
 
@@ -46,8 +46,7 @@ impl Certificates {
     /// Reads the files; `None` when TLS is not configured.
     ///
     /// # Errors
-    /// If they cannot be read, do not match, the key is readable by all users, or others may change one of
-    /// them.
+    /// If they cannot be read, do not match, the key is readable by all users, or others may change a file.
     pub(crate) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
         let files = TlsFiles { cert: cert.clone(), key: key.clone() };
@@ -74,7 +73,7 @@ impl Certificates {
     /// change nothing.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns the errors of [`Self::of`].
     pub(crate) fn read_again(&self) -> Result<bool, StartError> {
         let read = self.files.read()?;
         let digest = read.digest();
@@ -100,7 +99,7 @@ pub fn fault(config: &TlsConfig) -> Option<String> {
     Certificates::of(config).err().map(|error| error.to_string())
 }
 
-/// Both files, each opened once, so that the same content is checked, compared and served.
+/// The content of both files, each opened once, so that the same content is checked, compared and served.
 struct TlsFileContents {
     cert: SecretFile,
     key: SecretFile,
@@ -114,8 +113,7 @@ impl TlsFiles {
             None => Ok(()),
         };
         let cert = secret_file::read(&self.cert, Content::Public).map_err(unfit("cert_file"))?;
-        // Before the rights of the key file are judged, which are not those of a key if the files are
-        // exchanged.
+        // This comes before the key file's rights are judged: exchanged files do not have a key's rights.
         formed("cert_file", &self.cert, pem_form::certificate_fault(&cert.bytes))?;
         let key = secret_file::read(&self.key, Content::PrivateKey).map_err(unfit("key_file"))?;
         formed("key_file", &self.key, pem_form::key_fault(&key.bytes))?;
@@ -166,7 +164,7 @@ mod tests {
         (own.cert.pem(), own.signing_key.serialize_pem())
     }
 
-    /// A key on P-521, which no certificate of these tests is for.
+    /// A P-521 key, which fits no certificate in these tests.
     fn large_key() -> String {
         let beginning = [
             &[0x30, 0x60, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]

@@ -1,4 +1,4 @@
-//! Requests other than gRPC: JSON, gRPC-Web, preflights of browsers, and sockets.
+//! Requests other than gRPC: JSON, gRPC-Web, browsers' preflights, and sockets.
 
 use std::convert::Infallible;
 
@@ -29,7 +29,7 @@ const GRPC_WEB: [&str; 4] = [
 #[derive(Debug)]
 pub(super) struct Web {
     limits: BodyLimits,
-    /// CORS; `None`: no page of another origin may call.
+    /// CORS. `None`: no page from another origin may call.
     cors: Option<Cors>,
     /// Sockets; `None`: disabled.
     sockets: Option<Sockets>,
@@ -47,7 +47,7 @@ impl Web {
         Self { limits: BodyLimits::of(limits), cors: Cors::new(cors), sockets, demo }
     }
 
-    /// Answers one request; calls are answered by the edge of its connection.
+    /// Answers one request. Calls are answered by the connection's edge.
     pub(super) async fn answer(&self, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         if let Some(sockets) = self.sockets.as_ref().filter(|_| path == ws::PATH) {
@@ -72,7 +72,7 @@ impl Web {
     }
 }
 
-/// The content type of a request of gRPC-Web, without parameters such as `charset`. `None`: it is another
+/// The content type of a gRPC-Web request, without parameters such as `charset`. `None`: it is another
 /// request.
 fn grpc_web<B>(request: &Request<B>) -> Option<&'static str> {
     let kind = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;

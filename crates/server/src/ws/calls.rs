@@ -11,21 +11,23 @@ use tonic::Status;
 
 use super::{
     frame::{self, CallId, SENT_BYTES},
+    session::SocketSession,
     turns::SendTurn,
 };
 use crate::{
     auth::identity::{InProcessIdentity, User},
-    edge::{Edge, SocketRequest},
+    edge::{Edge, SESSION, SocketRequest},
     json::{self, BodyLimits},
 };
 
-/// Bytes of the records of an answer. Their text is longer, by base64, names of fields and digits, and must fit into a frame.
+/// Most record bytes in an answer. Their text is longer, through base64, field names and digits, and must fit
+/// into a frame.
 const ANSWER_BYTES: usize = 384 << 10;
-/// Text of an answer that does not fit into a frame together with the number of its call.
-const ANSWER_TEXT_BYTES: usize = SENT_BYTES - 64;
+/// Longest answer text that fits into a frame together with its call's number and its session.
+const ANSWER_TEXT_BYTES: usize = SENT_BYTES - 512;
 
-/// By service. What is not here is for services, for batches or for streams. A name alone is that of the first service that has it:
-/// a service whose calls sockets took before keeps its names.
+/// The calls that a socket takes, by service. All others are for services, for batches or for streams. A name
+/// alone means the first service that has it: a service whose calls sockets took before keeps its names.
 const CALLS: [(&str, &[&str]); 9] = [
     (
         "kith.message.v1.MessageService",
@@ -119,7 +121,8 @@ const CALLS: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
+/// Makes one user's calls as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the
+/// same.
 #[derive(Clone, Debug)]
 pub(super) struct SocketCalls {
     edge: Edge,
@@ -131,13 +134,14 @@ impl SocketCalls {
         Self { edge, limits }
     }
 
-    /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
-    /// goes on.
+    /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write
+    /// that has begun goes on.
     ///
-    /// `turn`: that of a send, which begins with it.
+    /// `session` is the socket's session. `turn` is set for a send, which begins when its turn comes.
     pub(super) async fn make(
         self,
         user: Arc<User>,
+        session: Option<Arc<SocketSession>>,
         call: (CallId, String, String),
         turn: Option<SendTurn>,
     ) -> String {
@@ -145,11 +149,12 @@ impl SocketCalls {
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
-        // Held until the call has ended: the next send waits for it.
+        // The turn is held until the call has ended: the next send waits for it.
         let mut turn = turn;
         if let Some(turn) = &mut turn {
             turn.begin().await;
         }
+        let metadata = session.as_deref().map(SocketSession::metadata);
         let request = Request::builder()
             .method(Method::POST)
             .version(Version::HTTP_2)
@@ -158,16 +163,23 @@ impl SocketCalls {
             .extension(InProcessIdentity::User(user))
             .extension(SocketRequest { answer_bytes: Some(ANSWER_BYTES), ..SocketRequest::default() })
             .body(Body::from(body));
-        let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
+        let Ok(mut request) = request else {
+            return frame::call_failed(id, &json::failure_text(&not_taken()));
+        };
+        request.headers_mut().extend(metadata.map(|metadata| (SESSION, metadata)));
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();
-        // It is in memory as a whole.
+        // The body is in memory as a whole.
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
-        match std::str::from_utf8(&bytes) {
+        let frame = match std::str::from_utf8(&bytes) {
             Ok(message) if head.status == StatusCode::OK && message.len() >= ANSWER_TEXT_BYTES => {
                 frame::call_failed(id, &json::failure_text(&too_large()))
             }
             Ok(message) if head.status == StatusCode::OK => frame::answer(id, message),
             Ok(_) | Err(_) => frame::call_failed(id, &bytes),
+        };
+        match session {
+            Some(session) => frame::in_session(frame, &session.answered(head.headers.get(SESSION))),
+            None => frame,
         }
     }
 }
@@ -180,7 +192,7 @@ fn method(name: &str) -> Option<(&'static str, &str)> {
     found.map(|(service, _)| (*service, name))
 }
 
-/// The conversation to which a call of this user sends; `None`: it sends nothing, or will be refused.
+/// The conversation to which this user's call sends. `None`: it sends nothing, or will be refused.
 pub(super) fn sends_to(user: UserId, name: &str, body: &str) -> Option<ConversationId> {
     if method(name)?.1 != "SendMessage" {
         return None;

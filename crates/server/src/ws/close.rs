@@ -1,4 +1,4 @@
-//! Why a socket is closed, as its peer reads it.
+//! The reasons for which a socket is closed, as its peer reads them.
 
 use kith_service::error::{Error as CallError, Reason};
 use tokio_tungstenite::tungstenite::{
@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{
 };
 use tonic::{Code, Status};
 
-/// Why the node closes a socket.
+/// The reason for which the node closes a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Close {
     /// The node stops.
@@ -26,11 +26,11 @@ pub(super) enum Close {
     NoHello,
     /// A second hello while the first one holds.
     Again,
-    /// A later hello, or a renewal, of another user.
+    /// A later hello or renewal names another user.
     OtherUser,
-    /// The hello was refused, or the token of the user has ended; an error frame says why.
+    /// The hello was refused, or the user's token has ended; an error frame says why.
     Refused,
-    /// The socket is as old as one with a token may be.
+    /// The socket has reached the longest age that a socket with a token may have.
     Old,
     /// A frame is too large.
     TooLarge,
@@ -40,7 +40,7 @@ pub(super) enum Close {
     Silent,
     /// The node cannot serve the socket now; an error frame says why.
     Later,
-    /// A fault of the node.
+    /// The node has a fault.
     Fault,
 }
 
@@ -85,7 +85,8 @@ impl Close {
         CloseFrame { code: self.code(), reason: self.text().into() }
     }
 
-    /// The error of which a frame is sent before the close. `None`: one was sent already, or the close frame says all.
+    /// The error that a frame reports before the close. `None`: an error was sent already, or the close frame
+    /// says all.
     pub(super) fn error(self) -> Option<CallError> {
         let reason = match self {
             Self::Binary | Self::NotJson | Self::Form => Reason::MalformedMessage,
@@ -96,7 +97,7 @@ impl Close {
         Some(CallError::new(reason, self.text()))
     }
 
-    /// After a call that the socket itself made has failed.
+    /// The close after a call that the socket itself made has failed.
     pub(super) fn after(status: &Status) -> Self {
         match status.code() {
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted => {
@@ -132,7 +133,7 @@ impl From<Close> for SocketEnd {
     }
 }
 
-/// What to say after a frame could not be read.
+/// The close after a frame could not be read.
 impl From<Error> for SocketEnd {
     fn from(error: Error) -> Self {
         match error {

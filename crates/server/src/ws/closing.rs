@@ -1,4 +1,4 @@
-//! The end of a socket: its last words, and whether its peer was there to read them.
+//! Ends a socket: its last words, and whether its peer was there to read them.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::{close::SocketEnd, frame};
 /// How long the last words may take, and the peer to go after them.
 pub(super) const LIMIT: Duration = Duration::from_secs(1);
 
-/// Says why a socket ends, and lets the peer read it: a connection that is dropped with unread bytes is reset. Returns whether
-/// the peer has answered: one that does not may have been lost before.
+/// Says why a socket ends, and lets the peer read it: a connection that is dropped with unread bytes is
+/// reset. Returns whether the peer has answered: a silent peer may have been lost before.
 pub(super) async fn end<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut WebSocketStream<S>,
     end: SocketEnd,
@@ -34,7 +34,8 @@ pub(super) async fn end<S: AsyncRead + AsyncWrite + Unpin>(
     is_answered
 }
 
-/// Both ends say that the connection is closed once the frame is sent.
+/// Sends the close frame. In both cases the library reports that the connection is closed once the frame is
+/// sent.
 async fn say<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut WebSocketStream<S>, end: SocketEnd) {
     let SocketEnd::Close(close) = end else {
         // The library has the answer ready.
@@ -46,8 +47,8 @@ async fn say<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut WebSocketStream<S>,
     drop(stream.close(Some(close.frame())).await);
 }
 
-/// Waits for the close frame of the peer. The end of the connection alone is none: a proxy may have made it, while the device
-/// behind it has no network. `None`: it ends without one.
+/// Waits for the peer's close frame. A closed connection alone does not count: a proxy may have closed it
+/// while the device behind it has no network. `None`: it ends without a close frame.
 async fn is_closed_by_peer<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut WebSocketStream<S>) -> Option<()> {
     while let Some(frame) = stream.next().await {
         if matches!(frame.ok()?, Message::Close(_)) {

@@ -1,4 +1,4 @@
-//! Frames of conversations, and the one that ends what was there before.
+//! Frames with conversations, and the frame after everything that was there before.
 
 use kith_proto::message::v1::Conversation;
 use serde_json::json;
@@ -8,10 +8,11 @@ use crate::json;
 
 /// Most conversations in one frame.
 const FRAME: usize = 50;
-/// Most bytes of the conversations in one frame, with a comma after each. The rest is for what is around them.
+/// Most bytes that a frame's conversations may have, with a comma after each. The rest is for what is around
+/// them.
 const FRAME_BYTES: usize = SENT_BYTES - 128;
 
-/// Frames of conversations. `more`: whether others follow after them.
+/// Frames with conversations. `more`: whether others follow after them.
 pub(super) fn pages(conversations: &[Conversation], more: bool, left_out: i64) -> Vec<String> {
     let parts = parts(conversations.iter().map(conversation));
     let count = parts.len();
@@ -24,7 +25,8 @@ pub(super) fn pages(conversations: &[Conversation], more: bool, left_out: i64) -
     parts.into_iter().enumerate().map(page).collect()
 }
 
-/// Splits texts into those of one frame each. There is at least one part: a user without conversations gets an empty page.
+/// Splits texts into parts for one frame each. There is at least one part: a user without conversations gets
+/// an empty page.
 fn parts(texts: impl Iterator<Item = String>) -> Vec<Vec<String>> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
     for text in texts {
@@ -47,7 +49,7 @@ fn conversation(conversation: &Conversation) -> String {
     value.unwrap_or_else(|| json!({"conversationId": conversation.conversation_id})).to_string()
 }
 
-/// All that was there before has been sent, up to this cursor, except for this number of conversations.
+/// Everything from before has been sent, up to this cursor, except for this number of conversations.
 pub(super) fn live(cursor: &str, left_out: i64) -> String {
     let mut frame = json!({"live": true});
     if left_out > 0 {

@@ -1,4 +1,4 @@
-//! JSON of deliveries, made once for all sockets of the node that are sent the same.
+//! The JSON of deliveries, made once for all sockets on the node that get the same delivery.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::json;
 
 /// Places for texts. A message to a group is sent to all its sockets within some ms.
 const PLACES: usize = 512;
-/// Most bytes of a delivery whose text is kept, so that all of them take some MiB.
+/// Most bytes in a delivery whose text is kept, so that all texts take some MiB.
 const KEPT_BYTES: usize = 8 << 10;
 const DELIVERY: &str = "kith.message.v1.Delivery";
 
-/// Texts by the bytes of their deliveries, so that one is never that of another content: of a message before its recall, or with the
-/// client id that only its sender sees.
+/// Texts by the bytes in their deliveries, so that a text is never used for other content: a message before
+/// its recall, or a message with the client id that only its sender sees.
 #[derive(Debug)]
 pub(super) struct DeliveryTexts {
     hashes: RandomState,
@@ -37,7 +37,7 @@ impl Default for DeliveryTexts {
 }
 
 impl DeliveryTexts {
-    /// The frame of a delivery with the cursor after it; none: without one.
+    /// The frame for a delivery with the cursor after it. If `cursor` is empty, the frame has none.
     pub(super) fn frame(&self, delivery: &Delivery, cursor: &str) -> String {
         let text = self.text(delivery);
         if cursor.is_empty() {
@@ -64,7 +64,7 @@ impl DeliveryTexts {
     }
 }
 
-/// What has no JSON form is named, so that the peer pulls it and reads why.
+/// A delivery without a JSON form is named, so that the peer pulls it and reads why.
 fn text_of(delivery: &Delivery) -> Arc<str> {
     let value = json::value(DELIVERY, delivery).or_else(|| {
         let Some(What::Message(message)) = &delivery.what else { return None };
@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(texts.frame(&Delivery { what: None }, "c"), r#"{"cursor":"c"}"#);
     }
 
-    /// Interleaving: a socket is behind, the message is recalled, and the socket is sent it under the same number.
+    /// Interleaving: a socket is behind, the message is recalled, and the socket gets it under the same
+    /// number.
     #[test]
     fn other_content_of_a_number_is_another_text() {
         let texts = DeliveryTexts::default();

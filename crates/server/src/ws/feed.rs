@@ -1,8 +1,9 @@
-//! What the node says by itself to one socket: welcome, the conversations, and what is new.
+//! Sends what the node has by itself for one socket: welcome, the conversations, and what is new.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
+use http::HeaderMap;
 use kith_proto::message::v1::{
     ListConversationsRequest, ReceiveRequest, ReceiveResponse, delivery::What,
     message_service_client::MessageServiceClient,
@@ -25,18 +26,19 @@ use super::{
     frame,
     hello::{ClaimedUser, Hello, ReceiveStart},
     renewal::ProvenUser,
+    session::SocketSession,
 };
-use crate::edge::{Edge, SocketRequest};
+use crate::edge::{Edge, SESSION, SocketRequest};
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
 /// Responses for which `live` waits at most.
 const HELD_BACK: u32 = 100;
 
-/// What the socket is to do.
+/// The next action for the socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FeedOutput {
-    /// Send this.
+    /// Send this frame to the peer.
     Frame(String),
     /// Send this, and wait for another hello.
     Reset(String),
@@ -44,14 +46,16 @@ pub(super) enum FeedOutput {
     Close(Option<String>, Close),
 }
 
-/// The feed of one hello. Ends when the socket does.
+/// The feed after a hello. Ends when the socket does.
 pub(super) struct Feed {
     pub(super) edge: Edge,
-    /// Those of all sockets.
+    /// The texts that all sockets share.
     pub(super) texts: Arc<DeliveryTexts>,
     /// Changed by renewals.
     pub(super) user: watch::Receiver<ProvenUser>,
     pub(super) hello: Hello,
+    /// What the list has to show.
+    pub(super) session: Option<Arc<SocketSession>>,
     /// Whether the peer answers, as the socket says it.
     pub(super) liveness: Arc<ReceiverLiveness>,
     pub(super) output: Sender<FeedOutput>,
@@ -66,18 +70,19 @@ struct FeedEnded;
 struct ResponseStream {
     first: Option<ReceiveResponse>,
     rest: Streaming<ReceiveResponse>,
-    /// Where responses are while empty ones come.
+    /// The slot with responses while empty responses come.
     slot: Arc<ResponseSlot>,
     /// When the user for whom it was opened was proved.
     proved: Instant,
 }
 
 impl Feed {
-    /// Sends everything, in order: `welcome` (the JSON of which is given), pages of conversations, what came in the meantime,
-    /// `live`, and what comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
+    /// Sends everything, in order: `welcome` (whose JSON is given), pages of conversations, what came in the
+    /// meantime, `live`, and what comes then. Holds nothing back: a socket that takes nothing makes the feed
+    /// wait, and the stream behind it.
     pub(super) async fn run(mut self, welcome: Value) {
-        // Before the list: from here on nothing is missed.
-        // What is boxed takes memory of the socket only while it runs.
+        // The stream begins before the list: from here on nothing is missed. It is boxed to take the socket's
+        // memory only while it runs.
         let start = self.hello.start.clone();
         let stream = match Box::pin(self.open(&start)).await {
             Ok(stream) => stream,
@@ -86,7 +91,7 @@ impl Feed {
                 return;
             }
         };
-        // Its end has been sent.
+        // The stream's end has been sent.
         let _over = self.send_all(welcome, stream).await;
     }
 
@@ -103,6 +108,8 @@ impl Feed {
         loop {
             let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
             let mut request = self.as_user(request);
+            let session = self.session.as_ref().map(|session| (SESSION, session.metadata()));
+            AsMut::<HeaderMap>::as_mut(request.metadata_mut()).extend(session);
             request.extensions_mut().insert(SocketRequest { delivers: true, ..SocketRequest::default() });
             let page = match self.messages().list_conversations(request).await {
                 Ok(page) => page.into_inner(),
@@ -119,8 +126,8 @@ impl Feed {
         }
     }
 
-    /// Passes on what comes. A stream that ends for its age, or with its token, goes on where it was, and its peer does not
-    /// notice, if the user needs no proof, or has proved itself since; else the socket ends.
+    /// Passes on what comes. A stream that ends for its age, or with its token, goes on where it was, and its
+    /// peer does not notice, if the user needs no proof, or has proved itself since. Else the socket ends.
     async fn receive(&mut self, mut stream: ResponseStream) -> Result<(), FeedEnded> {
         let mut position = FeedPosition::after(&self.hello.start);
         let mut live = LiveState::NotYet;
@@ -133,7 +140,7 @@ impl Feed {
                 Some(next) => next,
                 None => {
                     if let LiveState::Due(_) = live {
-                        // Nothing more is there: what comes now is new.
+                        // Nothing more from before is there: what comes now is new.
                         live = self.send_live(&position).await?;
                     }
                     stream.message().await
@@ -207,7 +214,7 @@ impl Feed {
                     let cursor = if at == last { response.cursor.as_str() } else { "" };
                     self.send(FeedOutput::Frame(self.texts.frame(&new, cursor))).await?;
                 }
-                // Of a later version of the contract.
+                // A later contract version has sent it.
                 None => {}
             }
         }
@@ -285,7 +292,8 @@ impl ResponseStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LiveState {
     NotYet,
-    /// It is sent after all that is there, or after so many responses: a peer that is slow always has something left.
+    /// It is sent after everything that is there, or after this many responses: a slow peer always has
+    /// something left.
     Due(u32),
     Sent,
 }
@@ -300,7 +308,8 @@ struct FeedPosition {
 
 impl FeedPosition {
     fn after(start: &ReceiveStart) -> Self {
-        // Positions together with a cursor cut what it would send again; without them the cursor alone would repeat.
+        // Positions together with a cursor cut what the cursor would send again. The cursor alone, without
+        // them, would repeat it.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };
         Self { cursor, left_out: 0 }
     }

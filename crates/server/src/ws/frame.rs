@@ -13,27 +13,27 @@ use tonic::Status;
 use super::close::Close;
 use crate::json;
 
-/// A text that the node sends has fewer bytes: usual clients take no message of 1 MiB.
+/// The node's texts have fewer bytes: usual clients take no message with 1 MiB.
 pub(super) const SENT_BYTES: usize = 1 << 20;
 /// A call without a body.
 const NOTHING: &str = "{}";
 
-/// What a peer sends.
+/// A frame that a peer sends.
 #[derive(Debug)]
 pub(super) enum IncomingFrame<'a> {
-    /// The text of a hello.
+    /// The hello's text.
     Hello(&'a str),
-    /// The text of a renewal.
+    /// The renewal's text.
     Renewal(&'a str),
     Call {
         id: CallId,
         name: Cow<'a, str>,
-        /// The text of the message.
+        /// The message's text.
         body: &'a str,
     },
 }
 
-/// By which a peer knows the answer to its call.
+/// The id by which a peer knows the answer to its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallId(u64);
 
@@ -43,7 +43,7 @@ impl fmt::Display for CallId {
     }
 }
 
-/// All kinds at once: what is given twice or unknown is an error of the reader.
+/// All kinds at once: the reader refuses a field that is given twice or unknown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FrameFields<'a> {
@@ -59,7 +59,7 @@ struct FrameFields<'a> {
 }
 
 impl<'a> IncomingFrame<'a> {
-    /// Reads one frame. The body of a call is read later, by what it calls.
+    /// Reads one frame. A call's body is read later, by the called method.
     pub(super) fn read(text: &'a str) -> Result<Self, Close> {
         let form: FrameFields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
             Category::Data => Close::Form,
@@ -89,19 +89,26 @@ pub(super) fn answer(id: CallId, message: &str) -> String {
     format!(r#"{{"id":{id},"answer":{}}}"#, message.trim_end())
 }
 
-/// The error of a call: that of a call as JSON over HTTP, with its reason in front.
+/// The frame with the session that covers it. The text of a session has nothing that JSON escapes.
+pub(super) fn in_session(mut frame: String, session: &str) -> String {
+    frame.pop();
+    frame.push_str(&format!(r#","session":"{session}"}}"#));
+    frame
+}
+
+/// A call's error, as in JSON over HTTP, with its reason in front.
 pub(super) fn call_failed(id: CallId, failure: &[u8]) -> String {
     format!(r#"{{"id":{id},"error":{}}}"#, with_reason(failure))
 }
 
-/// An error of the socket itself.
+/// The socket's own error.
 pub(super) fn failed(status: &Status) -> String {
     format!(r#"{{"error":{}}}"#, with_reason(&json::failure_text(status)))
 }
 
 /// A value that the node sends by itself, under its name.
 pub(super) fn named(name: &str, value: &impl serde::Serialize) -> String {
-    // Names, numbers and texts: nothing of it can fail to be written.
+    // It has only names, numbers and texts: writing cannot fail.
     let value = to_raw_value(value).map_or_else(|_| "{}".to_owned(), |value| value.get().to_owned());
     format!(r#"{{"{name}":{value}}}"#)
 }
@@ -154,6 +161,12 @@ mod tests {
         ] {
             assert_eq!(IncomingFrame::read(text).unwrap_err(), Close::Form, "{text}");
         }
+    }
+
+    #[test]
+    fn session_is_beside_the_answer() {
+        let frame = in_session(answer(CallId(7), "{\"a\":1}\n"), "x.y");
+        assert_eq!(frame, r#"{"id":7,"answer":{"a":1},"session":"x.y"}"#);
     }
 
     #[test]

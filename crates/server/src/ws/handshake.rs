@@ -1,4 +1,4 @@
-//! From a request over HTTP/1.1 to a socket.
+//! Turns an HTTP/1.1 request into a socket.
 
 use axum::body::Body;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,27 +9,27 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::json;
 
 const VERSION: &str = "13";
-/// Bytes of the key of a peer.
+/// How many bytes a peer's key has.
 const KEY: usize = 16;
 
-/// Why a request opens no socket.
+/// The reason why a request opens no socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakeError {
-    /// It is another method than GET.
+    /// The method is not GET.
     Method,
-    /// It asks for no socket, or not over HTTP/1.1.
+    /// The request asks for no socket, or does not use HTTP/1.1.
     NotAsked,
-    /// It asks for another version of the protocol.
+    /// It asks for another protocol version.
     Version,
-    /// Its key is none.
+    /// The request has no valid key.
     Key,
-    /// As many sockets are open as may be.
+    /// The limit on open sockets is reached.
     Full,
-    /// As many sockets wait for their hello as may.
+    /// The limit on sockets that wait for their hello is reached.
     Crowded,
 }
 
-/// What a request asks for: the key of its peer.
+/// Checks what a request asks for, and returns its peer's key.
 pub(super) fn key<B>(request: &Request<B>) -> Result<HeaderValue, HandshakeError> {
     let headers = request.headers();
     if request.method() != Method::GET {
@@ -51,7 +51,7 @@ pub(super) fn key<B>(request: &Request<B>) -> Result<HeaderValue, HandshakeError
     }
 }
 
-/// Whether a list of names has this one.
+/// Whether a list of names has this name.
 fn names(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(wanted))

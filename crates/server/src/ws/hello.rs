@@ -1,4 +1,4 @@
-//! The first frame of a socket: who is there, and what it has.
+//! A socket's first frame: which user is there, and what it has.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,34 +10,36 @@ use tonic::Status;
 
 use crate::{auth::identity::User, edge::Edge};
 
-/// Longest name of a device, as in `ReceiveRequest`.
+/// Longest device name, as in `ReceiveRequest`.
 const DEVICE_MAX: usize = 48;
 const DEVICE: &str = "web";
 
-/// A hello that was read. Nothing of it is proved.
+/// A hello that was read. Nothing in it is proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
-    /// Who acts on the socket from now on.
+    /// The user who acts on the socket from now on.
     pub(super) user: ClaimedUser,
-    /// For the session of the user.
+    /// The device name for the user's session.
     pub(super) device: String,
-    /// Where receiving begins.
+    /// The point at which receiving begins.
     pub(super) start: ReceiveStart,
     /// Whether the conversations are sent.
     pub(super) list: bool,
+    /// The session that its calls continue; `None`: they belong to none.
+    pub(super) session: Option<String>,
 }
 
 /// How a hello names its user.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum ClaimedUser {
-    /// By its id, which is believed.
+    /// A user by its id, which is believed.
     Trusted(UserId),
-    /// By a token, which has to be verified.
+    /// A user by a token, which has to be verified.
     Token(String),
 }
 
 impl ClaimedUser {
-    /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
+    /// A peer becomes a user only here. Keys are not taken: they belong to services, and into no page.
     pub(super) async fn authenticated(&self, edge: &Edge) -> Result<Arc<User>, Status> {
         match self {
             Self::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
@@ -46,7 +48,7 @@ impl ClaimedUser {
     }
 }
 
-/// Without the token.
+/// Prints no token.
 impl fmt::Debug for ClaimedUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,20 +58,19 @@ impl fmt::Debug for ClaimedUser {
     }
 }
 
-/// Where receiving begins.
+/// The point at which receiving begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReceiveStart {
-    /// Of an earlier socket.
+    /// The cursor from an earlier socket.
     pub(super) cursor: String,
-    /// What the peer has of each conversation.
+    /// How far the peer has each conversation.
     pub(super) positions: Vec<Position>,
-    /// Of which audiences the totals of the user are sent.
+    /// The audiences whose totals are sent to the user.
     pub(super) notice_audiences: Vec<i32>,
 }
 
-/// As it is written.
+/// The hello as it is written. Fields of later contracts are passed over.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct HelloFields {
     credential: Option<String>,
     user: Option<JsonNumber>,
@@ -77,12 +78,13 @@ struct HelloFields {
     cursor: Option<String>,
     positions: Option<BTreeMap<String, JsonNumber>>,
     list: Option<bool>,
-    /// As in JSON, or as in the contract.
+    session: Option<String>,
+    /// The field's name is as in JSON, or as in the contract.
     #[serde(rename = "noticeAudiences", alias = "notice_audiences")]
     notice_audiences: Option<Vec<i32>>,
 }
 
-/// A number of 64 bits, as it is or as text.
+/// A 64-bit number, as it is or as text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum JsonNumber {
@@ -117,11 +119,12 @@ impl Hello {
                 notice_audiences: form.notice_audiences.unwrap_or_default(),
             },
             list: form.list.unwrap_or(true),
+            session: form.session,
         })
     }
 }
 
-/// Reads the fields of an object. A list is none: its elements would be taken for the fields, in their order.
+/// Reads an object's fields. Refuses a list: its elements would be taken for the fields, in their order.
 pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
@@ -162,7 +165,7 @@ fn positions(given: Option<BTreeMap<String, JsonNumber>>) -> Result<Vec<Position
     given.unwrap_or_default().into_iter().map(position).collect()
 }
 
-/// The error of a field of a frame. `why` follows its name.
+/// The error for a field in a frame. `why` follows its name.
 pub(super) fn refused(field: &str, why: &'static str) -> Box<Status> {
     Box::new(Error::invalid(field.to_owned(), &Invalid::new(why)).into())
 }
@@ -223,16 +226,21 @@ mod tests {
             (r#"{"user":"x4929"}"#, "hello.user"),
             (r#"{"user":7,"device":"a b4929"}"#, "hello.device"),
             (r#"{"user":7,"positions":{"g9":"x4929"}}"#, "hello.positions"),
-            (r#"{"user":7,"x4929":1}"#, "hello"),
             (r#"{"user":7,"noticeAudiences":4929}"#, "hello"),
             (r#"{"user":7,"noticeAudiences":["x4929"]}"#, "hello"),
             (r#"{"user":7,"noticeAudiences":[1],"notice_audiences":[4929]}"#, "hello"),
             ("[4929]", "hello"),
-            (r#"[null,7,null,null,null,null,null]"#, "hello"),
+            (r#"[null,7,null,null,null,null,null,null]"#, "hello"),
         ] {
             let error = error_of(text);
             assert!(error.starts_with(field) && !error.contains("4929"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn field_of_a_later_contract_is_passed_over() {
+        let hello = Hello::read(r#"{"user":7,"later":{"a":[1]},"session":"s"}"#, true).unwrap();
+        assert_eq!((hello.user, hello.session.as_deref()), (ClaimedUser::Trusted(me()), Some("s")));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `GET /ws`: one socket for calls as JSON and for what is new for one user.
 //!
-//! It adds no second meaning to anything: a call is that of JSON over HTTP, made by the user of the socket, what is new comes from
-//! `MessageService.Receive`, and both pass the edge. A socket holds no queue: what it cannot write is not read elsewhere.
+//! It adds no second meaning to anything: a call is a call of JSON over HTTP, made by the socket's user; what
+//! is new comes from `MessageService.Receive`, and both pass the edge. A socket holds no queue: what it
+//! cannot write is not read elsewhere.
 
 mod calls;
 mod close;
@@ -14,6 +15,7 @@ mod handshake;
 mod hello;
 mod presence;
 mod renewal;
+mod session;
 mod socket;
 mod turns;
 
@@ -39,13 +41,13 @@ use crate::{
     refusals::ConnectionRefusals,
 };
 
-/// Where sockets are opened.
+/// The path at which sockets are opened.
 pub(crate) const PATH: &str = "/ws";
 
 /// How sockets end with their node.
 #[derive(Clone, Debug)]
 pub(crate) struct SocketShutdown {
-    /// Their tasks.
+    /// Tracks the sockets' tasks.
     pub(crate) tasks: TaskTracker,
     /// Cancelled: they close themselves.
     pub(crate) closing: CancellationToken,
@@ -53,18 +55,18 @@ pub(crate) struct SocketShutdown {
     pub(crate) abort: CancellationToken,
 }
 
-/// Opens the sockets of a node, up to their bound.
+/// Opens a node's sockets, up to their bound.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     shared: Arc<SocketsShared>,
     slots: Arc<Semaphore>,
-    /// Places of sockets whose user is not known yet.
+    /// Places for sockets whose user is not known yet.
     waiting: Arc<Places>,
     refusals: Mutex<ConnectionRefusals>,
     shutdown: SocketShutdown,
 }
 
-/// What every socket uses.
+/// The parts that every socket uses.
 #[derive(Debug)]
 pub(crate) struct SocketsShared {
     config: WsConfig,
@@ -77,7 +79,8 @@ pub(crate) struct SocketsShared {
 }
 
 impl Sockets {
-    /// `None` where none are served. Metrics are those of the recorder installed before. `health` is notified of refused sockets.
+    /// Creates the sockets, or `None` where none are served. Metrics go to the recorder installed before.
+    /// `health` is notified of refused sockets.
     pub(crate) fn new(
         edge: Edge,
         limits: &LimitsConfig,
@@ -104,7 +107,7 @@ impl Sockets {
         Some(Self { shared: Arc::new(shared), slots, waiting, refusals, shutdown })
     }
 
-    /// Answers a request of this peer for a socket; the socket begins when the peer has that answer.
+    /// Answers this peer's request for a socket. The socket begins when the peer has that answer.
     pub(crate) fn open(&self, mut request: Request<Incoming>, peer: &Arc<RemotePeer>) -> Response<Body> {
         let key = match handshake::key(&request) {
             Ok(key) => key,
@@ -138,7 +141,7 @@ impl Sockets {
     }
 }
 
-/// One of the sockets that are open, until dropped.
+/// An open socket, until dropped.
 struct OpenSocket {
     count: Gauge,
     _slot: OwnedSemaphorePermit,

@@ -1,4 +1,5 @@
-//! `WatchPresence` on a socket: a call whose answers go on. A socket has one of them; another one takes its place.
+//! `WatchPresence` on a socket: a call with continuing answers. A socket has at most one watch; a new watch
+//! replaces it.
 
 use std::time::Duration;
 
@@ -25,18 +26,18 @@ use super::{
 };
 use crate::{edge::Edge, json};
 
-/// The names of the call.
+/// The call's names.
 const NAMES: [&str; 2] = ["WatchPresence", "PresenceService.WatchPresence"];
 /// Pause before a stream that ended is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The watch of a socket. It ends when this is dropped.
+/// A socket's watch. It ends when this is dropped.
 pub(super) struct PresenceWatch {
     frames: Receiver<String>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// What the task of a watch needs.
+/// Everything that a watch's task needs.
 pub(super) struct PresenceCall {
     pub(super) edge: Edge,
     /// Changed by renewals.
@@ -54,7 +55,7 @@ struct WatchEnded {
     status: Status,
 }
 
-/// Whether this is the name of the call.
+/// Whether this is the call's name.
 pub(super) fn is_watch(name: &str) -> bool {
     NAMES.contains(&name)
 }
@@ -82,8 +83,8 @@ impl PresenceWatch {
 }
 
 impl PresenceCall {
-    /// Sends the answers of one stream after the other. Each begins with the present state of all users, so nothing is missed.
-    /// Returns why it cannot go on.
+    /// Sends the answers from one stream after the other. Each begins with all users' present state, so
+    /// nothing is missed. Returns why it cannot go on.
     async fn run(&self, request: &WatchPresenceRequest, frames: &Sender<String>) -> Status {
         loop {
             let proved = self.user.borrow().at;
@@ -130,7 +131,7 @@ impl PresenceCall {
     }
 }
 
-/// The error of a stream that ended without one.
+/// The error for a stream that ended without an error.
 fn ended() -> Status {
     Error::new(Reason::Stopping, "the stream of presence ended").into()
 }

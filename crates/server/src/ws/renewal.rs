@@ -1,4 +1,4 @@
-//! Who acts on a socket, and the frame that proves it once more.
+//! The user who acts on a socket, and the frame that proves it once more.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tonic::{Request, Status};
 use super::hello::{object, refused};
 use crate::auth::identity::{InProcessIdentity, User};
 
-/// The user of a socket, by its last proof.
+/// A socket's user, by its last proof.
 #[derive(Clone, Debug)]
 pub(super) struct ProvenUser {
     pub(super) user: Arc<User>,
@@ -22,14 +22,15 @@ impl ProvenUser {
         Self { user, at: Instant::now() }
     }
 
-    /// A request of this user.
+    /// A request from this user.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.extensions_mut().insert(InProcessIdentity::User(Arc::clone(&self.user)));
         request
     }
 
-    /// How long the token is valid, such as `599s`. A duration, so that the clock of the client does not matter.
+    /// How long the token is valid, such as `599s`. It is a duration, so that the client's clock does not
+    /// matter.
     pub(super) fn expires_in(&self) -> String {
         let left = self.user.ends.saturating_duration_since(Instant::now());
         format!("{}s", left.as_secs())
@@ -42,10 +43,10 @@ struct RenewalFields {
     credential: String,
 }
 
-/// Reads the token of a renewal. It is not proved. `trusted`: users of this node have no tokens.
+/// Reads the token in a renewal. It is not proved. `trusted`: this node's users have no tokens.
 ///
 /// # Errors
-/// Which field is wrong, without its value.
+/// Says which field is wrong, without its value.
 pub(super) fn token(text: &str, trusted: bool) -> Result<String, Box<Status>> {
     if trusted {
         return Err(refused(

@@ -1,4 +1,4 @@
-//! One socket: frames in, calls, the output of the feed, pings, and its end.
+//! One socket: frames in, calls, the feed's output, pings, and its end.
 
 use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
@@ -34,38 +34,41 @@ use super::{
     hello::{ClaimedUser, Hello},
     presence::{PresenceCall, PresenceWatch, is_watch},
     renewal::{self, ProvenUser},
+    session::SocketSession,
     turns::SendTurns,
 };
 use crate::{auth::identity::User, places::HeldPlace};
 
-/// Bytes of a frame, and of a message of several.
+/// Most bytes in a frame, and in a message with several frames.
 pub(super) const FRAME_MAX: usize = 256 << 10;
 /// How long a socket may take to say who is there.
 const HELLO: Duration = Duration::from_secs(5);
 /// How long one frame may wait for a peer that does not read.
 const UNREAD: Duration = Duration::from_secs(10);
-/// Read buffer of each socket: there may be many, and most are silent.
+/// Each socket's read buffer: there may be many sockets, and most are silent.
 const BUFFER: usize = 1 << 10;
 
-/// One open socket. It has one task; each of its calls has one of its own.
+/// An open socket. It has one task, and each call has its own.
 pub(super) struct Socket<'a, S> {
     stream: WebSocketStream<S>,
     shared: &'a SocketsShared,
-    /// Who acts, from the first hello on. The feed sees renewals.
+    /// The user who acts, from the first hello on. The feed sees renewals.
     user: Option<watch::Sender<ProvenUser>>,
     /// Counts it among those that wait for their first hello.
     waiting_permit: Option<HeldPlace>,
-    /// From a hello until its reset.
+    /// Set from a hello until its reset.
     feed: Option<FeedTask>,
-    /// Whether the peer answers, for the stream of the current hello.
+    /// Whether the peer answers, for the current hello's stream.
     liveness: Arc<ReceiverLiveness>,
     presence: Option<PresenceWatch>,
     calls: JoinSet<String>,
+    /// What calls continue, from a hello with a session on.
+    session: Option<Arc<SocketSession>>,
     turns: SendTurns,
     pings: Interval,
     /// When the last frame came.
     last_received: Instant,
-    /// Until when a hello has to come, while one is due.
+    /// The time by which a hello has to come, while a hello is due.
     hello_until: Option<Instant>,
     /// Fires when the peer is late, or before: it is not moved for each frame.
     late: Pin<Box<Sleep>>,
@@ -84,27 +87,28 @@ impl<S> Drop for Socket<'_, S> {
     }
 }
 
-/// The feed of the current hello; it ends with this.
+/// The current hello's feed. It ends when this is dropped.
 struct FeedTask {
     output: Receiver<FeedOutput>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// What happens next.
+/// The event that happens next.
 enum SocketEvent {
     Frame(Option<Result<Message, Error>>),
     Answer(Option<Result<String, JoinError>>),
     Output(Option<FeedOutput>),
     Presence(Option<String>),
     Ping,
-    /// The stream of the socket asks for something.
+    /// The socket's stream asks for something.
     Asked(ConnectionRequest),
     Late,
     Stopping,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
-    /// Over a connection on which the protocol has been agreed. `waiting_permit`: released at the first hello.
+    /// Starts on a connection on which the protocol has been agreed. `waiting_permit` is released at the
+    /// first hello.
     pub(super) async fn new(io: S, shared: &'a SocketsShared, waiting_permit: HeldPlace) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
@@ -123,6 +127,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             liveness: Arc::default(),
             presence: None,
             calls: JoinSet::new(),
+            session: None,
             turns: SendTurns::default(),
             pings,
             last_received: now,
@@ -141,12 +146,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 break end;
             }
         };
-        // What it still did is of no use to its peer.
+        // Its peer has no use for what the socket still did.
         let (feed, _) = (self.feed.take(), self.presence.take());
         self.calls.shutdown().await;
         let is_answered = Box::pin(closing::end(&mut self.stream, end)).await;
         if end.is_loss() || (end != SocketEnd::Closed && !is_answered) {
-            // What the peer was sent and may not have is entered for pushes.
+            // Messages that were sent and that the peer may not have are entered for pushes.
             self.liveness.lost();
         }
         self.has_ended = true;
@@ -166,7 +171,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
     }
 
-    /// The next event; `None`: the timer of a late peer has fired before its peer is late.
+    /// The next event. `None`: the timer for a late peer has fired before its peer is late.
     async fn event_or_timer(&mut self) -> Option<SocketEvent> {
         let (reads, late_at) = (self.calls.len() < self.shared.config.calls, self.late_at());
         let (feed, presence) = (&mut self.feed, &mut self.presence);
@@ -218,7 +223,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             }
             SocketEvent::Frame(None) => Err(SocketEnd::Closed),
             SocketEvent::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
-            // It panicked: the edge catches the panics of handlers.
+            // The call panicked outside the edge, which catches handlers' panics.
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
             SocketEvent::Answer(None) => Ok(()),
             SocketEvent::Output(output) => self.pass_on(output).await,
@@ -243,7 +248,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     async fn read(&mut self, message: Message) -> Result<(), SocketEnd> {
         match message {
             Message::Text(text) => match IncomingFrame::read(&text)? {
-                // Boxed: they take memory of the socket only while they run.
+                // Boxed: they take the socket's memory only while they run.
                 IncomingFrame::Hello(hello) => Box::pin(self.accept_hello(hello)).await,
                 IncomingFrame::Renewal(renewal) => Box::pin(self.renew(renewal)).await,
                 IncomingFrame::Call { id, name, body } if is_watch(&name) => self.watch_presence(id, body),
@@ -251,7 +256,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                     let user = Arc::clone(&self.user.as_ref().ok_or(Close::NoHello)?.borrow().user);
                     let turn = sends_to(user.id, &name, body).map(|to| self.turns.next(to));
                     let call = (id, name.into_owned(), body.to_owned());
-                    self.calls.spawn(self.shared.calls.clone().make(user, call, turn));
+                    self.calls.spawn(self.shared.calls.clone().make(user, self.session.clone(), call, turn));
                     Ok(())
                 }
             },
@@ -277,6 +282,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         };
         // A later hello says where to go on, and may bring another token; not another user.
         let user = self.proven(user)?;
+        if let Some(text) = &hello.session {
+            match SocketSession::begin(&self.shared.edge, text) {
+                Ok(session) => self.session = Some(Arc::new(session)),
+                Err(status) => return self.refuse(&status).await,
+            }
+        }
         self.hello_until = None;
         self.waiting_permit = None;
         self.liveness = Arc::default();
@@ -303,7 +314,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         self.write(Message::text(renewed)).await
     }
 
-    /// Sends the presence of these users from now on, and of no others.
+    /// Sends these users' presence from now on, and no others'.
     fn watch_presence(&mut self, id: CallId, body: &str) -> Result<(), SocketEnd> {
         let user = self.user.as_ref().ok_or(Close::NoHello)?.subscribe();
         let (edge, trusted) = (self.shared.edge.clone(), self.shared.config.trusted);
@@ -324,7 +335,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
 
     async fn refuse(&mut self, status: &Status) -> Result<(), SocketEnd> {
         self.write(Message::text(frame::failed(status))).await?;
-        Err(Close::Refused.into())
+        Err(Close::after(status).into())
     }
 
     fn hello_by(&self) -> Instant {
@@ -336,6 +347,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let proven = user.borrow().clone();
         let mut welcome = json!({
             "userId": proven.user.id.to_string(),
+            "contract": kith_proto::CONTRACT,
             "version": env!("CARGO_PKG_VERSION"),
             "calls": config.calls,
             "frameBytes": FRAME_MAX,
@@ -351,6 +363,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             texts: Arc::clone(&self.shared.texts),
             user,
             hello,
+            session: self.session.clone(),
             liveness: Arc::clone(&self.liveness),
             output: sender,
             age_max: self.shared.age_max,
@@ -372,7 +385,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 }
                 Err(close.into())
             }
-            // It panicked, or ended without a word.
+            // The feed panicked, or ended without a last output.
             None => Err(Close::Fault.into()),
         }
     }
@@ -387,113 +400,4 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::{
-        config::{LimitsConfig, WsConfig},
-        edge::{Edge, Routes},
-        health::Reporter,
-        places::{PlaceKind, Places, RemotePeer},
-        ws::{SocketShutdown, Sockets, TaskTracker},
-    };
-
-    /// A pong without content, as clients mask it.
-    const PONG: [u8; 6] = [0x8A, 0x80, 0, 0, 0, 0];
-
-    fn shared(ping_every: Duration) -> Arc<SocketsShared> {
-        let config = WsConfig { enabled: true, trusted: true, ping_every, ..WsConfig::default() };
-        let limits = LimitsConfig::default();
-        let edge = Edge::new(Routes::default(), &limits);
-        let (closing, abort) = (CancellationToken::new(), CancellationToken::new());
-        let life = SocketShutdown { tasks: TaskTracker::new(), closing, abort };
-        Sockets::new(edge, &limits, &config, life, Reporter::new()).unwrap().shared
-    }
-
-    async fn ends(io: DuplexStream, ping_every: Duration) -> SocketEnd {
-        let (place, _) = Places::new(PlaceKind::Sockets, 1).take(&RemotePeer::internal()).unwrap();
-        Socket::new(io, &shared(ping_every), place).await.run().await
-    }
-
-    async fn peer(io: DuplexStream) -> WebSocketStream<DuplexStream> {
-        WebSocketStream::from_raw_socket(io, Role::Client, None).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peer_that_says_no_hello_is_disconnected() {
-        let (io, other) = duplex(1024);
-        let begun = Instant::now();
-        let mut peer = peer(other).await;
-        let reads = tokio::spawn(async move {
-            let mut texts = Vec::new();
-            loop {
-                match peer.next().await.unwrap().unwrap() {
-                    Message::Close(Some(close)) => return (u16::from(close.code), texts),
-                    Message::Text(text) => texts.push(text),
-                    _ => {}
-                }
-            }
-        });
-        assert_eq!(ends(io, Duration::from_secs(3)).await, SocketEnd::Close(Close::NoHello));
-        assert!((HELLO..HELLO + closing::LIMIT).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-        let (code, texts) = reads.await.unwrap();
-        assert_eq!((code, texts.len()), (1008, 1));
-        assert!(texts[0].contains(r#""reason":"CREDENTIALS_MISSING""#), "{texts:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peer_that_answers_no_ping_is_disconnected() {
-        let (io, _other) = duplex(1024);
-        let begun = Instant::now();
-        assert_eq!(ends(io, Duration::from_secs(1)).await, SocketEnd::Close(Close::Silent));
-        assert!(begun.elapsed() >= Duration::from_millis(2_400), "{:?}", begun.elapsed());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peer_that_does_not_read_is_disconnected() {
-        let (io, other) = duplex(64);
-        let (unread, mut writes) = tokio::io::split(other);
-        let begun = Instant::now();
-        tokio::spawn(async move {
-            while writes.write_all(&PONG).await.is_ok() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        });
-        assert_eq!(ends(io, Duration::from_millis(10)).await, SocketEnd::Close(Close::Unread));
-        assert!(begun.elapsed() >= UNREAD, "{:?}", begun.elapsed());
-        drop(unread);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peer_that_closes_gets_its_close_frame_back() {
-        let (io, other) = duplex(1024);
-        let mut peer = peer(other).await;
-        let closes = tokio::spawn(async move {
-            peer.close(None).await.unwrap();
-            peer.next().await
-        });
-        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Closed);
-        assert!(matches!(closes.await.unwrap(), Some(Ok(Message::Close(_)))));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn peer_that_is_gone_ends_it() {
-        let (io, other) = duplex(1024);
-        drop(other);
-        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Gone);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn early_hello_is_asked_to_come_again() {
-        let (io, other) = duplex(64 << 10);
-        let mut peer = peer(other).await;
-        peer.send(Message::text(r#"{"hello":{"user":7}}"#)).await.unwrap();
-        assert_eq!(ends(io, Duration::from_secs(25)).await, SocketEnd::Close(Close::Later));
-        let error = peer.next().await.unwrap().unwrap().into_text().unwrap();
-        assert!(error.contains(r#""reason":"STARTING""#), "{error}");
-        let Some(Ok(Message::Close(Some(close)))) = peer.next().await else { panic!("it is closed") };
-        assert_eq!(u16::from(close.code), 1013);
-    }
-}
+mod tests;

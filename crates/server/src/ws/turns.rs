@@ -1,15 +1,16 @@
-//! The order of sends: those of one socket to one conversation are made one after the other, as their frames came.
+//! The order of sends: one socket's sends to one conversation are made one after the other, as their frames
+//! came.
 
 use std::{collections::HashMap, convert::Infallible};
 
 use kith_store::ConversationId;
 use tokio::sync::oneshot::{self, Receiver, Sender, error::TryRecvError};
 
-/// The sends of one socket that have not ended. A socket has few calls at a time, so this has few entries.
+/// One socket's sends that have not ended. A socket has few calls at a time, so this has few entries.
 #[derive(Debug, Default)]
 pub(super) struct SendTurns(HashMap<ConversationId, Receiver<Infallible>>);
 
-/// The turn of one send. It ends when it is dropped, however the send ended.
+/// One send's turn. It ends when it is dropped, however the send ended.
 #[derive(Debug)]
 pub(super) struct SendTurn {
     before: Option<Receiver<Infallible>>,

@@ -181,11 +181,12 @@ async fn answer_without_pages_is_refused_as_a_whole() {
 /// How an answer with several records is bounded.
 #[derive(Clone, Copy)]
 enum Bound {
-    /// By bytes, for any records: pages end, batches answer with errors, streams send another message.
+    /// Bounded by bytes, for any records: pages end, batches answer with errors, streams send another
+    /// message.
     Bytes,
-    /// By the number of records and the size of each.
+    /// Bounded by how many records there are and by each record's size.
     Records(usize, usize),
-    /// By bytes as a whole: if limits are raised above the defaults, the call is refused.
+    /// Bounded by bytes as a whole: if limits are raised above the defaults, the call is refused.
     Refused(usize, usize),
 }
 

@@ -11,7 +11,7 @@ use kith_server::{
 };
 use kith_store::{
     ChangeContext, ContentHash, GroupId, GroupType, JoinPolicy, MemberChange, MessageKey, MessageKind,
-    NewGroup, NewMessage, Params, SecretChange, Stores, Timestamp, UserId, Visibility, Write,
+    NewGroup, NewMessage, Params, SecretChange, Stores, Text, Timestamp, UserId, Visibility, Write,
 };
 use kith_store_sqlite::SqliteOptions;
 use tempfile::TempDir;
@@ -47,6 +47,7 @@ pub fn new_group(id: GroupId, join_policy: JoinPolicy, creator: Option<UserId>) 
     NewGroup {
         id,
         name: "chess".into(),
+        icon: Text::default(),
         tags: Vec::new(),
         kind: GroupType::Chat,
         visibility: Visibility::Public,

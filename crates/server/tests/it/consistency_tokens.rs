@@ -16,11 +16,11 @@ use crate::{
     signing::Signer,
 };
 
-const ANN: i64 = 7;
+pub const ANN: i64 = 7;
 const BOB: i64 = 8;
 
 /// Starts a node with two users. Returns it with the first user's token.
-async fn node_with(change: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
+pub async fn node_with(change: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
     let signer = Signer::new(1);
     let node = SecuredNode::start_with([], signer.tokens(), change).await;
     for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
@@ -41,14 +41,14 @@ async fn tier(node: &SecuredNode, credential: &str, token: &str) -> Result<Strin
 }
 
 /// Returns the token from the user's own write.
-async fn of_own_write(node: &SecuredNode, credential: &str) -> String {
+pub async fn of_own_write(node: &SecuredNode, credential: &str) -> String {
     let user = User { user_id: ANN, nick_name: "Ann".into(), ..Default::default() };
     let update = by_token(credential, update_of_user(user, &["nick_name"]));
     node.users().update_user(update).await.unwrap().into_inner().consistency_token
 }
 
 /// Returns a token that no memory has reached, from a repeated decision.
-async fn unreached(node: &SecuredNode, signer: &Signer) -> String {
+pub async fn unreached(node: &SecuredNode, signer: &Signer) -> String {
     let (ann, bob) = (signer.token(ANN), signer.token(BOB));
     let mut calls = ApplicationServiceClient::new(node.channel.clone());
     let applied = calls.apply(by_token(&bob, to_be_friends(ANN))).await.unwrap().into_inner();

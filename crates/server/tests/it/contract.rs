@@ -1,12 +1,16 @@
 //! The contract's methods.
 
+use std::sync::LazyLock;
+
 use kith_server::descriptors;
-use prost_reflect::MethodDescriptor;
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+
+/// The descriptors take milliseconds to read, and thousands of calls are made by them.
+pub static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| descriptors::pool().unwrap());
 
 /// Returns every method in Kith's services, in contract order.
 pub fn methods() -> Vec<MethodDescriptor> {
-    let pool = descriptors::pool().unwrap();
-    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    let services = POOL.services().filter(|service| service.full_name().starts_with("kith."));
     services.flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
 }
 

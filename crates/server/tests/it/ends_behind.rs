@@ -32,6 +32,8 @@ struct BehindStore {
     strong: AtomicUsize,
     /// How often ends were read.
     ends: AtomicUsize,
+    /// How often heads were read.
+    heads: AtomicUsize,
 }
 
 impl BehindStore {
@@ -81,6 +83,7 @@ impl MessageStore for BehindStore {
     }
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        self.heads.fetch_add(1, Ordering::Relaxed);
         let mut heads = self.store.heads(asked).await?;
         for (head, (conversation, _)) in heads.iter_mut().zip(asked) {
             let end = head.last.as_ref().map_or(0, |last| last.seq) - self.lacks();
@@ -183,6 +186,7 @@ impl Stage {
             is_behind: AtomicBool::default(),
             strong: AtomicUsize::default(),
             ends: AtomicUsize::default(),
+            heads: AtomicUsize::default(),
         });
         stores.messages = Arc::<BehindStore>::clone(&log);
         let store = Arc::clone(&stores.message_upkeep);
@@ -254,15 +258,19 @@ async fn list_shows_what_the_caller_knows() {
 }
 
 #[tokio::test]
-async fn list_reads_ends_once() {
+async fn list_of_a_page_reads_heads_once() {
     let stage = Stage::new().await;
     for name in ["cid", "dan"] {
         say(&stage.edge, user(&stage.edge, 0, name).await, stage.reader).await;
     }
-    stage.log.ends.store(0, Ordering::Relaxed);
+    let reads = || [&stage.log.heads, &stage.log.ends].map(|count| count.swap(0, Ordering::Relaxed));
+    reads();
     let request = ListConversationsRequest { user_id: stage.reader, ..Default::default() };
     let list = stage.messages().list_conversations(request).await.unwrap().into_inner();
-    assert_eq!((list.conversations.len(), stage.log.ends.load(Ordering::Relaxed)), (3, 1));
+    assert_eq!((list.conversations.len(), reads()), (3, [1, 0]));
+    let request = ListConversationsRequest { user_id: stage.reader, page_size: 2, ..Default::default() };
+    let list = stage.messages().list_conversations(request).await.unwrap().into_inner();
+    assert_eq!((list.conversations.len(), reads()), (2, [1, 1]));
 }
 
 #[tokio::test]

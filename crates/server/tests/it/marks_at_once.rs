@@ -33,7 +33,7 @@ use crate::{bare_node, broken_store, dialog_calls::to_mark, node::principal};
 
 const READERS: usize = 500;
 
-/// Another store's dialogs. Counts the commands that wrote marks, and those that read dialogs.
+/// Another store's dialogs. Counts the commands that wrote marks, and the commands that read dialogs.
 #[derive(Debug)]
 struct CountingDialogStore {
     store: Arc<dyn DialogStore>,
@@ -41,12 +41,12 @@ struct CountingDialogStore {
     reads: AtomicUsize,
     /// If set, marks are refused.
     fails: AtomicBool,
-    /// Which command of marks waits until the test gives a permit.
+    /// If set, the next command with marks waits until the test gives a permit.
     held: Mutex<Option<Held>>,
     permit: Semaphore,
 }
 
-/// When the next command of marks waits.
+/// The moment at which the next command with marks waits.
 #[derive(Clone, Copy, Debug)]
 enum Held {
     BeforeItsWrite,
@@ -280,8 +280,10 @@ async fn marks_of_500_readers_are_few_commands() {
 
     let id = format!("g{group_id}");
     let mark = |user: &i64| {
-        let (mut client, request) =
+        let (mut client, mut request) =
             (MessageServiceClient::new(edge.clone()), principal(*user, to_mark(&id, sent)));
+        // A busy machine needs more time than the deadline of a call.
+        request.set_timeout(Duration::from_secs(60));
         async move { client.mark_read(request).await.unwrap().into_inner() }
     };
     let marked = join_all(ids[1..].iter().map(mark)).await;
@@ -293,7 +295,7 @@ async fn marks_of_500_readers_are_few_commands() {
     assert_eq!(dialogs.commands.load(Ordering::Relaxed), commands, "what is marked already is not written");
 }
 
-/// A reader of a direct conversation with messages of another user, whose own marks are stored.
+/// A reader in a direct conversation with another user's messages. The reader's own marks are stored.
 struct Reader {
     file: kith_store_sqlite::SqliteHandle,
     dialogs: Arc<CountingDialogStore>,
@@ -353,7 +355,7 @@ async fn marks_in_a_row_read_the_dialog_once() {
     assert_eq!(reader.reads(), reads, "each mark leaves its dialog in memory");
 }
 
-/// Two nodes: the draft that one of them saves is not yet known to the other one, which marks.
+/// One node saves a draft. The other node, which marks, does not know it yet.
 #[tokio::test]
 async fn mark_shows_the_draft_of_another_node() {
     let reader = Reader::of_messages(2).await;

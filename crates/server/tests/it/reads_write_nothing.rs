@@ -4,15 +4,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    time::{Duration, Instant},
 };
 
 use kith_server::descriptors;
 use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
+    contract,
     http::{Connection, JSON},
     json_grpc_parity::{Rpc, generate, rpcs},
-    node::TestNode,
+    node::{TestNode, until},
 };
 
 /// How many rounds of writes, and then of reads, are made.
@@ -39,12 +41,26 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
+/// Returns the files once nothing has written to them for longer than a node gathers the marks of own
+/// messages.
+async fn files_at_rest(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut since) = (files(folder), Instant::now());
+    until(async || {
+        let now = files(folder);
+        if now != found {
+            (found, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_secs(2)
+    })
+    .await;
+    found
+}
+
 /// Returns the methods that read, and the others.
 fn reads_and_writes() -> (Vec<Rpc>, Vec<Rpc>) {
-    let pool = descriptors::pool().unwrap();
     let reads = |rpc: &Rpc| {
         let (service, method) = rpc.path[1..].split_once('/').unwrap();
-        let service = pool.get_service_by_name(service).unwrap();
+        let service = contract::POOL.get_service_by_name(service).unwrap();
         let method = service.methods().find(|known| known.name() == method).unwrap();
         descriptors::only_reads(&method)
     };
@@ -73,7 +89,7 @@ async fn reads_leave_the_store_as_it_is() {
     for _ in 0..ROUNDS {
         call(&node, &mut rng, &writes).await;
     }
-    let before = files(node.data());
+    let before = files_at_rest(node.data()).await;
     assert!(before.values().map(Vec::len).sum::<usize>() > 100_000, "the writes are in the files");
     let mut succeeded = BTreeSet::new();
     for _ in 0..ROUNDS {

@@ -176,7 +176,7 @@ async fn mark_with_gaps(node: &TestNode, user_id: i64) -> Status {
     unreachable!("256 ranges may be unread")
 }
 
-/// Connects two devices where a user may have one.
+/// Connects two devices although a user may have only one device.
 async fn connected(node: &TestNode, user_id: i64) -> Status {
     let of = |device: &str| OpenSessionRequest {
         user_id,
@@ -189,14 +189,14 @@ async fn connected(node: &TestNode, user_id: i64) -> Status {
     node.presence().open_session(second).await.unwrap_err()
 }
 
-/// Makes two tries where one a minute is allowed.
+/// Makes two tries although one try a minute is allowed.
 async fn guessed(node: &TestNode, user_id: i64) -> Status {
     let guess = VerifySecretRequest { user_id, name: "pwd".into(), secret: "guess".into() };
     node.users().verify_secret(guess.clone()).await.unwrap();
     node.users().verify_secret(guess).await.unwrap_err()
 }
 
-/// Makes two applications where one may be pending.
+/// Makes two applications although one application may be pending.
 async fn crowded(node: &TestNode, user_id: i64) -> Status {
     let kind = applications::Kind::Friend.into();
     for name in ["eve", "fay"] {
@@ -209,13 +209,13 @@ async fn crowded(node: &TestNode, user_id: i64) -> Status {
     unreachable!("one may be pending")
 }
 
-/// Opens two streams where one may be open.
+/// Opens two streams although one stream may be open.
 async fn received_twice(node: &TestNode, user_id: i64) -> Status {
     let _first = message_streams::live(node, user_id).await;
     message_streams::open(node, user_id, message_streams::now()).await.err().unwrap()
 }
 
-/// Uses two audiences where there may be one.
+/// Uses two audiences although there may be one audience.
 async fn announced_to_another(node: &TestNode) -> Status {
     notice_calls::audience(node, 1, false).await;
     let audience = notices::Audience { audience_id: 2, name: "b".into(), ..Default::default() };
@@ -223,7 +223,7 @@ async fn announced_to_another(node: &TestNode) -> Status {
     node.notices().register_audience(request).await.unwrap_err()
 }
 
-/// Registers two readers where an audience may have one.
+/// Registers two readers although an audience may have one reader.
 async fn registered_twice(node: &TestNode) -> Status {
     let reader = |reader_id| notices::Reader { reader_id, since: None };
     let request = notices::RegisterReadersRequest { audience_id: 1, readers: [1, 2].map(reader).to_vec() };

@@ -71,6 +71,7 @@ impl SecuredNode {
         let node_status = NodeStatus::new(health.clone(), edge.load(), &stores);
         let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.trust_nodes(|proof, _| proof == NODE_PROOF);
+        edge.serve_sessions(services.node.clone());
         edge.open(services.routes.clone());
         services.receivers.start();
         services.access.start();

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use kith_proto::CallRule;
 use kith_server::{config::Config, descriptors};
 use kith_service::write::mutations::answer_wait;
 use prost_reflect::DescriptorPool;
@@ -10,7 +11,8 @@ use serde_json::Value;
 use crate::contract;
 
 const PUBLISHED: &str = include_str!("../../../../proto/kith_grpc_service_config.json");
-/// The messages with which clients decode an error's details.
+/// The message in which clients find an error's details, and those with which they decode them.
+const STATUS: &str = include_str!("../../../../proto/google/rpc/status.proto");
 const ERROR_DETAILS: &str = include_str!("../../../../proto/google/rpc/error_details.proto");
 /// The admin service is for operators, who look at a particular node.
 const ADMIN: &str = "kith.admin.v1.AdminService";
@@ -49,10 +51,9 @@ fn each_unary_client_method_is_named_once() {
 
 #[test]
 fn reads_are_retried_with_the_read_deadline() {
-    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let reads = |name: &String| {
         let (service, method) = name.split_once('/').unwrap();
-        let service = pool.get_service_by_name(service).unwrap();
+        let service = contract::POOL.get_service_by_name(service).unwrap();
         descriptors::only_reads(&service.methods().find(|known| known.name() == method).unwrap())
     };
     for entry in entries(&published()) {
@@ -81,11 +82,13 @@ fn times_and_attempts_are_within_limits() {
 }
 
 #[test]
-fn what_guesses_at_secrets_is_not_sent_twice() {
-    let config = published();
-    let entry =
-        entries(&config).iter().find(|entry| named(entry).iter().any(|name| name.ends_with("/VerifySecret")));
-    assert!(entry.unwrap().get("retryPolicy").is_none());
+fn what_may_not_be_repeated_is_sent_once() {
+    for entry in entries(&published()) {
+        for name in named(entry) {
+            let rule = CallRule::of(&format!("/{name}"));
+            assert_eq!(entry.get("retryPolicy").is_some(), rule.is_repeatable, "{name}");
+        }
+    }
 }
 
 /// A caller that waits for the node until its deadline has no time left to try another node.
@@ -113,9 +116,10 @@ fn node_answers_within_half_the_deadline() {
 #[test]
 fn published_error_details_are_those_of_answers() {
     let pool = DescriptorPool::decode(tonic_types::pb::FILE_DESCRIPTOR_SET).unwrap();
-    for name in ["ErrorInfo", "RetryInfo", "BadRequest", "Help"] {
+    let details = ["ErrorInfo", "RetryInfo", "BadRequest", "Help"].map(|name| (ERROR_DETAILS, name));
+    for (file, name) in details.into_iter().chain([(STATUS, "Status")]) {
         let message = pool.get_message_by_name(&format!("google.rpc.{name}")).unwrap();
-        let (_, published) = ERROR_DETAILS.split_once(&format!("\nmessage {name} {{")).unwrap();
+        let (_, published) = file.split_once(&format!("\nmessage {name} {{")).unwrap();
         let (published, _) = published.split_once("\n}").unwrap();
         for field in message.fields() {
             let declared = format!(" {} = {};", field.name(), field.number());

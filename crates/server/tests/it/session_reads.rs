@@ -1,4 +1,4 @@
-//! What is read for a user who comes online.
+//! Counts the reads for a user who comes online.
 
 use kith_proto::presence::v1::{OpenSessionRequest, presence_service_client::PresenceServiceClient};
 use kith_server::config::Config;

@@ -32,7 +32,7 @@ enum FakeBehavior {
     Sends,
     /// Answers, and has nothing to send.
     Waits,
-    /// It never answers.
+    /// Never answers a call.
     Hangs,
 }
 

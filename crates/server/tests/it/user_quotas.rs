@@ -179,7 +179,7 @@ async fn writes_have_a_quota_of_their_own() {
 /// A message or text so large that it counts as the whole quota in [`node_of_bytes`].
 const LARGE: usize = 160 << 10;
 
-/// Starts a node whose users may make 10 calls a second, or one with [`LARGE`].
+/// Starts a node whose users may make 10 calls a second, or one call with [`LARGE`].
 async fn node_of_bytes() -> (SecuredNode, String) {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 10).await;
     (node, signer.token(ANN))

@@ -17,7 +17,7 @@ use crate::{auth_matrix::requests::REQUESTS, contract, edge::raw::framed, node::
 const GREEDY: i64 = 7;
 const OTHER: i64 = 8;
 const WATCHED: i64 = 9;
-/// No user needs more streams for one method: one for each device.
+/// A user needs at most one stream per device for a method.
 const MOST: usize = 16;
 
 /// Returns the endless streams that the contract lets users open: a new method is included automatically.

@@ -1,4 +1,4 @@
-//! A watched node: its messages, the number of watchers, and the end.
+//! A watched node: its messages, how many watchers it has, and the end.
 
 use std::time::Duration;
 

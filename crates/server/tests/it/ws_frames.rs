@@ -1,4 +1,4 @@
-//! What a socket says, and in which order.
+//! The frames that a socket sends, and their order.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn node(fake: &FakeMessages) -> ServedEdge {
     serve_with(on, |routes| routes.add_service(fake.clone())).await
 }
 
-/// The names of frames up to `live`, which is one of them.
+/// Returns the names of the frames up to and including `live`.
 async fn names(socket: &mut Socket) -> Vec<String> {
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != "live") {
@@ -253,7 +253,7 @@ async fn ninth_call_is_read_when_one_has_ended() {
         socket.send(&json!({"id": id, "call": "GetUser", "body": {"userId": HELD}})).await;
     }
     until("eight are with their handler", || node.seen.calls() == 8).await;
-    // Time for the ninth, if it was read.
+    // The ninth call has time to arrive, if it was read.
     node.assert_healthy().await;
     assert_eq!(node.seen.calls(), 9, "the one of the look at the health");
     node.seen.release(1);

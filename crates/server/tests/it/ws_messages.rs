@@ -1,4 +1,4 @@
-//! Sockets over a whole node: what users do reaches the other ones.
+//! Sockets over a whole node: users' actions reach other users.
 
 use std::net::SocketAddr;
 
@@ -30,21 +30,21 @@ fn text(body: &str) -> Value {
     json!({"contentType": "text/plain", "body": STANDARD.encode(body)})
 }
 
-/// A text to a conversation, by its call.
+/// Returns the body for a text to a conversation.
 fn to(conversation: &str, body: &str) -> Value {
     let mut message = text(body);
     message["conversationId"] = conversation.into();
     message
 }
 
-/// The answer to a call that succeeds.
+/// Returns the answer to a call that succeeds.
 async fn done(socket: &mut Socket, call: &str, body: Value) -> Value {
     let frame = socket.call(call, &body).await;
     assert!(frame.get("answer").is_some(), "{call}: {frame}");
     frame["answer"].clone()
 }
 
-/// The numbers of so many messages as they come.
+/// Returns the numbers of the next `count` messages.
 async fn seqs(socket: &mut Socket, count: usize) -> Vec<String> {
     let mut seqs = Vec::new();
     for _ in 0..count {
@@ -53,7 +53,7 @@ async fn seqs(socket: &mut Socket, count: usize) -> Vec<String> {
     seqs
 }
 
-/// Greets again after a cursor; the frames up to `live`.
+/// Opens a socket after a cursor. Returns it with the frames up to `live`.
 async fn resumed(address: SocketAddr, user: i64, cursor: &str) -> (Socket, Vec<Value>) {
     let mut socket = Socket::greeted(address, &json!({"user": user, "cursor": cursor})).await;
     let mut frames = vec![socket.next().await];
@@ -122,7 +122,7 @@ async fn pages_on_sockets_fit_into_a_frame() {
     for _ in 0..20 {
         done(&mut socket, "SendMessage", to(&id, &body)).await;
     }
-    // It has no messages of its own to read.
+    // This socket has no messages of its own to read.
     let mut socket = Socket::live(node.address, ann).await;
     for (call, field) in [("PullMessages", "fromSeq"), ("History", "beforeSeq")] {
         let (mut seqs, mut at) = (Vec::new(), 0);
@@ -376,10 +376,10 @@ async fn all_that_a_chat_does_goes_over_one_socket() {
     let (node, [ann, bea, cid]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;
     let mut of_bea = Socket::live(node.address, bea).await;
-    // The own user, and that of a contact.
+    // Reads another user.
     let user = done(&mut of_ann, "GetUser", json!({"userId": bea})).await;
     assert_eq!(user["user"]["userId"], bea.to_string());
-    // A contact, from both sides, with its conversation.
+    // Makes a contact from both sides, with its conversation.
     follow(&node, bea, ann).await.unwrap();
     of_ann.until("note").await;
     done(&mut of_ann, "Follow", json!({"userId": ann, "targetId": bea})).await;
@@ -390,14 +390,14 @@ async fn all_that_a_chat_does_goes_over_one_socket() {
     );
     let made = done(&mut of_ann, "CreateConversation", json!({"otherUserId": bea})).await;
     assert_eq!(made["conversation"]["conversationId"], direct(ann, bea));
-    // A message, its history, what is read of it.
+    // Sends a message, reads its history, and marks it.
     done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "hello")).await;
     of_bea.until("message").await;
     let history = done(&mut of_bea, "History", json!({"conversationId": direct(ann, bea)})).await;
     assert_eq!(history["messages"].as_array().unwrap().len(), 1);
     done(&mut of_bea, "MarkRead", json!({"conversationId": direct(ann, bea), "upTo": 1})).await;
     assert_eq!(of_ann.until("signal").await["signal"]["readSeq"], "1");
-    // A group: made, joined, written to, left.
+    // Makes, joins, writes to and leaves a group.
     let group =
         json!({"name": "Film club", "visibility": "VISIBILITY_PUBLIC", "joinPolicy": "JOIN_POLICY_OPEN"});
     let made = done(&mut of_ann, "CreateGroup", json!({"group": group})).await;
@@ -414,7 +414,7 @@ async fn all_that_a_chat_does_goes_over_one_socket() {
     done(&mut of_bea, "Leave", json!({"groupId": group, "userId": bea})).await;
     let refused = of_bea.call("SendMessage", &to(&id, "once more")).await;
     assert_eq!(refused["error"]["code"], "permission_denied", "{refused}");
-    // The contact ends.
+    // Ends the contact.
     done(&mut of_ann, "Unfriend", json!({"userId": ann, "friendId": bea})).await;
     assert_eq!(done(&mut of_ann, "ListFriends", json!({"userId": ann})).await, json!({}));
 }

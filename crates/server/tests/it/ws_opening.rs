@@ -1,4 +1,4 @@
-//! Which requests open a socket, and which are refused.
+//! Some requests open a socket, and others are refused.
 
 use crate::{
     edge::{serve, serve_with},
@@ -6,7 +6,7 @@ use crate::{
     sockets::{Socket, messages::FakeMessages, on, opening},
 };
 
-/// Code of HTTP and reason of a request that is written as it is.
+/// Returns the HTTP code and the reason for a request that is written unchanged.
 async fn answered(bytes: Vec<u8>) -> (u16, String) {
     let node = serve(on).await;
     let mut connection = Connection::open(node.address).await;
@@ -28,11 +28,11 @@ async fn request_of_a_browser_opens_a_socket() {
     connection.write(opening(&[])).await;
     let answer = connection.answer().await;
     assert_eq!((answer.code, answer.header("upgrade")), (101, Some("websocket")));
-    // Of the example of RFC 6455.
+    // The value is from the example in RFC 6455.
     assert_eq!(answer.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
 }
 
-/// Headers that are not as they should be.
+/// Headers with a fault.
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
 #[tokio::test]

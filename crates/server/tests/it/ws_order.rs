@@ -22,7 +22,7 @@ async fn node(fake: &FakeMessages, deadline: Duration) -> ServedEdge {
     serve_with(change, |routes| routes.add_service(fake.clone())).await
 }
 
-/// Sends this to the named conversation. The name of the send is its client id.
+/// Sends this to the named conversation. The send's name is its client id.
 async fn send(socket: &mut Socket, id: u64, name: &str, to: &Value) {
     let mut body = to.clone();
     body["clientMessageId"] = name.into();

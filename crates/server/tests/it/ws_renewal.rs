@@ -1,4 +1,4 @@
-//! Sockets that go on with another token of their user.
+//! Sockets that go on with their user's next token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ const ANN: i64 = 7;
 /// Long enough to open a socket and to renew it.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// A node whose messages say what the test gives them.
+/// Starts a node whose messages are what the test gives them.
 async fn node(fake: &FakeMessages, tokens: Arc<Tokens>) -> ServedEdge {
     let enable = |config: &mut kith_server::config::Config| config.ws.enabled = true;
     let closed =
@@ -41,7 +41,7 @@ fn renewal(token: &str) -> Value {
     json!({"renew": {"credential": token}})
 }
 
-/// Whole seconds of a duration such as `599s`.
+/// Returns the whole seconds in a duration such as `599s`.
 fn seconds(text: &Value) -> u64 {
     text.as_str().and_then(|text| text.strip_suffix('s')).expect("a duration").parse().unwrap()
 }
@@ -85,7 +85,7 @@ async fn renewed_socket_receives_from_a_whole_node() {
     let mut socket = Socket::greeted(node.address, &json!({"credential": first})).await;
     socket.until("live").await;
     renewed(&mut socket, &signer.token(ANN)).await;
-    // A socket with the first token alone ends with it.
+    // A socket with only the first token ends when the token does.
     let mut other = Socket::greeted(node.address, &json!({"credential": first})).await;
     let frames = other.closed().await.1;
     assert_eq!(frames.last().unwrap()["error"]["reason"], "CREDENTIALS_REFUSED");

@@ -1,4 +1,4 @@
-//! Sockets whose users prove themselves by a token.
+//! Sockets whose users prove themselves by tokens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 
 const ANN: i64 = 7;
 
-/// A node with the domains.
+/// Starts a node with the domains.
 async fn secured(tokens: Arc<Tokens>) -> SecuredNode {
     let node = SecuredNode::start_with([], tokens, |config| config.ws.enabled = true).await;
     for user_id in [ANN, 8] {
@@ -34,7 +34,7 @@ async fn secured(tokens: Arc<Tokens>) -> SecuredNode {
     node
 }
 
-/// A node whose messages say what the test gives them.
+/// Starts a node whose messages are what the test gives them.
 async fn fake(fake: &FakeMessages, tokens: Arc<Tokens>, waiting: usize) -> ServedEdge {
     let on = |config: &mut kith_server::config::Config| {
         config.ws.enabled = true;

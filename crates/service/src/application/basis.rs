@@ -112,7 +112,7 @@ impl Applications {
         Ok(!self.members.is_member(key).await? && self.may_still_invite(found).await?)
     }
 
-    /// For an invite that was made by its applicant's role: whether the applicant still has it.
+    /// Whether the applicant may still invite, if its role made the invite possible.
     async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
         match found.purpose {
             ApplicationPurpose::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
@@ -133,7 +133,7 @@ const fn membership(found: &Application) -> Option<MemberKey> {
     }
 }
 
-/// Whether an account is the recorded one; without a record: whether it is old enough.
+/// Whether an account is the recorded account; without a record: whether it is old enough.
 fn is_same(account: Option<Timestamp>, noted: Option<Timestamp>, found: &Application) -> bool {
     account.is_some_and(|created| match noted {
         Some(noted) => noted == created,

@@ -121,7 +121,7 @@ impl ApplicationCloser {
         let change = ApplicationChange::Close(purpose.slot(applicant), by_then);
         let write = async move { store.change_application(purpose.receiver(), change, write).await };
         match self.mutations.run_uncached(Box::pin(write)).await {
-            // None was pending, or it was made later.
+            // No application was pending, or it was made later.
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(store_error(error)),
         }

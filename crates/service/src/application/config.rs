@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lists are stored by month, and all months are read.
 const KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Applications.
+/// Limits of applications.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApplicationsConfig {

@@ -26,7 +26,7 @@ pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result
     })
 }
 
-/// The applicant: the named user, or else the acting one.
+/// The applicant: the named user, or else the acting user.
 fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
     match (named, principal) {
         (0, Principal::User(user)) => Ok(user),

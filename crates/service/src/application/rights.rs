@@ -42,7 +42,7 @@ impl Applications {
                 }
             }
             ApplicationPurpose::Join(group) => {
-                // Read before the membership: a user who joins after that has a later version.
+                // The group is read before the membership: a user who joins after that has a later version.
                 basis.group = Some(self.members.basis(group).await?);
                 self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await?;
             }

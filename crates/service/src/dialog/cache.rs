@@ -6,7 +6,7 @@ use kith_store::Dialog;
 use super::DIALOGS;
 use crate::write::cache_defaults::{CacheDefaults, often_absent};
 
-/// Policy of the copies of dialogs. Members who never marked a message of a group have none.
+/// The policy for copies of dialogs. Members who never marked a message in a group have no dialog there.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Dialog> {
     often_absent(defaults.policy(DIALOGS, Dialog::weight))

@@ -1,4 +1,4 @@
-//! The clean-up of the dialogs of a deleted user: they keep the read marks, and hide all present messages.
+//! Cleans up a deleted user's dialogs: they keep the read marks, and hide all present messages.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::{
     write::mutations::Mutations,
 };
 
-/// Dialogs that are reduced in one write.
+/// The most dialogs that one write reduces.
 const REDUCED_AT_ONCE: usize = 250;
-/// Logs whose ends are read at the same time.
+/// The most logs whose ends are read at the same time.
 const ENDS_AT_ONCE: usize = 16;
 
-/// Reduces the dialogs of deleted users, so that no user created again under such an id reads or lists a message that its
-/// predecessor could. Cheap to clone.
+/// Reduces deleted users' dialogs, so that a user who is created again under such an id neither reads nor
+/// lists a message that the former user could. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct DialogCleanup {
     records: DialogRecords,
@@ -30,14 +30,15 @@ pub struct DialogCleanup {
 }
 
 impl DialogCleanup {
-    /// Creates it over the dialogs of a deployment.
+    /// Creates it over a deployment's dialogs.
     #[must_use]
     pub fn new(context: DomainContext<'_>, records: DialogRecords) -> Self {
         let (messages, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
         Self { records, messages, mutations }
     }
 
-    /// Reduces dialogs with the ends of their logs, which are read in a way that a failover of the store does not affect.
+    /// Reduces dialogs with the ends of their logs, which are read in a way that a store failover does not
+    /// affect.
     async fn reduce(&self, user: UserId, conversations: Vec<ConversationId>) -> Result<(), Error> {
         let end = |conversation| {
             let messages = Arc::clone(&self.messages);
@@ -51,7 +52,8 @@ impl DialogCleanup {
 
 #[async_trait]
 impl AccountCleanup for DialogCleanup {
-    /// All in one step: reducing leaves no trace by which another step could continue. It may be repeated.
+    /// Cleans up in a single step: reducing leaves no trace by which another step could continue. It may be
+    /// repeated.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         let mut after = None;
         loop {

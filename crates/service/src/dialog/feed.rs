@@ -1,4 +1,4 @@
-//! The invalidations for changes of dialogs in the store.
+//! Invalidates dialogs that change in the store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kith_store::FeedRecord;
 use super::DIALOGS;
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of this domain. Lists are read from the store.
+/// Returns this domain's mappings. Lists are always read from the store.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![KeyMapping::of_record(DIALOGS, |record| match record {

@@ -1,4 +1,4 @@
-//! The ends of logs, as read marks need them.
+//! Reads the ends of logs for read marks.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,8 @@ use crate::error::Error;
 /// Reads the ends of logs.
 #[async_trait]
 pub(crate) trait HeadReader: Send + Sync + fmt::Debug + 'static {
-    /// The heads of these logs, in their order; each with the headers of its last messages above a number.
+    /// Returns the heads of these logs, in their order, each with the headers of its last messages above a
+    /// number.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error>;
 }
 

@@ -14,7 +14,7 @@ pub(super) struct DialogLoader(pub(super) Arc<dyn DialogStore>);
 
 #[async_trait]
 impl Loader<DialogKey, Dialog> for DialogLoader {
-    /// Strong reads are the same: no decision by a dialog needs the marks of the last seconds.
+    /// Strong reads do not differ: no decision that uses a dialog needs the marks from the last seconds.
     async fn load_many(
         &self,
         keys: &[DialogKey],

@@ -1,4 +1,4 @@
-//! The marks of one command of the store, and what memory takes after it.
+//! The marks in one store command, and the changes that memory takes after it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,15 +10,15 @@ use kith_store::{Dialog, DialogKey, DialogMark, MarkBase, ReadMark, StoreError, 
 
 use crate::rpc::versions::put;
 
-/// Marks that are made by one command, each with the copy by which it was decided.
+/// Marks that one command makes, each with the copy by which it was decided.
 #[derive(Debug)]
 pub(super) struct MarkCommand {
     marks: Vec<DialogMark>,
-    /// The copies of dialogs that have one mark. The one command cannot say what several marks of a dialog leave.
+    /// The copies of dialogs with a single mark. The command cannot say what several marks in a dialog leave.
     copies: HashMap<DialogKey, Arc<Dialog>>,
 }
 
-/// The dialogs that a command of marks leaves where the copies of this node are those that are stored.
+/// The dialogs that a mark command leaves, wherever this node's copies equal the stored dialogs.
 #[derive(Debug)]
 pub(super) struct MarkedDialogs {
     keys: Vec<DialogKey>,
@@ -26,7 +26,7 @@ pub(super) struct MarkedDialogs {
 }
 
 impl MarkCommand {
-    /// `copies`: the dialogs before the marks, as far as this node knows them.
+    /// Creates it. `copies`: the dialogs before the marks, as far as this node knows them.
     pub(super) fn new(marks: Vec<(DialogKey, ReadMark)>, copies: &HashMap<DialogKey, Arc<Dialog>>) -> Self {
         let (mut once, mut again) = (HashSet::with_capacity(marks.len()), HashSet::new());
         again.extend(marks.iter().map(|(key, _)| *key).filter(|key| !once.insert(*key)));
@@ -37,7 +37,7 @@ impl MarkCommand {
         Self { marks: marks.into_iter().map(mark).collect(), copies }
     }
 
-    /// The marks, and the dialogs that they leave when they are made at this time.
+    /// Returns the marks, and the dialogs that they leave when they are made at this time.
     pub(super) fn at(self, now: Timestamp) -> (Vec<DialogMark>, MarkedDialogs) {
         let marked = |DialogMark { key, mark, .. }: &DialogMark| {
             let marked = self.copies.get(key)?.marked(mark, now).ok().flatten()?;
@@ -50,7 +50,7 @@ impl MarkCommand {
 }
 
 impl MarkedDialogs {
-    /// The dialogs of the marks, each once.
+    /// Returns the keys of the marked dialogs, each once.
     pub(super) fn keys(&self) -> Vec<DialogKey> {
         let mut keys = self.keys.clone();
         keys.sort_unstable();
@@ -58,8 +58,9 @@ impl MarkedDialogs {
         keys
     }
 
-    /// The change of each dialog, by the results of the marks. A copy that was right is marked as the stored dialog was, so that
-    /// the next mark finds it in memory. Of others the stored dialog is not known.
+    /// Returns each dialog's change, by the results of the marks. A copy that was right is marked as the
+    /// stored dialog was, so that the next mark finds it in memory. Other copies are dropped, because their
+    /// stored dialogs are not known.
     pub(super) fn changes(&self, made: &[Result<MarkBase, StoreError>]) -> Vec<(DialogKey, Change<Dialog>)> {
         let is_expected = |made: &Result<MarkBase, StoreError>| matches!(made, Ok(MarkBase::Expected));
         let change = |(key, made): (&DialogKey, &Result<MarkBase, StoreError>)| {
@@ -81,7 +82,7 @@ mod tests {
         format!("{user},g9").parse().unwrap()
     }
 
-    /// Users 7 and 8 have a dialog of version 5 that is read up to 4; user 9 has none.
+    /// Users 7 and 8 have a dialog with version 5 that is read up to 4; user 9 has no dialog.
     fn copies() -> HashMap<DialogKey, Arc<Dialog>> {
         let read = ReadRanges::new(4, Vec::new()).unwrap();
         let dialog = |user| Dialog {
@@ -101,7 +102,7 @@ mod tests {
         MarkCommand::new(marks.to_vec(), &copies()).at(Timestamp(86_400_000))
     }
 
-    /// The version and the read number that memory takes of a dialog; `None`: it drops it.
+    /// The version and the read number of the dialog that memory takes; `None`: memory drops the dialog.
     fn taken(changes: &[(DialogKey, Change<Dialog>)], user: i64) -> Option<(u64, i64)> {
         let (_, change) = changes.iter().find(|(of, _)| *of == key(user)).unwrap();
         match change {

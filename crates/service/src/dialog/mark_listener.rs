@@ -1,18 +1,18 @@
-//! Listeners of read marks.
+//! Notifies listeners about read marks.
 
 use std::fmt;
 
 use kith_store::{ConversationId, Dialog, MarkKind, ReadMark, SeqRange};
 
-/// Notified of read marks of this node.
+/// Notified about the read marks that this node makes.
 pub trait MarkListener: Send + Sync + fmt::Debug + 'static {
-    /// A mark that others may see is durable: messages of this range may have one more reader. Must not wait.
-    /// `imported`: no user is to be notified.
+    /// Called when a mark that others may see is durable: messages in this range may have another reader.
+    /// Must not wait. `imported`: no user is to be notified.
     fn marked(&self, conversation: ConversationId, seqs: SeqRange, imported: bool);
 }
 
-/// The messages that a mark has newly read, from the dialog before it; `None`: no other user sees it. `is_own`: the
-/// last one is a message of the user, who is not its reader.
+/// Returns the messages that a mark has newly read, from the dialog before it; `None`: no other user sees the
+/// mark. `is_own`: the user sent the last message, and is not its reader.
 pub(super) fn seen_by_others(before: &Dialog, mark: &ReadMark, is_own: bool) -> Option<SeqRange> {
     let last = match &mark.kind {
         MarkKind::UpTo(last) => *last,

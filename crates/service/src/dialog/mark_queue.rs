@@ -1,4 +1,4 @@
-//! Read marks, many at once: those that wait on this node are written by one command of the store.
+//! Makes many read marks at once: one store command writes all marks that wait on this node.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,10 +30,10 @@ use crate::{
 
 pub(crate) use super::waiting_marks::MarkRequest;
 
-/// Ends that are read again at the same time.
+/// The most ends that are read again at the same time.
 const READ_AT_ONCE: usize = 16;
 
-/// The read marks of a node: the only writer of them. Cheap to clone.
+/// Makes all of a node's read marks. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MarkQueue {
     records: DialogRecords,
@@ -44,7 +44,7 @@ pub(crate) struct MarkQueue {
     marked: Arc<dyn MarkListener>,
 }
 
-/// The state of a step before its write.
+/// The data by which a step decides its marks.
 struct MarkStepState {
     dialogs: HashMap<DialogKey, Arc<Dialog>>,
     ends: HashMap<ConversationId, Seq>,
@@ -52,7 +52,7 @@ struct MarkStepState {
 }
 
 impl MarkQueue {
-    /// `marked` is notified of read messages.
+    /// Creates it. `marked` is notified about read messages.
     pub(crate) fn new(
         context: DomainContext<'_>,
         records: DialogRecords,
@@ -65,15 +65,15 @@ impl MarkQueue {
         Self { records, messages, heads, members, waiting: Arc::default(), marked }
     }
 
-    /// Makes a mark, together with others that wait. Returns when it is durable. Once it is queued it is made, also if this future
-    /// is dropped.
+    /// Makes a mark, together with other waiting marks. Returns when it is durable. A queued mark is made
+    /// even if this future is dropped.
     ///
     /// # Errors
     /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or errors of the store.
     pub(crate) async fn mark(&self, request: MarkRequest) -> Result<MarkResult, Error> {
         let (answer, answered) = oneshot::channel();
         if self.waiting.push(MarkWaiter { request, answer })? {
-            // A task of its own: the marks of others must not depend on this call.
+            // The task is separate, because other callers' marks must not depend on this call.
             tokio::spawn(self.clone().gather());
         }
         answered.await.unwrap_or_else(|_| Err(store_error(unknown("the step of the mark was given up"))))
@@ -83,7 +83,7 @@ impl MarkQueue {
         loop {
             let MarkStep { waiters, others_wait, running } = self.waiting.step().await;
             let this = self.clone();
-            // Marks commute: the next step need not wait for this one.
+            // Marks commute: the next step need not wait for this step.
             tokio::spawn(async move {
                 this.run_step(waiters).await;
                 drop(running);
@@ -144,8 +144,9 @@ impl MarkQueue {
         }
     }
 
-    /// The heads of the logs with messages above a mark, from which each waiting caller counts what is unread. One read for all of the
-    /// step. Empty if they cannot be read; then each caller reads the head of its own log.
+    /// Returns the heads of the logs with messages above a mark, from which each waiting caller counts its
+    /// unread messages. The whole step costs one read. Empty if the heads cannot be read; then each caller
+    /// reads the head of its own log.
     async fn heads_after(
         &self,
         waiters: &[MarkWaiter],
@@ -169,7 +170,8 @@ impl MarkQueue {
         asked.into_iter().zip(heads).map(with_head).collect()
     }
 
-    /// Reads what decides the marks: dialogs through the tiers; of logs and stays only what is not known yet.
+    /// Reads the data that decide the marks: dialogs through the tiers, and the ends and stays that are not
+    /// known yet.
     async fn known(&self, requests: &[&MarkRequest]) -> Result<MarkStepState, Error> {
         let keys: HashSet<DialogKey> = requests.iter().map(|request| request.key).collect();
         let keys: Vec<DialogKey> = keys.into_iter().collect();
@@ -183,8 +185,9 @@ impl MarkQueue {
         Ok(MarkStepState { dialogs, ends, stays })
     }
 
-    /// The ends of the logs whose numbers are not known to exist. Those that seem to be below a mark are read again: for some
-    /// seconds after a failover of the store, a log may seem to lack messages that its readers have.
+    /// Returns the ends of the logs whose numbers are not known to exist. An end that seems to be below a
+    /// mark is read again: for some seconds after a store failover, a log may seem to lack messages that its
+    /// readers have.
     async fn ends(&self, requests: &[&MarkRequest]) -> Result<HashMap<ConversationId, Seq>, Error> {
         let mut highest: HashMap<ConversationId, Seq> = HashMap::new();
         for request in requests.iter().filter(|request| !request.exists) {
@@ -207,9 +210,9 @@ impl MarkQueue {
 
 /// The outcome of a mark.
 enum MarkDecision {
-    /// It must be written.
+    /// The mark must be written.
     Write(ReadMark),
-    /// All of it is marked already. Marks only grow, so a copy of any age is sufficient to decide this.
+    /// Everything is marked already. Marks only grow, so a copy of any age is sufficient to decide this.
     AlreadyMarked(Dialog),
 }
 
@@ -222,7 +225,7 @@ impl MarkStepState {
         let Some(dialog) = self.dialogs.get(&request.key) else { return Ok(MarkDecision::Write(mark)) };
         match dialog.marked(&mark, Timestamp::now()) {
             Ok(None) => Ok(MarkDecision::AlreadyMarked(Dialog::clone(dialog))),
-            // The store decides by its stored state.
+            // The store decides by the stored dialog.
             Ok(Some(_)) | Err(_) => Ok(MarkDecision::Write(mark)),
         }
     }
@@ -236,14 +239,16 @@ impl MarkStepState {
         let stays = request.member().and_then(|member| self.stays.get(&member));
         let joined = request.joined.or_else(|| stays.map(|stays| stays.joined));
         let joined = joined.ok_or_else(|| Error::not_found("conversation"))?;
-        // For a member who left and joined since its row was read, the stays below the begin at that time.
+        // A member may have left and joined again since its row was read: only stays below the begin at that
+        // time count.
         let earlier = stays.map(|stays| stays.below(joined)).unwrap_or_default();
         Ok(ReadMark { joined, earlier, kind: request.clipped() })
     }
 }
 
 impl MarkRequest {
-    /// Whether the mark depends on earlier stays: for a former member, also on the begin of the last one.
+    /// Whether the mark depends on earlier stays. A former member's mark also depends on the begin of the
+    /// last stay.
     fn needs_stays(&self, dialogs: &HashMap<DialogKey, Arc<Dialog>>) -> bool {
         let read_seq = dialogs.get(&self.key).map_or(0, |dialog| dialog.read.read_seq());
         self.joined.is_none_or(|joined| read_seq < joined - 1)
@@ -256,7 +261,7 @@ impl MarkRequest {
         }
     }
 
-    /// The highest number in it that the user may read.
+    /// The highest marked number that the user may read.
     fn highest(&self) -> Seq {
         let highest = match &self.kind {
             MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
@@ -265,7 +270,7 @@ impl MarkRequest {
         self.last.map_or(highest, |last| last.min(highest))
     }
 
-    /// A number up to which everything is read after it, as far as the mark alone says.
+    /// A number up to which everything is read after the mark, as far as the mark alone shows.
     fn read_up_to(&self) -> Seq {
         match &self.kind {
             MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
@@ -273,7 +278,7 @@ impl MarkRequest {
         }
     }
 
-    /// What is marked, as far as the user may read it.
+    /// Returns the marked numbers that the user may read.
     fn clipped(&self) -> MarkKind {
         let Some(last) = self.last else { return self.kind.clone() };
         let readable = SeqRange { first: 1, last };
@@ -292,7 +297,7 @@ pub(crate) fn out_of_range() -> Error {
 }
 
 fn answer(waiter: MarkWaiter, result: Result<MarkResult, Error>) {
-    // A caller that has gone away gets no answer; the mark is made nevertheless.
+    // A caller that has gone away gets no answer, but its mark is made.
     drop(waiter.answer.send(result));
 }
 

@@ -1,10 +1,10 @@
 //! The records of dialogs: read marks and settings of users for their conversations.
 //!
-//! **Marks.** Marks that wait on a node are written together, in one command of the store and one publication
-//! (`mark_queue`). A mark is clipped to the current membership by the strict record of the member; what it skips becomes an
-//! unread range.
+//! **Marks.** Marks that wait on a node are written together, in one store command and one publication
+//! (`mark_queue`). A mark is clipped to the current membership by the member's strict record; messages that
+//! it skips become an unread range.
 //!
-//! **Freshness.** Dialogs are cached as users are.
+//! **Freshness.** Dialogs are cached like users.
 
 pub mod cache;
 mod cleanup;

@@ -1,4 +1,4 @@
-//! Records of dialogs through the tiers of this node.
+//! Reads and writes dialogs through this node's tiers.
 
 use std::{
     collections::HashSet,
@@ -23,18 +23,18 @@ use crate::{
     write::record_codec::RecordCodec,
 };
 
-/// Most dialogs that are known to exist. Some 6 MB.
+/// The most dialogs that are known to exist: some 6 MB.
 const KNOWN_MAX: usize = 100_000;
-/// Locks for creations of dialogs. Creations of the same dialogs are serial.
+/// The number of locks for creations. Creations of the same dialogs are serial.
 const CREATION_LOCKS: usize = 64;
 
-/// The dialogs of users, through the tiers of this node. Cheap to clone.
+/// The users' dialogs, through this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct DialogRecords {
     cache: TieredCache<DialogKey, Dialog>,
     store: Arc<dyn DialogStore>,
     mutations: Mutations,
-    /// Dialogs that exist. They are never removed.
+    /// Dialogs that are known to exist. They are never removed.
     known: Arc<Mutex<HashSet<DialogKey>>>,
     /// Concurrent sends to a new conversation find no dialog: the first one creates it, and the others wait.
     creation_locks: Arc<[tokio::sync::Mutex<()>; CREATION_LOCKS]>,
@@ -76,8 +76,9 @@ impl DialogRecords {
         Ok(found.map_or_else(|| Arc::new(Dialog::absent(key)), |entry| entry.value))
     }
 
-    /// Creates the missing dialogs of these users about a conversation; for a direct conversation, those of both of its
-    /// users. Writes only dialogs that this node does not know to exist. Must be called within [`Mutations::run`].
+    /// Creates these users' missing dialogs about a conversation; for a direct conversation, the dialogs of
+    /// both its users. Writes only dialogs that this node does not know to exist. Must be called within
+    /// [`Mutations::run`].
     pub(crate) async fn create_missing(
         &self,
         conversation: ConversationId,
@@ -102,19 +103,19 @@ impl DialogRecords {
         Ok(Some(written.token))
     }
 
-    /// The dialogs that are not known to exist; `None`: all are.
+    /// Returns the dialogs that are not known to exist; `None`: all are known.
     fn not_known(&self, keys: Vec<DialogKey>) -> Option<Vec<DialogKey>> {
         let known = self.known.lock();
         let keys: Vec<DialogKey> = keys.into_iter().filter(|key| !known.contains(key)).collect();
         (!keys.is_empty()).then_some(keys)
     }
 
-    /// Makes up to [`MARKS_AT_ONCE`](kith_store::MARKS_AT_ONCE) marks in one command of the store, and notifies other nodes of
-    /// all in one publication. Returns for each whether it was made. Memory takes each dialog whose copy was right, and drops
-    /// the others. Never dropped half-way by its caller.
+    /// Makes up to [`MARKS_AT_ONCE`](kith_store::MARKS_AT_ONCE) marks in one store command, and notifies
+    /// other nodes in one publication. Returns for each whether it was made. Memory takes each dialog whose
+    /// copy was right, and drops the others. The caller must not drop this future half-way.
     ///
     /// # Errors
-    /// Errors of the store: of all of them.
+    /// The store's errors, which concern all marks.
     pub(super) async fn mark(
         &self,
         command: MarkCommand,
@@ -142,7 +143,7 @@ impl DialogRecords {
         self.mutations.write_record(&self.cache, deadline, RecordWrite { key, write, change: put }).await
     }
 
-    /// Reduces dialogs of a deleted user about conversations whose logs have these ends; see
+    /// Reduces a deleted user's dialogs about conversations whose logs have these ends; see
     /// [`DialogStore::reduce_dialogs`]. Must be called within [`Mutations::run`].
     pub(super) async fn reduce(&self, user: UserId, ends: Vec<(ConversationId, Seq)>) -> Result<(), Error> {
         let keys = ends.iter().map(|(conversation, _)| DialogKey { user, conversation: *conversation });
@@ -172,7 +173,7 @@ impl DialogRecords {
     }
 }
 
-/// The creations that those of this conversation must follow.
+/// Returns the index of the lock that serializes a conversation's creations.
 fn creation_lock(conversation: ConversationId) -> usize {
     let mut hasher = DefaultHasher::new();
     conversation.hash(&mut hasher);

@@ -13,29 +13,30 @@ use tokio::{
 use super::HeadAfter;
 use crate::error::{Error, Reason};
 
-/// How long a mark waits for others at most.
+/// The longest time that a mark waits for others.
 const GATHERED_FOR: Duration = Duration::from_millis(20);
-/// Steps that are being made when another one begins at once.
+/// A step begins at once while fewer steps than this are being made.
 const STEPS_AT_ONCE: usize = 2;
-/// Most marks that wait.
+/// The most marks that may wait.
 const WAITING_MAX: usize = 10_000;
 
 /// A mark to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct MarkRequest {
-    /// The dialog.
+    /// The dialog to be marked.
     pub(crate) key: DialogKey,
-    /// The extent.
+    /// Which messages the mark covers.
     pub(crate) kind: MarkKind,
     /// The first number of the current stay; `None`: the user is a former member.
     pub(crate) joined: Option<Seq>,
-    /// The last number that the user may ever read: of the last stay of a former member, or by its dialog. What is above it is not
-    /// marked, and not compared with the end of the log, which the user must not learn. `None`: the user may read up to the end.
+    /// The last number that the user may ever read: the end of a former member's last stay, or the limit in
+    /// its dialog. Higher numbers are not marked, and not compared with the log's end, which the user must
+    /// not learn. `None`: the user may read up to the end.
     pub(crate) last: Option<Seq>,
-    /// Whether the numbers are known to exist: the mark is that of a sender, for which no caller waits. Else they are compared with
-    /// the end of the log.
+    /// Whether the numbers are known to exist, because the mark belongs to a sender; then no caller waits for
+    /// it. Other numbers are compared with the log's end.
     pub(crate) exists: bool,
-    /// Whether it is of an import, which no user is notified of.
+    /// Whether the mark is imported: no user is notified.
     pub(crate) imported: bool,
 }
 
@@ -48,7 +49,8 @@ pub(crate) struct MarkResult {
     pub(crate) token: Option<Token>,
     /// The end of the log, if it was read for the mark; otherwise 0.
     pub(crate) end: Seq,
-    /// Read after the mark, if the log has messages above it. `None`: it has none, or the head could not be read.
+    /// The head, read after the mark, if the log has messages above it. `None`: there are no such messages,
+    /// or the head could not be read.
     pub(crate) head: Option<HeadAfter>,
 }
 
@@ -65,7 +67,7 @@ pub(super) struct MarkStep {
     pub(super) waiters: Vec<MarkWaiter>,
     /// Whether others wait; if not, the next mark begins a task again.
     pub(super) others_wait: bool,
-    /// Dropped when the step is made.
+    /// Must be dropped when the step has been made.
     pub(super) running: RunningStep,
 }
 
@@ -91,8 +93,9 @@ struct MarkWaitQueue {
 }
 
 impl MarkWaitQueue {
-    /// A caller waits for a mark, so it begins at once if fewer than [`STEPS_AT_ONCE`] are being made. Those of senders, for which no caller waits, begin with
-    /// it.
+    /// Whether a step begins at once: when [`MARKS_AT_ONCE`] marks wait, or when a caller waits and fewer
+    /// than [`STEPS_AT_ONCE`] steps are being made. Senders' marks, for which no caller waits, are in the
+    /// same step.
     fn may_begin(&self) -> bool {
         self.waiters.len() >= MARKS_AT_ONCE
             || (self.running < STEPS_AT_ONCE && self.waiters.iter().any(|waiter| !waiter.request.exists))
@@ -116,8 +119,8 @@ impl WaitingMarks {
         Ok(!std::mem::replace(&mut queue.has_task, true))
     }
 
-    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and few steps are being made, or
-    /// [`GATHERED_FOR`] later.
+    /// Takes the next step, with at most [`MARKS_AT_ONCE`] marks: when that many wait, when a caller waits
+    /// and few steps are being made, or after [`GATHERED_FOR`].
     pub(super) async fn step(self: &Arc<Self>) -> MarkStep {
         let until = Instant::now() + GATHERED_FOR;
         while !self.queue.lock().may_begin() {
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!((second.waiters.len(), begun.elapsed()), (1, Duration::ZERO), "beside the first one");
     }
 
-    /// Steps that are being made, as many as begin at once.
+    /// Starts as many steps as may begin at once.
     async fn busy(waiting: &Arc<WaitingMarks>) -> Vec<MarkStep> {
         let mut steps = Vec::new();
         for user in 1..=STEPS_AT_ONCE {

@@ -17,7 +17,8 @@ pub fn docs_at(url: &str) {
 }
 
 impl Reason {
-    /// The link to its explanation: `docs/reference/errors.md#name_taken`, below the base that was set by [`docs_at`].
+    /// The link to its explanation: `docs/reference/errors.md#name_taken`, below the base that was set by
+    /// [`docs_at`].
     #[must_use]
     pub fn link(self) -> String {
         let docs = DOCS.get_or_init(|| REPOSITORY.to_owned());

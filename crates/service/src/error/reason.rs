@@ -68,7 +68,7 @@ pub enum Reason {
     TooManySessions,
     /// The limit for pending applications is reached.
     TooManyPending,
-    /// A message number is above the conversation's last one.
+    /// A message number is above the conversation's last number.
     SeqOutOfRange,
     /// A read mark would leave too many unread ranges.
     TooManyRanges,
@@ -105,9 +105,9 @@ pub enum Retry {
     Never,
     /// Repeat the same request after this time, which the error carries as `google.rpc.RetryInfo`.
     After(Duration),
-    /// With another request, made from the present record.
+    /// Repeat the call with another request, made from the present record.
     AfterReading,
-    /// With a later deadline.
+    /// Repeat the request with a later deadline.
     WithMoreTime,
 }
 

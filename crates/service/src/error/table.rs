@@ -56,8 +56,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "ANSWER_TOO_LARGE",
         code: Code::ResourceExhausted,
         cause: "The answer would be larger than clients accept: 4 MiB, 3 MiB of records in a batch, 1 MiB on a socket.",
-        fix: "Ask for fewer ids in one batch, or for smaller pages. In a batch, only the ids with this error were \
-              not answered: ask for them again.",
+        fix: "Ask for fewer ids or smaller pages. In a batch, ask again for the ids with this error.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -65,7 +64,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "ENCODING_UNKNOWN",
         code: Code::Unimplemented,
         cause: "The message is compressed with an encoding that the node does not support.",
-        fix: "Send it uncompressed, or in one of the encodings that `grpc-accept-encoding` of the answer lists.",
+        fix: "Send it uncompressed, or in an encoding that `grpc-accept-encoding` of the answer lists.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -106,8 +105,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "NOT_FOUND",
         code: Code::NotFound,
         cause: "No record has this id or name, or the caller may not know that one has.",
-        fix: "Check the id or name. To read a record that was just written on another node, send the \
-              `consistency_token` of its write.",
+        fix: "Check the id or name. To read what was just written on another node, send its \
+              `consistency_token`.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -149,7 +148,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         code: Code::FailedPrecondition,
         cause: "The user is banned from the group, and can neither join it nor be added or invited.",
         fix: "Wait until the ban ends, or ask the group's owner or an admin to unban the user \
-              (`UnbanMembers`); `ListBans` shows them all bans.",
+              (`UnbanMembers`).",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -157,8 +156,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "MUTED",
         code: Code::FailedPrecondition,
         cause: "The member may not send messages to the group now: it is muted, or all members are.",
-        fix: "Wait until the time in `until` of the metadata, or ask the group's owner or an admin to end \
-              the mute (`MuteMember`, `MuteGroup`).",
+        fix: "Wait until the time in `until` of the metadata, or ask the owner or an admin to end the mute \
+              (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -175,8 +174,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "CREDENTIALS_REFUSED",
         code: Code::Unauthenticated,
         cause: "The credential is unknown, malformed, revoked, expired or signed out, or there is more than one.",
-        fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is \
-              known after 11 s at most. A user gets a new token from its issuer.",
+        fix: "Send one key that the node has (`kith keys check`); a new key takes some seconds. A user gets \
+              a new token from its issuer.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -185,7 +184,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         code: Code::PermissionDenied,
         cause: "The user is suspended, and may neither call nor receive anything.",
         fix: "Show the user the suspension. Services see why and until when (`GetUserAccess`), and end it \
-              (`ResumeUser`); they still read and change the user as themselves.",
+              (`ResumeUser`).",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -193,7 +192,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "SCOPE_MISSING",
         code: Code::PermissionDenied,
         cause: "The caller does not have the scope that the method needs.",
-        fix: "Call with another key, or ask the operator for the scope that `scope` in the metadata names. \
+        fix: "Call with another key, or ask the operator for the `scope` in the metadata. \
               `docs/reference/authorization.md` lists methods and scopes.",
         retry: Retry::Never,
     },
@@ -243,8 +242,8 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "QUOTA_EXCEEDED",
         code: Code::ResourceExhausted,
         cause: "A user who calls by a token has used up its `quota` on this node: `calls`, `writes` or `records`.",
-        fix: "Wait as long as `RetryInfo` says: for records up to a minute. Operators set `limits.user_calls_per_second`, \
-              `limits.user_writes_per_second` and `limits.user_records_per_minute`. Services have none of these quotas.",
+        fix: "Wait as long as `RetryInfo` says. Operators set `limits.user_calls_per_second`, \
+              `limits.user_writes_per_second` and `limits.user_records_per_minute`.",
         retry: NEXT_SECOND,
     },
     ReasonEntry {
@@ -252,7 +251,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "TOO_MANY_SESSIONS",
         code: Code::ResourceExhausted,
         cause: "The user has the maximum number of sessions, or there is the maximum number of gateways.",
-        fix: "Close a session of the user first; a session that is not renewed ends by itself. Operators raise \
+        fix: "Close a session of the user first. Operators raise \
               `presence.sessions_max` or `presence.gateways_max`.",
         retry: Retry::Never,
     },
@@ -294,7 +293,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "TOO_MANY_NOTICES",
         code: Code::ResourceExhausted,
         cause: "There is the maximum number of audiences, or one of them has the maximum number of live notices.",
-        fix: "Delete notices that are not needed any more, or give them an expire time. Operators raise \
+        fix: "Delete notices, or give them an expire time. Operators raise \
               `notices.live_max` or `notices.audiences_max`.",
         retry: Retry::Never,
     },
@@ -311,8 +310,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "OVERLOADED",
         code: Code::ResourceExhausted,
         cause: "The node, or the queue of its store, is overloaded; nothing was begun.",
-        fix: "Wait as long as `RetryInfo` says, then longer each time. Operators add nodes, or raise \
-              `limits.in_flight` if the machine has spare capacity.",
+        fix: "Wait as long as `RetryInfo` says, then longer each time. Operators add nodes.",
         retry: SOON,
     },
     ReasonEntry {
@@ -328,8 +326,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "STORE_DAMAGED",
         code: Code::DataLoss,
         cause: "Stored data cannot be read: it is damaged.",
-        fix: "Ask the operator: `/readyz` and the log name what was read. For a data file `kith doctor` checks its pages; \
-              restore a backup if it finds damage.",
+        fix: "Ask the operator: `/readyz` and the log name what was read. `kith doctor` checks a data file.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -346,9 +343,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "NOT_CONFIGURED",
         code: Code::FailedPrecondition,
         cause: "A setting that the call needs is missing, for example that of a store.",
-        fix: "Ask the operator to set what `setting` in the metadata names, on every node. \
-              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and \
-              applications; `messages.offline` turns WatchOffline on.",
+        fix: "Ask the operator to set what `setting` in the metadata names, on every node.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -381,7 +376,7 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         name: "INTERNAL",
         code: Code::Internal,
         cause: "Kith has a defect.",
-        fix: "Ask the operator: the log has the cause, with this time. Report a defect of Kith.",
+        fix: "Ask the operator: the log has the cause. Report a defect of Kith.",
         retry: Retry::Never,
     },
 ];

@@ -24,14 +24,24 @@ use crate::{
 /// Parameter that callers may not use: the invite code is the secret of this name.
 pub(super) const RESERVED_PARAM: &str = "code";
 /// The meaning of `*`.
-const ALL_FIELDS: [&str; 8] =
-    ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "receipts", "params"];
+const ALL_FIELDS: [&str; 9] = [
+    "name",
+    "icon",
+    "tags",
+    "type",
+    "visibility",
+    "join_policy",
+    "history_for_new_members",
+    "receipts",
+    "params",
+];
 
 /// A group to be created, checked, before it has an id and an invite code.
 #[derive(Clone, Debug)]
 pub(super) struct GroupDraft {
     pub(super) id: Option<GroupId>,
     name: Text,
+    icon: Text,
     tags: Vec<Text>,
     kind: GroupType,
     pub(super) visibility: Visibility,
@@ -48,6 +58,7 @@ impl GroupDraft {
         Ok(Self {
             id: if group.group_id == 0 { None } else { Some(ids::group(group.group_id)?) },
             name: name(&group.name)?,
+            icon: icon(&group.icon)?,
             tags: tags(&group.tags)?,
             kind: kind(group.r#type)?.unwrap_or(GroupType::Chat),
             visibility: visibility(group.visibility)?.unwrap_or(Visibility::Private),
@@ -64,6 +75,7 @@ impl GroupDraft {
         NewGroup {
             id,
             name: self.name,
+            icon: self.icon,
             tags: self.tags,
             kind: self.kind,
             visibility: self.visibility,
@@ -93,10 +105,11 @@ pub(super) fn to_wire(group: &Group, shows: impl Fn(&str) -> bool) -> wire::Grou
         create_time: Some(wire_time(group.created)),
         update_time: Some(wire_time(group.updated)),
         receipts: i32::from(ReceiptVisibility::number(group.receipts)),
+        icon: group.icon.to_string(),
     }
 }
 
-/// A checked change: the `group` fields that `paths` name. Secrets are separate: an empty one is removed.
+/// A checked change: the `group` fields that `paths` name. Secrets are separate: an empty secret is removed.
 pub(super) fn patch(
     mut group: wire::Group,
     paths: &[String],
@@ -138,6 +151,7 @@ pub(super) fn keyword(text: &str, number: i32) -> Result<GroupKeyword, Error> {
 fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Result<(), Error> {
     match field {
         "name" => patch.name = Some(name(&group.name)?),
+        "icon" => patch.icon = Some(icon(&group.icon)?),
         "tags" => patch.tags = Some(tags(&group.tags)?),
         "type" => patch.kind = Some(kind(group.r#type)?.ok_or_else(|| missing("type"))?),
         "visibility" => {
@@ -167,6 +181,10 @@ fn creator(number: i64, principal: Principal) -> Result<Option<UserId>, Error> {
 
 fn name(given: &str) -> Result<Text, Error> {
     valid("name", GroupWords::name(given))
+}
+
+fn icon(given: &str) -> Result<Text, Error> {
+    valid("icon", kith_store::icon(given))
 }
 
 fn tags(given: &[String]) -> Result<Vec<Text>, Error> {

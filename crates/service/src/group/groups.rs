@@ -76,7 +76,7 @@ pub struct GroupRules {
 /// Policies for group namespaces.
 #[derive(Clone, Debug)]
 pub struct GroupPolicies {
-    /// For the records.
+    /// The policy for the records.
     pub records: Policy<Group>,
     /// The policy for id pages that searches find.
     pub searches: ListPolicies<GroupId>,

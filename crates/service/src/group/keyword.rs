@@ -57,6 +57,7 @@ mod tests {
             id: GroupId::new(1).unwrap(),
             version: Version::FIRST,
             name: name.into(),
+            icon: Text::default(),
             tags: tags.iter().map(|tag| Text::from(*tag)).collect(),
             kind: GroupType::Chat,
             visibility: Visibility::Public,

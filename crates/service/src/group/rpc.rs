@@ -248,7 +248,7 @@ impl GroupService for GroupRpc {
     }
 
     /// A page contains candidates, which are compared with the keyword. So it may be short without being the
-    /// last one, which its token shows.
+    /// last page, which its token shows.
     async fn search_groups(
         &self,
         request: Request<wire::SearchGroupsRequest>,

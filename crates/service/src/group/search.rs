@@ -167,7 +167,7 @@ impl PageLoader<SearchBucket, SearchPageKey, GroupId> for SearchLoader {
         page_key: &SearchPageKey,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
-        // One more, to find out whether there is a next page.
+        // One more group is read, to find out whether there is a next page.
         let found =
             self.0.search_groups(&page_key.key, page_key.after, page_key.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
@@ -222,6 +222,7 @@ mod tests {
             id: id(7),
             version: kith_store::Version::FIRST,
             name: "Go".into(),
+            icon: Text::default(),
             tags: vec!["Ab".into()],
             kind: kith_store::GroupType::Chat,
             visibility: Visibility::Public,

@@ -21,14 +21,24 @@ const _: () = assert!(POSITIONS_MAX <= HEADS_AT_ONCE, "heads are read again at o
 
 /// For some conversations, a number that the caller knows to exist.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AtLeast(HashMap<ConversationId, Seq>);
+pub(crate) struct AtLeast {
+    known: HashMap<ConversationId, Seq>,
+    /// The number of any conversation.
+    of_all: Seq,
+}
 
 impl AtLeast {
-    /// From a request. If a conversation is named twice, the higher number counts.
+    /// The same number for each conversation.
+    pub(crate) fn of_all(seq: Seq) -> Self {
+        Self { of_all: seq, ..Self::default() }
+    }
+
+    /// Reads a request's positions. If a conversation is named twice, the higher number counts. `of_all`: the
+    /// number of any conversation.
     ///
     /// # Errors
     /// If there are too many, or a position is invalid.
-    pub(crate) fn of_request(positions: &[wire::Position]) -> Result<Self, Error> {
+    pub(crate) fn of_request(positions: &[wire::Position], of_all: Seq) -> Result<Self, Error> {
         check_count("at_least", positions.len(), POSITIONS_MAX)?;
         let mut known = HashMap::with_capacity(positions.len());
         for position in positions {
@@ -37,12 +47,12 @@ impl AtLeast {
             let known = known.entry(conversation).or_insert(seq);
             *known = seq.max(*known);
         }
-        Ok(Self(known))
+        Ok(Self { known, of_all })
     }
 
     /// A conversation's known number; 0: none.
     pub(super) fn seq(&self, conversation: ConversationId) -> Seq {
-        self.0.get(&conversation).copied().unwrap_or_default()
+        self.known.get(&conversation).copied().unwrap_or_default().max(self.of_all)
     }
 
     /// Reads the ends again that are below the known numbers, in a way that a failover does not affect.
@@ -122,7 +132,8 @@ mod tests {
 
     #[test]
     fn higher_number_of_a_conversation_counts() {
-        let known = AtLeast::of_request(&[position("g9", 5), position("g9", 7), position("g9", 6)]).unwrap();
+        let known =
+            AtLeast::of_request(&[position("g9", 5), position("g9", 7), position("g9", 6)], 0).unwrap();
         assert_eq!(known.seq("g9".parse().unwrap()), 7);
         assert_eq!(known.seq("g8".parse().unwrap()), 0);
     }
@@ -130,8 +141,8 @@ mod tests {
     #[test]
     fn wrong_positions_are_refused() {
         for wrong in [vec![position("x9", 1)], vec![position("g9", -1)], vec![position("g9", 1); 101]] {
-            assert!(AtLeast::of_request(&wrong).is_err(), "{wrong:?}");
+            assert!(AtLeast::of_request(&wrong, 0).is_err(), "{wrong:?}");
         }
-        assert!(AtLeast::of_request(&vec![position("g9", 0); 100]).is_ok());
+        assert!(AtLeast::of_request(&vec![position("g9", 0); 100], 0).is_ok());
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     size,
 };
 
-/// Messages.
+/// Limits of messages.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MessagesConfig {
@@ -23,22 +23,19 @@ pub struct MessagesConfig {
     pub direct_from: DirectFrom,
     /// Maximum messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
     pub queue: usize,
-    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may
-    /// send so many.
+    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100.
     pub queue_of_one: usize,
     /// Maximum listed conversations of a user. Above 0, at most 2000.
     pub conversations_max: usize,
-    /// Whether joins, leaves, removals, new owners and new names of groups are appended as messages of the
-    /// kind event.
+    /// Whether joins, leaves, removals, new owners and names of groups are appended as events.
     pub events: bool,
-    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100
-    /// were begun that long ago; the last ones of a conversation never. 0s, or not below 1h.
+    /// How long messages are kept at least; 0s: for ever. 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
     /// How many documents of 100 messages an erasure reads or changes in a second. Above 0.
     pub erase_rate: u32,
-    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the
-    /// id of the user stays reserved until its end. Over a cluster, false or with `store.cql`.
+    /// Whether the messages of a deleted user are erased; the id stays reserved until the end. Over a
+    /// cluster, false or with `store.cql`.
     pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
@@ -46,7 +43,7 @@ pub struct MessagesConfig {
     /// How long users may edit a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
-    /// How many of the last messages of a conversation are kept in Redis. Above 0, at most 100.
+    /// The last messages of a conversation that are kept in Redis. Above 0, at most 100.
     pub window: usize,
     /// Maximum bytes of them. Above 0, at most 8MiB.
     #[serde(with = "size")]
@@ -54,35 +51,31 @@ pub struct MessagesConfig {
     /// How long they are kept after the last read. At least 1m, at most 7d.
     #[serde(with = "humantime_serde")]
     pub window_ttl: Duration,
-    /// How long they are used without a read of the store: the node of a sender may have died before it added
-    /// a message. From 1s to 1m.
+    /// How long they are used without a read of the store. From 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
     /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
     pub inbox_entries: usize,
-    /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
+    /// How long an inbox is kept in Redis after its user last received. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub inbox_kept: Duration,
     /// Maximum bytes of all inboxes of a node without Redis. Above 0.
     #[serde(with = "size")]
     pub memory_inboxes: usize,
-    /// Maximum members of a group whose messages are written to their inboxes. Above 0, at most 500.
+    /// Maximum members of a group whose messages go to inboxes. Above 0, at most 500.
     pub fan_out_members_max: u32,
     /// Maximum open streams of Receive on a node. Above 0.
     pub receivers: usize,
     /// Maximum open streams of Receive of one user on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Maximum messages of a conversation that Receive sends at once; earlier ones are reported as missed.
-    /// Above 0, at most 1000.
+    /// Maximum messages of a conversation that Receive sends at once; earlier messages are `missed`. Above 0,
+    /// at most 1000.
     pub backlog_max: usize,
-    /// Whether signals are sent: typing, what the other user of a direct conversation has read, how many have
-    /// read a message in a group.
+    /// Whether signals are sent: typing, reads.
     pub signals: bool,
-    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes
-    /// run this version.
+    /// Whether recipients without a receiver are entered for WatchOffline.
     pub offline: bool,
-    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h
-    /// to 30d.
+    /// How long these entries are kept at least, and how far a cursor reaches back. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub offline_kept: Duration,
 }
@@ -176,7 +169,7 @@ impl MessagesConfig {
         self.check_inboxes()
     }
 
-    /// What bounds inboxes.
+    /// Returns the limits for inboxes.
     #[must_use]
     pub fn inboxes(&self) -> InboxLimits {
         InboxLimits {
@@ -187,7 +180,7 @@ impl MessagesConfig {
         }
     }
 
-    /// What bounds the last messages of conversations in Redis.
+    /// Returns the limits for conversations' last messages in Redis.
     #[must_use]
     pub fn windows(&self) -> WindowLimits {
         WindowLimits {

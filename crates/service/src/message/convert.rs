@@ -39,7 +39,7 @@ pub(crate) fn message_to_wire(
     let client_message_id = message.client_message_id.filter(|_| shows_id);
     let (body, event) = match message.kind {
         MessageKind::Message => (message.body, None),
-        // An event from a later version that this one cannot decode is shown without content.
+        // An event from a later version, which this version cannot decode, is shown without content.
         MessageKind::Event => (Bytes::new(), wire::Event::decode(message.body).ok()),
     };
     wire::Message {
@@ -95,9 +95,6 @@ pub(super) fn draft(
 ) -> Result<MessageDraft, Error> {
     let sender = sender(request.sender_id, principal)?;
     let keeps_unread = request.keep_unread;
-    if keeps_unread && principal != Principal::Service {
-        return Err(Error::not_allowed("only services send with keep_unread"));
-    }
     let conversation = target(request.to.as_ref(), sender)?;
     let client_message_id = client_message_id(&request.client_message_id)?;
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
@@ -119,7 +116,7 @@ pub(super) fn draft(
     Ok(MessageDraft { conversation, message, keeps_unread })
 }
 
-/// The sender: the named user, or else the acting one; `None`: a service as itself.
+/// The sender: the named user, or else the acting user; `None`: a service as itself.
 fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
@@ -131,7 +128,7 @@ fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     }
 }
 
-/// The user who reads or changes: the named one, or else the acting one; `None`: a service as itself.
+/// The user who reads or changes: the named user, or else the acting user; `None`: a service as itself.
 pub(super) fn acting_user(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());

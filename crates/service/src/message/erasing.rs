@@ -28,8 +28,8 @@ pub(super) struct ErasureStart {
 pub struct ErasureCleanup(ErasureStart);
 
 impl Messages {
-    /// Starts the erasure of a user's messages, if there is none, or if the last one has ended and `again` is
-    /// set. Returns its progress.
+    /// Starts the erasure of a user's messages, if there is none, or if the last erasure has ended and
+    /// `again` is set. Returns its progress.
     pub(super) async fn erase_user(
         &self,
         user: UserId,
@@ -55,7 +55,7 @@ impl ErasureStart {
 }
 
 impl ErasureCleanup {
-    /// Over a deployment's erasures.
+    /// Creates it over a deployment's erasures.
     #[must_use]
     pub fn new(context: DomainContext<'_>) -> Self {
         Self(ErasureStart::new(context))
@@ -70,7 +70,7 @@ impl ErasureCleanup {
 
 #[async_trait]
 impl AccountCleanup for ErasureCleanup {
-    /// Nothing: the user's messages may still arrive.
+    /// This step does nothing: the user's messages may still arrive.
     async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }

@@ -1,6 +1,6 @@
 //! Inboxes in memory that fail or hang when a test says so.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{Clock, Moment, remote::SharedError};
@@ -10,7 +10,6 @@ use kith_delivery::{
 };
 use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
-use prost::bytes::Bytes;
 use tokio::time::Instant;
 
 /// A fault that a fan-out meets.
@@ -40,12 +39,12 @@ impl Clock for RuntimeClock {
 pub(super) struct FaultyInboxes {
     inboxes: MemoryInboxes,
     pub(super) fault: Mutex<InboxFault>,
-    /// Before the next inbox is closed.
+    /// Runs before the next inbox is closed.
     pub(super) before_close: Mutex<Option<InterleavedAction>>,
 }
 
 impl FaultyInboxes {
-    /// Without a fault.
+    /// Creates inboxes without a fault.
     pub(super) fn new() -> Self {
         Self {
             inboxes: MemoryInboxes::new(Arc::new(RuntimeClock(Instant::now())), InboxLimits::default()),
@@ -108,8 +107,8 @@ impl InboxKeeper for FaultyInboxes {
         self.inboxes.note(user, note).await
     }
 
-    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
-        self.inboxes.signal(user, signal).await
+    async fn receiving(&self, users: &[UserId]) -> Result<BTreeMap<UserId, Vec<NodeName>>, SharedError> {
+        self.inboxes.receiving(users).await
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {

@@ -1,5 +1,5 @@
-//! Notes group changes to the group's members. Of many changes to one group some are noted, and always the
-//! last: a note says that the group is to be read, and an inbox has room for few entries.
+//! Notes group changes to the group's members. If a group changes often, only some changes are noted, but
+//! always the last: a note says that the group is to be read, and an inbox has room for few entries.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -88,7 +88,7 @@ impl GroupEvent {
             }
             // No user reads a dismissed group's conversation.
             MembershipEvent::Demoted(_) | MembershipEvent::Dismissed(_) => None,
-            // Those whom it concerns get a note.
+            // The users whom it concerns get a note.
             MembershipEvent::Changed(_) | MembershipEvent::AllMuted(_) => None,
         }
     }

@@ -74,7 +74,7 @@ async fn append_all(
     results
 }
 
-/// How many records the next step has: the first ones, in one conversation.
+/// How many records the next step has: the first records, in one conversation.
 fn step_of(records: &[Result<ImportedMessage, Error>]) -> usize {
     let of =
         |record: &Result<ImportedMessage, Error>| record.as_ref().ok().map(|imported| imported.conversation);

@@ -1,4 +1,5 @@
-//! Imports of read marks: what users had read elsewhere. Neither their devices nor other users get notes or signals.
+//! Imports read marks for messages that users had read elsewhere. Neither the users' devices nor other users
+//! get notes or signals.
 
 use futures::{StreamExt as _, stream};
 use kith_proto::message::v1 as wire;
@@ -14,10 +15,10 @@ use crate::{
     },
 };
 
-/// Marks that are made at the same time. Those that wait together are written by one command of the store.
+/// The most marks that are made at the same time. Marks that wait together are written by one store command.
 const AT_ONCE: usize = 100;
 
-/// A mark of an import.
+/// A mark from an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ImportedMark {
     key: DialogKey,
@@ -25,7 +26,7 @@ struct ImportedMark {
 }
 
 impl Messages {
-    /// Makes the marks of these records. Returns the result of each, in the same order: the number up to which the
+    /// Makes these records' marks. Returns each mark's result, in the same order: the number up to which the
     /// user has read.
     pub(super) async fn import_marks(
         &self,

@@ -1,10 +1,9 @@
 //! The users' inboxes, for this node's domains.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt as _, stream};
-use kith_cache::remote::SharedError;
-use kith_delivery::{InboxKeeper, NodeWake, Note};
+use kith_delivery::{InboxKeeper, NodeWake, Note, Wake};
 use kith_store::{NodeName, UserId};
 use prost::bytes::Bytes;
 
@@ -47,32 +46,45 @@ impl Inboxes {
         let this = self.clone();
         tokio::spawn(async move {
             let noted = users.into_iter().map(async |user| this.keeper.note(user, note).await);
-            this.publish_all(noted).await;
+            let mut noted = stream::iter(noted).buffer_unordered(WRITTEN_AT_ONCE);
+            while let Some(wakes) = noted.next().await {
+                match wakes {
+                    Ok(wakes) => this.publish(wakes),
+                    Err(_) => tracing::debug!("a note is lost"),
+                }
+            }
         });
     }
 
-    /// Sends a signal to the users among these who receive now, in the background. Signals may be lost.
-    pub(super) fn signal(&self, users: Vec<UserId>, signal: Bytes) {
-        if users.is_empty() {
+    /// Sends the same signal to the users among these who receive now, in the background. Signals may be
+    /// lost.
+    pub(super) fn signal(&self, users: Vec<UserId>, signal: &Bytes) {
+        self.signal_each(users.into_iter().map(|user| (user, signal.clone())).collect());
+    }
+
+    /// Sends each user among these who receives now its signal, in the background. Signals may be lost.
+    pub(super) fn signal_each(&self, signals: BTreeMap<UserId, Bytes>) {
+        if signals.is_empty() {
             return;
         }
         let this = self.clone();
         tokio::spawn(async move {
-            let sent = users.into_iter().map(async |user| this.keeper.signal(user, signal.clone()).await);
-            this.publish_all(sent).await;
+            let users: Vec<_> = signals.keys().copied().collect();
+            match this.keeper.receiving(&users).await {
+                Ok(nodes) => this.publish(wakes_of(signals, &nodes)),
+                Err(_) => tracing::debug!("signals are lost"),
+            }
         });
     }
+}
 
-    async fn publish_all(
-        &self,
-        written: impl Iterator<Item = impl Future<Output = Result<Vec<NodeWake>, SharedError>>>,
-    ) {
-        let mut written = stream::iter(written).buffer_unordered(WRITTEN_AT_ONCE);
-        while let Some(wakes) = written.next().await {
-            match wakes {
-                Ok(wakes) => self.publish(wakes),
-                Err(_) => tracing::debug!("a note or a signal is lost"),
-            }
-        }
+/// Returns the wakes that bring each user's signal to the nodes of its receivers.
+fn wakes_of(mut signals: BTreeMap<UserId, Bytes>, nodes: &BTreeMap<UserId, Vec<NodeName>>) -> Vec<NodeWake> {
+    let mut wakes = Vec::new();
+    for (user, nodes) in nodes {
+        let Some(signal) = signals.remove(user) else { continue };
+        let wake = Wake::Signal { user: *user, signal };
+        wakes.extend(nodes.iter().map(|node| NodeWake { node: node.clone(), wake: wake.clone() }));
     }
+    wakes
 }

@@ -1,8 +1,8 @@
-//! Conversation messages: the last ones by their windows, others by documents through the tiers.
+//! Conversation messages: the last messages by their windows, others by documents through the tiers.
 
 use std::sync::Arc;
 
-use kith_cache::{Consistency, Moment, Policy, TieredCache};
+use kith_cache::{Consistency, Moment, Node, Policy, TieredCache};
 use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
@@ -26,6 +26,7 @@ pub struct Logs {
     pub(super) windows: Windows,
     pub(super) documents: TieredCache<DocumentKey, LogDocument>,
     unseen: Arc<UnseenEnds>,
+    node: Node,
 }
 
 /// The additions that an append makes to a log.
@@ -57,11 +58,11 @@ impl Logs {
     ) -> Self {
         let loader = Arc::new(DocumentLoader(Arc::clone(&store)));
         let documents = caches.namespace(policy, loader, DocumentCodec);
-        Self { store, windows, documents, unseen: Arc::default() }
+        Self { store, windows, documents, unseen: Arc::default(), node: caches.node().clone() }
     }
 
-    /// A log's end, and the requested messages that are among the last ones. `at_least`: a number that the
-    /// caller knows to exist.
+    /// A log's end, and the requested messages that are among the last messages. `at_least`: a number that
+    /// the caller knows to exist.
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
@@ -143,9 +144,11 @@ impl Logs {
                     self.unseen.forget(conversation, last);
                     registered = nodes;
                 }
-                // Other nodes compare the window with the store after `messages.window_checked`.
+                // Other nodes compare the window with the store after `messages.window_checked`, or for the
+                // session of its sender.
                 Err(_) => {
                     self.unseen.note(conversation, last);
+                    self.node.count_unseen();
                     registered = None;
                 }
             }
@@ -160,6 +163,7 @@ impl Logs {
     /// Makes the next read compare the window with the store, after an append with unknown outcome.
     pub(super) async fn doubt(&self, conversation: ConversationId) {
         if self.windows.require_check(conversation).await.is_err() {
+            self.node.count_unseen();
             tracing::debug!("a window is compared with the store after messages.window_checked");
         }
     }

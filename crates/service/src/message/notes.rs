@@ -1,7 +1,7 @@
 //! Notifies receivers about changes besides messages: notes about relations, memberships and dialogs, and
 //! peers' read marks. They may be lost.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use kith_cache::Consistency;
@@ -61,13 +61,18 @@ impl Notes {
     /// The other user of a direct conversation has read up to this number.
     pub(super) fn peer_read(&self, key: DialogKey, peer: UserId, read_seq: Seq) {
         metrics::counter!(SIGNALS.name, "kind" => "read").increment(1);
-        self.inboxes.signal(vec![key.user], receive::read_to_bytes(key.conversation, peer, read_seq));
+        self.inboxes.signal(vec![key.user], &receive::read_to_bytes(key.conversation, peer, read_seq));
     }
 
-    /// This many users have read these messages from a user.
-    pub(crate) fn receipts(&self, sender: UserId, conversation: ConversationId, receipts: &[Receipt]) {
-        metrics::counter!(SIGNALS.name, "kind" => "receipts").increment(1);
-        self.inboxes.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));
+    /// So many users have read each sender's messages.
+    pub(crate) fn receipts(&self, conversation: ConversationId, of: &BTreeMap<UserId, Vec<Receipt>>) {
+        metrics::counter!(SIGNALS.name, "kind" => "receipts")
+            .increment(u64::try_from(of.len()).unwrap_or(u64::MAX));
+        let signal = |sender: &UserId, receipts: &[Receipt]| {
+            receive::receipts_to_bytes(conversation, *sender, receipts)
+        };
+        let signals = of.iter().map(|(sender, receipts)| (*sender, signal(sender, receipts)));
+        self.inboxes.signal_each(signals.collect());
     }
 
     /// Notes a group change to its members, in the background, unless it has too many. If there are several
@@ -163,7 +168,7 @@ impl FollowListener for Notes {
 }
 
 impl DoNotDisturbListener for Notes {
-    /// In a direct conversation this is what a group's dialog has.
+    /// In a direct conversation, this is the setting that a group's dialog has.
     fn do_not_disturb_changed(&self, edge: Edge) {
         let key = DialogKey { user: edge.from, conversation: ConversationId::direct(edge.from, edge.to) };
         let this = self.clone();

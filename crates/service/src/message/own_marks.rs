@@ -1,5 +1,6 @@
-//! Every sender has read its own messages. Their marks are gathered for a second, so that a burst of a user is one mark, and are
-//! repeated until they are stored. A node that dies loses those of its last second.
+//! Every sender has read its own messages. The senders' marks are gathered for a second, so that a user's
+//! burst is one mark, and are repeated until they are stored. A node that dies loses the marks of its last
+//! second.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -21,14 +22,15 @@ use crate::{
 
 /// How long marks are gathered, and the pause after a failure.
 const GATHERED_FOR: Duration = Duration::from_secs(1);
-/// Deadline for the begin of a mark, which begins at once and runs to its end.
+/// The deadline until a mark begins. A mark that has begun runs to its end.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
-/// How long the last marks of a node may take when it stops.
+/// How long a node's last marks may take when it stops.
 const STORED_AT_STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Most marks that wait. Some 10 MB. More only wait while the store fails, and then sends fail as well.
+/// The most marks that wait: some 10 MB. More would only wait while the store fails, and then sends fail as
+/// well.
 const WAITING_MAX: usize = 100_000;
 
-/// The marks of senders that are not stored yet.
+/// The senders' marks that are not stored yet.
 #[derive(Debug)]
 pub(crate) struct OwnMarks {
     state: Mutex<OwnMarksState>,
@@ -38,9 +40,9 @@ pub(crate) struct OwnMarks {
 #[derive(Debug, Default)]
 struct OwnMarksState {
     waiting: HashMap<DialogKey, OwnMark>,
-    /// Whether a task stores them.
+    /// Whether a task is storing the marks.
     has_task: bool,
-    /// Whether the node stops. Then no task begins.
+    /// Whether the node is stopping. No task begins then.
     stopped: bool,
 }
 
@@ -49,7 +51,7 @@ struct OwnMarksState {
 struct OwnMark {
     /// The number of the last own message.
     seq: Seq,
-    /// Whether all own messages that it covers are of imports.
+    /// Whether all own messages that it covers were imported.
     imported: bool,
 }
 
@@ -76,12 +78,12 @@ impl OwnMarks {
 
     fn take(&self) -> HashMap<DialogKey, OwnMark> {
         let mut state = self.state.lock();
-        // Under the lock: the number of a mark that is added meanwhile must not be the last one.
+        // The gauge is set under the lock, so that it does not keep a value from before a concurrent change.
         self.count.set(0.0);
         std::mem::take(&mut state.waiting)
     }
 
-    /// Whether the task that stores marks goes on. If not, the next mark starts one.
+    /// Whether the task that stores marks goes on. Otherwise the next mark starts a new task.
     fn goes_on(&self) -> bool {
         let mut state = self.state.lock();
         state.has_task = !state.stopped && !state.waiting.is_empty();
@@ -94,14 +96,15 @@ impl OwnMarks {
 }
 
 impl MessageDraft {
-    /// The user who has read up to the message when it is sent; `None`: none.
+    /// The user who has read up to the message when it is sent; `None`: there is no such user.
     pub(super) fn marker(&self) -> Option<UserId> {
         self.message.sender.filter(|_| !self.keeps_unread)
     }
 }
 
 impl Messages {
-    /// Marks what was sent as read by its senders, in the background. `imported`: without signals to other users.
+    /// Marks sent messages as read by their senders, in the background. `imported`: without signals to other
+    /// users.
     pub(super) fn mark_own<'a>(
         &self,
         conversation: ConversationId,
@@ -130,7 +133,7 @@ impl Messages {
         }
     }
 
-    /// Stores the marks of senders that wait, when the node stops. Must be called before writes are refused.
+    /// Stores the waiting marks when the node stops. Must be called before writes are refused.
     pub async fn stop_own_marks(&self) {
         self.own_marks.stop();
         if timeout(STORED_AT_STOP_WITHIN, self.store_own_marks()).await.is_err() {
@@ -140,7 +143,7 @@ impl Messages {
         }
     }
 
-    /// Stores the marks that wait. Those that the store did not take wait again.
+    /// Stores the waiting marks. Marks that the store did not take wait again.
     async fn store_own_marks(&self) {
         let marks = self.own_marks.take().into_iter().map(async |(key, mark)| {
             let this = self.clone();
@@ -161,14 +164,15 @@ impl Messages {
         let bounds = self.bounds(Some(key.user), &[key.conversation]).await?.into_iter().next();
         let bounds = match bounds {
             Some(Ok(bounds)) => bounds,
-            // It left the group in between, and may read nothing of it.
+            // The user left the group meanwhile, and may read nothing in it.
             Some(Err(error)) if error.reason() == Reason::NotFound => return Ok(()),
             Some(Err(error)) => return Err(error),
             None => return Ok(()),
         };
         let (joined, last) = (bounds.joined(), bounds.left());
         if joined.is_some_and(|joined| seq < joined) {
-            // It left and joined again in between: a mark of this stay would read what it skipped.
+            // The user left and joined again meanwhile: a mark in this stay would read messages that it
+            // skipped.
             return Ok(());
         }
         let kind = MarkKind::UpTo(seq);

@@ -45,7 +45,7 @@ impl ProfileSignals {
         };
         let users = friends.into_iter().chain([user]).collect();
         metrics::counter!(SIGNALS.name, "kind" => "profile").increment(1);
-        self.inboxes.signal(users, receive::profile_to_bytes(user));
+        self.inboxes.signal(users, &receive::profile_to_bytes(user));
     }
 }
 

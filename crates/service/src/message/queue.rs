@@ -162,7 +162,7 @@ impl AppendQueue {
         }
     }
 
-    /// Finishes a step. Meanwhile the next one is stored, if a message for it is queued before the step is
+    /// Finishes a step. Meanwhile the next step is stored, if a message for it is queued before this step is
     /// finished.
     async fn finish_and_store_next(
         &self,

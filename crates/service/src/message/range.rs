@@ -70,7 +70,7 @@ impl ReadBounds {
         ReadRange { min: self.from.max(1), max: closed_at.unwrap_or(end).min(end), closed_at }
     }
 
-    /// The same bounds, as far as the reader's dialog shows them.
+    /// Narrows the bounds to the part that the reader's dialog shows.
     pub(crate) fn of_dialog(self, dialog: &Dialog) -> Self {
         let to = [self.to, dialog.max_seq].into_iter().flatten().min();
         Self { to, ..self.raised_to(dialog.min_seq.unwrap_or_default()) }

@@ -123,12 +123,14 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         mut seqs: Vec<Seq>,
+        at_least: Seq,
     ) -> Result<MessagePage, Error> {
         seqs.sort_unstable();
         seqs.dedup();
         let asked =
             Span { first: seqs.first().copied().unwrap_or(1), last: seqs.last().copied().unwrap_or(0) };
-        let ReadableLog { range, recent } = self.readable(reader, conversation, 0, |_| asked.into()).await?;
+        let ReadableLog { range, recent } =
+            self.readable(reader, conversation, at_least, |_| asked.into()).await?;
         seqs.retain(|seq| range.contains(*seq));
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
         let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
@@ -150,8 +152,9 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         time: Timestamp,
+        at_least: Seq,
     ) -> Result<Seq, Error> {
-        let range = self.readable(reader, conversation, 0, |_| logs::NONE.into()).await?.range;
+        let range = self.readable(reader, conversation, at_least, |_| logs::NONE.into()).await?.range;
         let found = self.logs.store.seq_at(conversation, time).await.map_err(store_error)?;
         Ok(found.max(range.min).min(range.max + 1))
     }
@@ -251,7 +254,7 @@ impl PageRequest {
 }
 
 impl MessagePage {
-    /// Cuts the page to messages of at most this many bytes, and at least one.
+    /// Cuts the page to messages with at most this many bytes, but keeps at least one message.
     pub(super) fn fit_into(mut self, bytes: usize) -> Self {
         let mut taken = 0;
         let fits = |message: &&Message| {

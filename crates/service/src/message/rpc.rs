@@ -90,7 +90,8 @@ impl MessageService for MessageRpc {
         let (call, request) = Call::open(request);
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
-        let asked = convert::pull(&request, quota.size)?;
+        let mut asked = convert::pull(&request, quota.size)?;
+        asked.at_least = self.limits.at_least(call, asked.at_least)?;
         let page = self.messages.pull(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::PullMessagesResponse {
@@ -111,7 +112,8 @@ impl MessageService for MessageRpc {
         let conversation = convert::conversation(&request.conversation_id)?;
         let seqs = convert::seqs(request.seqs)?;
         let mut quota = self.limits.records.page(call, seqs.len())?;
-        let page = self.messages.pull_by_seqs(reader, conversation, seqs).await?;
+        let at_least = self.limits.at_least(call, 0)?;
+        let page = self.messages.pull_by_seqs(reader, conversation, seqs, at_least).await?;
         let page = page.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::PullBySeqsResponse {
@@ -125,7 +127,8 @@ impl MessageService for MessageRpc {
         let (call, request) = Call::open(request);
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let mut quota = self.page(call, request.limit)?;
-        let asked = convert::back(&request, quota.size)?;
+        let mut asked = convert::back(&request, quota.size)?;
+        asked.at_least = self.limits.at_least(call, asked.at_least)?;
         let page = self.messages.history(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
         Ok(Response::new(wire::HistoryResponse {
@@ -145,7 +148,8 @@ impl MessageService for MessageRpc {
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let conversation = convert::conversation(&request.conversation_id)?;
         let time = convert::time(request.time.as_ref())?;
-        let seq = self.messages.seq_at(reader, conversation, time).await?;
+        let at_least = self.limits.at_least(call, 0)?;
+        let seq = self.messages.seq_at(reader, conversation, time, at_least).await?;
         Ok(Response::new(wire::GetSeqByTimeResponse { seq }))
     }
 
@@ -158,7 +162,7 @@ impl MessageService for MessageRpc {
         let reader = convert::acting_user(request.user_id, call.principal)?;
         let conversations =
             convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
-        let at_least = AtLeast::of_request(&request.at_least)?;
+        let at_least = AtLeast::of_request(&request.at_least, self.limits.at_least(call, 0)?)?;
         let found = self.messages.max_seqs(reader, &conversations, &at_least).await?;
         let results = conversations.into_iter().zip(found);
         let results = results.map(|(conversation, max)| convert::max_seq_result(conversation, max)).collect();

@@ -11,7 +11,7 @@ use crate::{dialog::out_of_range, error::Error};
 /// The senders of the conversation messages that a reader can read.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
-    /// By rising number, without events.
+    /// The messages by rising number, without events.
     messages: Vec<SentMessage>,
     range: ReadRange,
 }
@@ -30,7 +30,7 @@ impl Messages {
     ) -> Result<SentMessages, Error> {
         let mut messages = Vec::with_capacity(seqs.len());
         loop {
-            let page = self.pull_by_seqs(reader, conversation, seqs.clone()).await?;
+            let page = self.pull_by_seqs(reader, conversation, seqs.clone(), 0).await?;
             let last = page.messages.last().map_or(Seq::MAX, |message| message.seq);
             let sent = page.messages.iter().filter(|message| message.kind == MessageKind::Message);
             messages.extend(sent.map(|message| SentMessage { seq: message.seq, sender: message.sender }));

@@ -84,7 +84,7 @@ impl WindowKeeper for StepRecorder {
         unreachable!("nothing is read")
     }
 
-    async fn fill(&self, _: ConversationId, _: &Fill) -> Result<FillOutcome, SharedError> {
+    async fn fill(&self, _: &[Fill]) -> Vec<Result<FillOutcome, SharedError>> {
         unreachable!("nothing is read")
     }
 
@@ -108,7 +108,11 @@ impl WindowKeeper for StepRecorder {
         unreachable!("nothing is read")
     }
 
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
+    async fn heads(
+        &self,
+        _: &[(ConversationId, Seq)],
+        _: LeaseToken,
+    ) -> Vec<Result<HeadLookup, SharedError>> {
         unreachable!("nothing is read")
     }
 

@@ -1,7 +1,8 @@
 //! Appends by this node that are in the store and could not be added to their conversation's window.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
+use kith_cache::UNSEEN_KEPT;
 use kith_store::{ConversationId, Seq};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -9,8 +10,6 @@ use tokio::time::Instant;
 /// The most conversations that are remembered. For others a read on this node may be as old as on another
 /// node.
 const MOST: usize = 10_000;
-/// Longer than any `messages.window_checked`: by then every reader compares the window with the store.
-const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Log ends that windows may not know.
 #[derive(Debug, Default)]
@@ -26,7 +25,7 @@ impl UnseenEnds {
     /// A number up to which the log is known to have messages; 0: nothing is noted.
     pub(super) fn end(&self, conversation: ConversationId) -> Seq {
         let ends = self.0.lock();
-        let noted = ends.get(&conversation).filter(|noted| noted.at.elapsed() < REMEMBERED);
+        let noted = ends.get(&conversation).filter(|noted| noted.at.elapsed() < UNSEEN_KEPT);
         noted.map_or(0, |noted| noted.end)
     }
 
@@ -34,7 +33,7 @@ impl UnseenEnds {
     pub(super) fn note(&self, conversation: ConversationId, seq: Seq) {
         let mut ends = self.0.lock();
         if ends.len() >= MOST {
-            ends.retain(|_, noted| noted.at.elapsed() < REMEMBERED);
+            ends.retain(|_, noted| noted.at.elapsed() < UNSEEN_KEPT);
         }
         if ends.len() < MOST || ends.contains_key(&conversation) {
             let end = ends.get(&conversation).map_or(seq, |noted| noted.end.max(seq));
@@ -74,7 +73,7 @@ mod tests {
         assert_eq!((unseen.end(group(10_000)), unseen.end(group(10_001))), (1, 0));
         unseen.note(group(1), 2);
         assert_eq!(unseen.end(group(1)), 2, "one that is known is noted");
-        tokio::time::advance(REMEMBERED).await;
+        tokio::time::advance(UNSEEN_KEPT).await;
         assert_eq!(unseen.end(group(1)), 0);
         unseen.note(group(10_001), 1);
         assert_eq!(unseen.end(group(10_001)), 1);

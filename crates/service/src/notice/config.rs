@@ -14,7 +14,7 @@ const LIVE_MAX: usize = 4_000;
 const READERS_MAX: u32 = 16_000_000;
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Notices.
+/// Limits of notices.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NoticesConfig {
@@ -30,8 +30,7 @@ pub struct NoticesConfig {
     /// How long notices are kept after they expired; not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// How long a bitmap of readers is kept in Redis before it is counted again: a wrong count lasts no
-    /// longer. From 1m to 1d.
+    /// How long a bitmap of readers is kept in Redis. From 1m to 1d.
     #[serde(with = "humantime_serde")]
     pub bitmaps_kept: Duration,
     /// How long CountReaders waits for readers that have to be counted. At most 10s.

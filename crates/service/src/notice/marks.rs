@@ -49,8 +49,8 @@ struct ChosenBits {
 }
 
 impl NoticeRecords {
-    /// Marks notices for the reader itself or a service, in one atomic step. A reader that is not registered is registered first.
-    /// A reader that is a user must exist, also if it was registered before.
+    /// Marks notices for the reader itself or a service, in one atomic step. A reader that is not registered
+    /// is registered first. A reader that is a user must exist, also if it was registered before.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
@@ -87,8 +87,9 @@ impl NoticeRecords {
         Ok(NoticeMarkResult { totals, not_found: chosen.not_found, token: written.token })
     }
 
-    /// Writes a mark to the store, then to the bitmaps of readers. A reader that is not registered is registered with
-    /// `since`. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
+    /// Writes a mark to the store, then to the bitmaps of readers. A reader that is not registered is
+    /// registered with `since`. Must be called within
+    /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,
@@ -127,7 +128,8 @@ impl NoticeRecords {
         self.readers.get_with(&key, &Consistency::Cached).await.ok()?.map(|entry| entry.value)
     }
 
-    /// Registers readers of an audience. Returns the number of newly registered ones. Readers that are users must exist.
+    /// Registers readers of an audience. Returns the number of newly registered readers. Readers that are
+    /// users must exist.
     ///
     /// # Errors
     /// NOT_FOUND, RESOURCE_EXHAUSTED, or errors of the store.
@@ -155,7 +157,7 @@ impl NoticeRecords {
     }
 }
 
-/// The pages of a reader in which no bit belongs to a notice.
+/// Returns a reader's pages in which no bit belongs to a notice.
 fn dead_pages(audience: &Audience, known: Option<&NoticeReader>) -> Vec<u32> {
     let pages = known.into_iter().flat_map(|reader| reader.bits.words().map(|(page, _)| page));
     pages.filter(|page| audience.is_dead_page(*page)).collect()
@@ -193,7 +195,7 @@ fn choose_bits(mark: &NoticeMark, audience: &Audience, view: &ReaderView) -> Res
     }
 }
 
-/// The bits that a mark as read sets. To confirm a notice also marks it as read.
+/// Returns the bits that a mark as read sets. Confirming a notice also marks it as read.
 fn read_slots(entry: &AudienceEntry, confirm: bool) -> impl Iterator<Item = Slot> {
     [Some(entry.slot), entry.confirm_slot.filter(|_| confirm)].into_iter().flatten()
 }

@@ -111,7 +111,7 @@ impl ActiveMembers {
         principal: Principal,
     ) -> Result<ActivePage, Error> {
         self.members.check_member(group, principal).await?;
-        // One more, to find out whether others follow.
+        // One more member is read, to find out whether others follow.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;
         let more = found.len() > size;
@@ -163,7 +163,7 @@ impl ActiveMembers {
         self.active.of(group, consistency).await
     }
 
-    /// Without the dead gateways.
+    /// Returns the distribution without the dead gateways.
     fn living(&self, found: &Distribution) -> Vec<GatewayCount> {
         let ids: Vec<GatewayId> = found.gateways.iter().map(|(id, _)| id.clone()).collect();
         let living = self.sessions.gateways.without_dead(&ids);

@@ -146,7 +146,7 @@ impl BackgroundParts {
         }
     }
 
-    /// After a loss: restores the sessions that this node knows. Gateways that send no heartbeat die again,
+    /// Restores the sessions that this node knows, after a loss. Gateways that send no heartbeat die again,
     /// and are swept.
     async fn restore_sessions(&self) {
         let mut changes =

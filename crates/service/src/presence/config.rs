@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::invalid_value::{InvalidValue, above_zero, refuse};
 
-/// Who is online.
+/// Presence: who is online.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PresenceConfig {
@@ -22,29 +22,28 @@ pub struct PresenceConfig {
     /// How often each node reads which gateways are alive, and whether presence was lost. Above 0.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
-    /// How long after a loss of presence users that were not seen since are unknown, not offline.
+    /// How long after a loss of presence users not seen since are unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the groups of the user are notified, as they are in any
-    /// case.
+    /// How long an opening or closing waits until the user's groups are notified.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
-    /// Users whose groups a node notifies at the same time. Above 0.
+    /// Users whose groups a node notifies at one time. Above 0.
     pub fan_outs_at_once: usize,
     /// Maximum sessions of one user. Above 0.
     pub sessions_max: u32,
     /// Maximum gateways. Above 0.
     pub gateways_max: u32,
-    /// Sessions that a node remembers, to restore them if presence is lost.
+    /// Sessions that a node restores if presence is lost.
     pub sessions_held: usize,
-    /// Maximum callers that watch presence on a node at the same time. Above 0.
+    /// Maximum callers that watch presence on a node. Above 0.
     pub watchers: usize,
-    /// Maximum streams in which one user watches presence on a node at the same time; users together have at
-    /// most three quarters of `presence.watchers`. Above 0.
+    /// Maximum streams in which one user watches presence on a node; users together have at most three
+    /// quarters of `presence.watchers`. Above 0.
     pub watchers_of_user: usize,
     /// Changes that one of the watchers may be behind. Above 0.
     pub watch_behind: usize,
-    /// How often it is checked which users a watcher may still see. Above 0.
+    /// How often it is checked whom a watcher may see. Above 0.
     #[serde(with = "humantime_serde")]
     pub visibility_every: Duration,
 }

@@ -87,7 +87,7 @@ pub(super) fn active_member(member: &ActiveMember, principal: Principal) -> wire
     wire::ActiveMember { user_id: member.user.get(), gateway_ids: ids(&member.gateways, principal) }
 }
 
-/// For services only.
+/// Returns the ids for a service, and none for a user.
 fn ids(gateways: &[GatewayId], principal: Principal) -> Vec<String> {
     match principal {
         Principal::Service => gateways.iter().map(ToString::to_string).collect(),

@@ -21,14 +21,14 @@ struct CheckedGateways {
     /// A new epoch was seen, and not reported yet.
     lost: bool,
     dead: HashSet<Instance>,
-    /// Until when each gateway is alive, by the last check.
+    /// The time until which each gateway is alive, by the last check.
     living: BTreeMap<GatewayId, Instant>,
 }
 
 /// A page of live gateways.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayPage {
-    /// By rising id, each with the time for which it stays alive without a heartbeat.
+    /// The gateways by rising id, each with the time for which it stays alive without a heartbeat.
     pub(super) gateways: Vec<(GatewayId, Duration)>,
     /// The next page's position; `None`: the last page.
     pub(super) next: Option<[i64; 3]>,
@@ -78,7 +78,7 @@ impl KnownGateways {
         self.0.read().epoch.is_some_and(|(_, at, age)| age + at.elapsed() >= unknown_for)
     }
 
-    /// The live gateways after this one, by rising id, each with its remaining time; at most this many.
+    /// The live gateways after this gateway, by rising id, each with its remaining time; at most this many.
     pub(super) fn living(&self, after: &str, limit: usize) -> Vec<(GatewayId, Duration)> {
         let now = Instant::now();
         let known = self.0.read();
@@ -115,7 +115,7 @@ fn position_after(before: usize, last: &GatewayId) -> [i64; 3] {
     [i64::try_from(before).unwrap_or(i64::MAX), number(0), number(1)]
 }
 
-/// Where the first gateway after this position is.
+/// Returns the index of the first gateway after this position.
 fn index_after<T>(all: &[(GatewayId, T)], position: [i64; 3]) -> usize {
     let [before, ..] = position;
     let last = all.iter().position(|(id, _)| position_after(0, id)[1..] == position[1..]);

@@ -79,7 +79,7 @@ impl SessionRecovery {
         }
     }
 
-    /// Nothing was lost until this time: forgets sessions that ended before it by events.
+    /// Forgets sessions that ended by events before this time, until which nothing was lost.
     pub(super) fn forget_ended(&self, until: Instant) {
         let mut users = self.users.lock();
         for user in mem::take(&mut users.with_ended) {

@@ -32,7 +32,7 @@ pub(super) struct WatchPlace {
 }
 
 impl WatchPlaces {
-    /// At most `most`, and at most `of_user_max` for one user.
+    /// Creates at most `most` places, and at most `of_user_max` for one user.
     pub(super) fn new(most: usize, of_user_max: usize) -> Arc<Self> {
         Arc::new(Self { most, of_user_max, taken: Mutex::default() })
     }

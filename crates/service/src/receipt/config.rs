@@ -22,11 +22,10 @@ pub struct ReceiptsConfig {
     /// The same for groups with more than 10000 users who are or were members. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory_large: Duration,
-    /// Maximum users whose memberships, and whose marks, a node caches; about 50 bytes each. The group used
-    /// last is kept whatever its size.
+    /// Maximum users whose memberships, and whose marks, a node caches; about 50 bytes each.
     pub kept: usize,
-    /// How long after a mark the receiving senders of a group are notified, and the time between two
-    /// notifications at least. 0s: never.
+    /// How long after a mark the receiving senders of a group are notified, and at least between two
+    /// notifications. 0s: never.
     #[serde(with = "humantime_serde")]
     pub notify_every: Duration,
 }
@@ -35,7 +34,7 @@ pub struct ReceiptsConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptsShown {
-    /// No user.
+    /// No user sees them.
     Off,
     /// The sender of the message.
     #[default]

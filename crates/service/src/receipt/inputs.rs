@@ -39,7 +39,7 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     seqs
 }
 
-/// The users with ordinals in this range who were members when one of these messages was sent, by rising
+/// The users with ordinals in this range who were members when any of these messages was sent, by rising
 /// ordinal.
 pub(super) fn readers(seats: &GroupSeats, range: Range<usize>, seqs: &[Seq]) -> Vec<(usize, UserId)> {
     let some = seats.seats.get(range.clone()).unwrap_or_default();

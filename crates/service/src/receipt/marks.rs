@@ -7,7 +7,8 @@ use kith_store::{ReadRanges, Seq, UserId};
 /// The read marks of the users of a conversation. Contains only users whom a call has requested.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MarksByOrdinal(
-    /// By rising ordinal: a receipt merges them with the seats, which is several times cheaper than a lookup of each.
+    /// The marks by rising ordinal: a receipt merges them with the seats, which is several times cheaper than
+    /// a lookup for each.
     Vec<(usize, ReadRanges)>,
 );
 
@@ -17,7 +18,7 @@ impl MarksByOrdinal {
         self.0.len()
     }
 
-    /// The ones of these users who are not in it. They are given by rising ordinal.
+    /// Returns those of these users who are not in it. Users must be given by rising ordinal.
     pub(super) fn missing(&self, users: Vec<(usize, UserId)>) -> Vec<(usize, UserId)> {
         let mut known = self.0.iter().map(|(at, _)| *at).peekable();
         let is_missing = |(at, _): &(usize, UserId)| {
@@ -33,7 +34,8 @@ impl MarksByOrdinal {
         self.0.sort_by_key(|(at, _)| *at);
     }
 
-    /// Whether users have read a message; a user who is not in it has not. Must be called with rising ordinals.
+    /// Whether users have read a message; a user who is not in it has not. Must be called with rising
+    /// ordinals.
     pub(super) fn have_read(&self, seq: Seq) -> impl Fn(usize) -> bool {
         let next = Cell::new(0);
         move |ordinal| {

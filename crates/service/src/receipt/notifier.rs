@@ -85,9 +85,7 @@ impl Receipts {
                 receipts.push(inputs.receipt(*message));
             }
         }
-        for (sender, receipts) in of_senders {
-            notes.receipts(sender, conversation, &receipts);
-        }
+        notes.receipts(conversation, &of_senders);
         Ok(())
     }
 
@@ -115,7 +113,7 @@ impl DueConversations {
         self.order.front().map(|(then, _)| *then)
     }
 
-    /// Takes the next one.
+    /// Takes the next notification.
     fn pop(&mut self) -> Option<(ConversationId, SeqRange)> {
         let (_, conversation) = self.order.pop_front()?;
         Some((conversation, self.seqs.remove(&conversation)?))

@@ -10,13 +10,13 @@ use tokio::{sync::OwnedMutexGuard, time::Instant};
 use super::{ReceiptsConfig, marks::MarksByOrdinal, weighted_copies::WeightedCopies};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
-/// A conversation with more marks is large.
+/// The number of marks above which a conversation is large.
 const LARGE: usize = 10_000;
-/// Concurrent reads of the store for one conversation.
+/// The most concurrent store reads for one conversation.
 const READ_AT_ONCE: usize = 4;
 
-/// The read marks of users in conversations: from the store, kept in the memory of this node for `receipts.memory`.
-/// Cheap to clone.
+/// The users' read marks in conversations: read from the store, and kept in this node's memory for
+/// `receipts.memory`. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ReadMarks {
     store: Arc<dyn DialogStore>,
@@ -29,20 +29,20 @@ type MarksCell = Arc<tokio::sync::Mutex<CopiedMarks>>;
 
 #[derive(Debug, Default)]
 struct CopiedMarks {
-    /// When the first of them was read; `None`: there are none.
+    /// When the first mark was read; `None`: there are no marks.
     since: Option<Instant>,
     marks: Arc<MarksByOrdinal>,
 }
 
 impl ReadMarks {
-    /// Creates it over the dialogs of a store.
+    /// Creates it over a store's dialogs.
     #[must_use]
     pub fn new(store: Arc<dyn DialogStore>, config: ReceiptsConfig) -> Self {
         Self { store, kept: Arc::new(Mutex::new(WeightedCopies::new(config.kept))), config }
     }
 
-    /// The read marks of these users, each given with its ordinal, rising, in a conversation. `is_fresh`: read now. The
-    /// result is kept also if this future is dropped.
+    /// Returns these users' read marks in a conversation. Users are given with their ordinals, which rise.
+    /// `is_fresh`: the marks are read now. The result is kept even if this future is dropped.
     pub(super) async fn of(
         &self,
         conversation: ConversationId,
@@ -66,8 +66,8 @@ impl ReadMarks {
         read.await.unwrap_or_else(|_| Err(Error::internal()))
     }
 
-    /// Drops the copies of a conversation, after a mark. Those of a large one are kept until they are old: marks are
-    /// frequent there.
+    /// Drops a conversation's copies, after a mark. A large conversation's copies are kept until they are
+    /// old: marks are frequent there.
     pub(super) fn forget(&self, conversation: ConversationId) {
         let mut kept = self.kept.lock();
         if kept.content(conversation) <= LARGE {
@@ -86,7 +86,8 @@ impl ReadMarks {
         mut copied: OwnedMutexGuard<CopiedMarks>,
     ) -> Result<Arc<MarksByOrdinal>, Error> {
         metrics::counter!(RECEIPT_LOADS.name, "what" => "marks").increment(1);
-        // Before the read: marks that come in between may not be in it. And known as large from now on.
+        // Both are set before the read: its result may lack marks that come meanwhile, and the conversation
+        // counts as large from now on.
         copied.since.get_or_insert_with(Instant::now);
         self.kept.lock().set_weight(conversation, copied.marks.len() + missing.len());
         let parts: Vec<Vec<_>> = missing.chunks(BATCH_MAX).map(<[_]>::to_vec).collect();
@@ -101,7 +102,7 @@ impl ReadMarks {
         Ok(Arc::clone(&copied.marks))
     }
 
-    /// The read marks of these users. Users without a dialog have read nothing.
+    /// Reads these users' read marks. Users without a dialog have read nothing.
     async fn dialogs(
         &self,
         conversation: ConversationId,

@@ -42,7 +42,7 @@ const PARTS_OF_PAGE: usize = 20;
 
 /// Messages, and the users in their conversation.
 struct VisibleMessages {
-    /// Or why a message has no receipt for the caller.
+    /// The messages, or the reasons why they have no receipt for the caller.
     messages: Vec<Result<SentMessage, Error>>,
     seats: Arc<GroupSeats>,
 }
@@ -101,7 +101,7 @@ impl Receipts {
         conversation: ConversationId,
         seqs: &[Seq],
     ) -> Result<VisibleMessages, Error> {
-        // Before the seats: a member who joins after it does not read these messages.
+        // The messages are read before the seats: a member who joins later does not read these messages.
         let sent = self.sent(user, conversation, seqs).await?;
         let (caller, seats) =
             tokio::try_join!(self.caller(user, conversation), self.0.seats.of(conversation))?;

@@ -58,7 +58,7 @@ impl SeatCopies {
     async fn of_group(&self, group: GroupId) -> Result<Arc<GroupSeats>, Error> {
         let slot = self.kept.lock().get(group);
         let mut known = slot.lock().await;
-        // Taken out: it has no other owner then, and changes are made in place.
+        // The known seats are taken out: they have no other owner then, and are changed in place.
         let seats = self.members.seats(group, known.take()).await?;
         *known = Some(Arc::clone(&seats));
         self.kept.lock().set_weight(group, seats.seats.len());

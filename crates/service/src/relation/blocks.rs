@@ -45,8 +45,8 @@ pub(super) struct BlockPage {
 }
 
 impl Blocks {
-    /// Over `stores`, with its own namespaces in the tiers; the namespace for records must be strict.
-    /// `default` is what others may do if nothing was set.
+    /// Creates it over `stores`, with its own namespaces in the tiers; the namespace for records must be
+    /// strict. `default` says what others may do if nothing was set.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,

@@ -64,7 +64,7 @@ pub enum RelationMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListReaders {
-    /// Every user.
+    /// Every user may do it.
     #[default]
     Everyone,
     /// The user and its friends, unless one has blocked the other.

@@ -38,7 +38,7 @@ pub struct RelationRules {
     pub list_readers: ListReaders,
     /// Maximum users that a user follows in friend mode.
     pub friends_max: u64,
-    /// For how long after its end a new follow to the same user gets the former position in lists.
+    /// How long after its end a new follow to the same user gets the former position in lists.
     pub place_kept: Duration,
     /// The permissions that others have if a user has set nothing.
     pub default_permissions: Permissions,
@@ -67,7 +67,7 @@ pub struct Follows {
 }
 
 impl Follows {
-    /// Over `stores`, with its own namespaces in the tiers.
+    /// Creates it over `stores`, with its own namespaces in the tiers.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -141,7 +141,7 @@ impl Follows {
     }
 
     /// Ends both follows between two friends, one after the other, each with its own request id: a repeated
-    /// call completes an earlier one. Returns a token that covers both.
+    /// call completes an earlier call. Returns a token that covers both.
     ///
     /// # Errors
     /// NOT_FOUND if neither follows the other, INVALID_ARGUMENT, or a failing store's errors; a follow may
@@ -244,7 +244,7 @@ impl Follows {
             return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
         }
         let of = UserList { list: FollowList::Following, user: edge.from };
-        // Read and not counted, because counts are some seconds behind.
+        // The friends are read and not counted, because counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
         let friends =
             Box::pin(self.lists.part(of, ListPage { after: None, size: most }, consistency)).await?.entries;

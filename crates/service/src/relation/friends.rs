@@ -10,8 +10,8 @@ use super::{
 };
 use crate::error::Error;
 
-/// Which of these users are friends of a user, without a block in either direction; in their order. From memory if
-/// possible; else two batches of reads for 250 users.
+/// Which of these users are friends of a user, without a block in either direction; in their order. From
+/// memory if possible; else two batches of reads for 250 users.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,

@@ -79,7 +79,7 @@ impl<L: ListKind> FromStr for UserList<L> {
 pub(super) enum RelationPageKey {
     /// Some entries after a position.
     Entries { after: Option<ListPosition>, size: usize },
-    /// Only their positions.
+    /// Only the entries' positions.
     Positions { after: Option<ListPosition>, size: usize },
     /// The list's length.
     Count,

@@ -38,7 +38,7 @@ pub struct RelationUpkeep {
 }
 
 impl RelationUpkeep {
-    /// Over `stores` and this node's caches.
+    /// Creates it over `stores` and this node's caches.
     #[must_use]
     pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
         Self {

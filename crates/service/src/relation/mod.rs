@@ -4,7 +4,7 @@
 //! and both users' lists. Settings for others are a strict namespace: after a change is acknowledged, no node
 //! uses the previous value. Counts are among their list's pages.
 //!
-//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has
+//! **Rights.** A user writes its own relations, and a service all. No other user reads whom a user has
 //! blocked; `relations.lists` says which users read follow lists.
 
 mod batch_encoder;

@@ -44,7 +44,7 @@ pub(super) struct CommonUsers {
     pub(super) users: Vec<UserId>,
     /// `None`: there are no more.
     pub(super) next: Option<CommonCursor>,
-    /// Fewer than requested because the most entries were scanned.
+    /// Whether there are fewer than requested because the most entries were scanned.
     pub(super) partial: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct ByteBudget {
 }
 
 impl ByteBudget {
-    /// For a message whose records may have this many bytes.
+    /// Creates it for a message whose records may have this many bytes.
     #[must_use]
     pub const fn new(bytes: usize) -> Self {
         Self { left: bytes, is_empty: true }
@@ -51,7 +51,7 @@ impl ByteBudget {
     }
 }
 
-/// A page's records that fit into this many bytes: all, or the first ones, at least one.
+/// A page's records that fit into this many bytes: all, or the first records, but at least one.
 pub fn fit_into_answer<M: Message>(bytes: usize, records: impl IntoIterator<Item = M>) -> Vec<M> {
     let mut budget = ByteBudget::new(bytes);
     records.into_iter().take_while(|record| budget.admit(record)).collect()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kith_cache::Position;
 use kith_store::{Timestamp, UserId};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
@@ -40,6 +41,18 @@ pub struct Call {
     pub delivers: bool,
     /// Whether the acting user is let in.
     pub access: CallAccess,
+    /// What the session of the call demands.
+    pub session: CallSession,
+}
+
+/// What the session of a call (metadata `kith-session`) demands of its reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallSession {
+    /// Whether the call belongs to a session that has been answered before.
+    pub is_carried: bool,
+    /// The position that this node has not reached; `None`: its memory has everything that the session
+    /// demands.
+    pub demand: Option<Position>,
 }
 
 /// Decides whether a call's acting user is let in, and for how long.
@@ -71,6 +84,7 @@ impl Call {
             answer_bytes: ANSWER_BYTES,
             delivers: false,
             access: CallAccess { issued: None, account: 0, writes: false, streams: false },
+            session: CallSession { is_carried: false, demand: None },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use kith_cache::{Consistency, Token, TokenError};
 use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
+use kith_store::Seq;
 
 use crate::{
     error::Error,
@@ -9,9 +10,10 @@ use crate::{
 };
 
 impl Limits {
-    /// An answer's consistency. A strong read bypasses all copies and reads the store, so it is for services:
-    /// users could load the store without a limit. Tokens that this node has not reached send the read to the
-    /// store, which counts as one more record for a user.
+    /// An answer's consistency: what the read asks for, and what the session of its call demands. A strong
+    /// read bypasses all copies and reads the store, so it is for services: users could load the store
+    /// without a limit. Tokens that this node has not reached send the read to the store, which counts as one
+    /// more record for a user.
     ///
     /// # Errors
     /// If a user itself asks for a strong read; if there are more tokens than a read may have, or a token is
@@ -26,15 +28,15 @@ impl Limits {
         Ok(consistency)
     }
 
-    /// Whether a read asks the store for data that no token covers: it does for any token, which counts as
-    /// one more record for a user.
+    /// Whether a read asks the store for data that no token covers: it does for any token and in any session,
+    /// which counts as one more record for a user.
     ///
     /// # Errors
     /// The errors of [`Self::consistency`].
     pub fn is_fresh(&self, call: Call, asked: Option<&Asked>) -> Result<bool, Error> {
         let is_fresh = match self.demanded(call, asked)? {
-            Consistency::Cached => false,
-            Consistency::AtLeast(tokens) => !tokens.is_empty(),
+            Consistency::Cached => call.session.is_carried,
+            Consistency::AtLeast(tokens) => call.session.is_carried || !tokens.is_empty(),
             Consistency::Strong => true,
         };
         if is_fresh {
@@ -43,10 +45,26 @@ impl Limits {
         Ok(is_fresh)
     }
 
+    /// The message number that a read has to reach: the asked one, or all that the store has, if the session
+    /// of the call demands more than this node has applied. That counts as one more record for a user.
+    ///
+    /// # Errors
+    /// QUOTA_EXCEEDED if the caller is a user who may read no record now.
+    pub(crate) fn at_least(&self, call: Call, asked: Seq) -> Result<Seq, Error> {
+        if call.session.demand.is_none() {
+            return Ok(asked);
+        }
+        self.records.count(call, 1)?;
+        Ok(Seq::MAX)
+    }
+
     fn demanded(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
         const FIELD: &str = "consistency.at_least.consistency_tokens";
         match asked.and_then(|asked| asked.level.as_ref()) {
-            None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
+            None | Some(Level::Strong(false)) => Ok(match call.session.demand {
+                Some(position) => Consistency::AtLeast(vec![Token::new(position)]),
+                None => Consistency::Cached,
+            }),
             Some(Level::Strong(true)) if call.is_user() => Err(Error::not_allowed(
                 "only services may read with consistency.strong; use consistency.at_least",
             )),
@@ -59,7 +77,9 @@ impl Limits {
                 }
                 let tokens = texts.iter().filter_map(|text| self.token(call, text).transpose()).collect();
                 let why = |_| Error::invalid(FIELD, "must hold tokens as writes returned them");
-                Ok(Consistency::AtLeast(Result::map_err(tokens, why)?))
+                let mut tokens: Vec<_> = Result::map_err(tokens, why)?;
+                tokens.extend(call.session.demand.map(Token::new));
+                Ok(Consistency::AtLeast(tokens))
             }
         }
     }
@@ -81,7 +101,7 @@ mod tests {
         time::Duration,
     };
 
-    use kith_cache::{Node, NodeConfig, Position, TOKEN_KEPT, TokenIssuer, remote::UNPUBLISHED};
+    use kith_cache::{Node, NodeConfig, Position, TOKEN_KEPT, TokenIssuer, UNPUBLISHED};
     use kith_proto::r#type::v1::AtLeast;
     use kith_store::UserId;
     use tokio::time::Instant;
@@ -89,11 +109,15 @@ mod tests {
     use super::*;
     use crate::{
         error::Reason,
-        rpc::{call::Principal, page_token::PageSizes, record_quota::RecordQuota},
+        rpc::{
+            call::{CallSession, Principal},
+            page_token::PageSizes,
+            record_quota::RecordQuota,
+        },
     };
 
     const EPOCH: u64 = 3;
-    /// More records than any test counts.
+    /// A quota for more records than any test counts.
     const QUOTA: u32 = 100;
 
     /// Limits for a node whose tokens have this time.
@@ -169,6 +193,21 @@ mod tests {
         assert_eq!(limits.is_fresh(user(), Some(&at_least(&[]))), Ok(false));
         assert_eq!(limits.is_fresh(user(), Some(&at_least(&[&reached]))), Ok(true));
         assert_eq!(counted(&limits), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn read_in_a_session_demands_what_it_does() {
+        let limits = limits();
+        let demand = Position { partition: 0, epoch: EPOCH, number: 5 };
+        let in_session = |demand| Call { session: CallSession { is_carried: true, demand }, ..user() };
+        assert_eq!(limits.consistency(in_session(None), None), Ok(Consistency::Cached));
+        let asked = Ok(Consistency::AtLeast(vec![Token::new(demand)]));
+        assert_eq!(limits.consistency(in_session(Some(demand)), None), asked);
+        assert_eq!(limits.is_fresh(in_session(None), None), Ok(true));
+        let with_token =
+            limits.consistency(in_session(Some(demand)), Some(&at_least(&[&limits.node.token()])));
+        assert!(matches!(with_token, Ok(Consistency::AtLeast(tokens)) if tokens.len() == 2));
+        assert_eq!(counted(&limits), 3, "all but the first: the demand is ahead of the node");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Page tokens: the position at which a list continues, with a MAC so that only Kith can issue one.
+//! Page tokens: the position at which a list continues, with a MAC so that only Kith can issue tokens.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};

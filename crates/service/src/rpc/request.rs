@@ -23,9 +23,9 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave
-    /// no request id, at no cost. The same id from another caller, from another user who itself calls, or
-    /// from the acting user's other account, is different.
+    /// Creates the key from a message without its `request_id` and secrets, which were taken out. `None` if
+    /// the caller gave no request id, at no cost. An id makes another key if it comes from another caller,
+    /// from another user who itself calls, or from the acting user's other account.
     ///
     /// # Errors
     /// If the request id is invalid.
@@ -52,7 +52,7 @@ impl IdempotencyKey {
         Ok(Some(Self { id, digest }))
     }
 
-    /// For a step that Kith itself takes for a record: the same for each repetition.
+    /// Creates the key for a step that Kith itself takes for a record. Each repetition has the same key.
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
         let id = RequestId::of_step(record, step);
@@ -66,8 +66,8 @@ impl IdempotencyKey {
         self.id.as_str()
     }
 
-    /// For one of the request's several writes, identified by this short name. Its id is derived from the
-    /// caller's, so that a repeated request has the same ids.
+    /// Returns the key for one of the request's several writes, identified by this short name. Its id is
+    /// derived from the caller's, so that a repeated request has the same ids.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();

@@ -153,8 +153,8 @@ impl fmt::Debug for Rights {
 pub struct CallerId(u32);
 
 impl CallerId {
-    /// For anonymous callers in open mode, the caller [`Self::DEFAULT_NAME`], and calls that Kith makes
-    /// itself. So a node that gets its first key keeps its callers' data.
+    /// The id of anonymous callers in open mode, of the caller [`Self::DEFAULT_NAME`], and of calls that Kith
+    /// makes itself. So a node that gets its first key keeps its callers' data.
     pub const DEFAULT: Self = Self(0);
     /// The caller name for `api_key_file`.
     pub const DEFAULT_NAME: &str = "default";

@@ -47,7 +47,7 @@ pub struct SecretHasher {
 }
 
 impl SecretHasher {
-    /// At most `at_once` hashes at the same time; the others wait.
+    /// Makes at most `at_once` hashes at the same time; the others wait.
     #[must_use]
     pub fn new(at_once: usize) -> Self {
         Self { permits: Arc::new(Semaphore::new(at_once.max(1))) }

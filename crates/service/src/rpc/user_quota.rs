@@ -114,7 +114,7 @@ pub(crate) struct TakenQuota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuotaExceeded {
     kind: QuotaKind,
-    /// Until what was asked for is within the quota.
+    /// The time until the request is within the quota.
     wait: Duration,
 }
 
@@ -160,7 +160,7 @@ impl UserQuota {
         }
     }
 
-    /// At once available to a user who has done nothing; `None`: any number.
+    /// Returns how many are available at once to a user who has done nothing; `None`: any number.
     pub(crate) fn most(&self) -> Option<usize> {
         self.table.as_ref().map(|table| usize::try_from(table.rate.most).unwrap_or(usize::MAX))
     }
@@ -202,7 +202,7 @@ impl QuotaRate {
         Self { most: most.get(), unit_nanos: unit_nanos.max(1) }
     }
 
-    /// Until so many are available again.
+    /// Returns the time until so many are available again.
     fn time_of(self, many: u32) -> u64 {
         self.unit_nanos.saturating_mul(many.into())
     }

@@ -8,11 +8,11 @@ use crate::invalid_value::{InvalidValue, above_zero, refuse};
 /// A name that is not used for a day loses the rest of its block.
 const BLOCK_MAX: u32 = 1_000_000;
 
-/// Sequences.
+/// Limits of sequences.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SequencesConfig {
-    /// How many numbers of a sequence are allocated from the store at a time. Above 0.
+    /// Numbers of a sequence that the store allocates at a time. Above 0.
     pub block: u32,
     /// Maximum block: blocks grow while one lasts less than 100 ms. Above 0, not below `sequences.block`, at
     /// most 1000000.

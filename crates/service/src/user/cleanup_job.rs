@@ -154,8 +154,8 @@ impl CleanupRounds {
 
     /// Removes a deleted user's data.
     async fn clear(&self, user: UserId) -> Result<ClearOutcome, Error> {
-        // Read before each step: the deletion may not have been applied, and the id may belong to another
-        // user.
+        // The user is read before each step: the deletion may not have been applied, and the id may belong to
+        // another user.
         while self.is_deleted(user).await? {
             match step(&self.domains, user).await? {
                 Cleaned::Some => {}
@@ -172,8 +172,8 @@ impl CleanupRounds {
     }
 }
 
-/// Removes some user data, in the first domain that has any. A domain that fails does not keep the next ones
-/// from their clean-up, unless the store is away.
+/// Removes some user data, in the first domain that has any. A domain that fails does not keep the next
+/// domains from their clean-up, unless the store is away.
 ///
 /// # Errors
 /// The last error, after every other domain has nothing left.

@@ -25,7 +25,6 @@ use crate::{
 
 const NICK_NAME_CHARS_MAX: usize = 128;
 const REGION_CHARS_MAX: usize = 128;
-const ICON_CHARS_MAX: usize = 2048;
 const AGE_MAX: u8 = 150;
 /// The meaning of `*`.
 const ALL_FIELDS: [&str; 9] =
@@ -126,7 +125,7 @@ impl Viewer {
     }
 }
 
-/// A checked change: the `user` fields that `paths` name. Secrets are separate: an empty one is removed.
+/// A checked change: the `user` fields that `paths` name. Secrets are separate: an empty secret is removed.
 pub(super) fn patch(
     mut user: wire::User,
     paths: &[String],
@@ -178,7 +177,7 @@ fn region(given: &str) -> Result<Text, Error> {
 }
 
 fn icon(given: &str) -> Result<Text, Error> {
-    valid("icon", single_line(given, ICON_CHARS_MAX))
+    valid("icon", kith_store::icon(given))
 }
 
 fn email(given: &str) -> Result<Option<Email>, Error> {

@@ -4,8 +4,8 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{
-    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, Version, WriteParts,
-    remote::UNPUBLISHED,
+    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, UNPUBLISHED, Version,
+    WriteParts,
     spans::{self, Step},
 };
 use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
@@ -282,10 +282,11 @@ impl Mutations {
         self.settle(guard.invalidating().and(others), written).await
     }
 
-    /// Like [`Self::write_all`], but the store says how it has changed the records: `changes` has the change of each key.
+    /// Like [`Self::write_all`], but the store says how it has changed the records: `changes` has the change
+    /// of each key.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// The errors of [`Self::write`].
     pub(crate) async fn write_each<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -304,8 +305,8 @@ impl Mutations {
         self.settle(parts, written).await
     }
 
-    /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
-    /// permit.
+    /// Like [`Self::write_with`], but for members: the store decides a group's writes together, and all
+    /// waiting writes for the group share a permit.
     ///
     /// # Errors
     /// The errors of [`Self::write_with`].
@@ -387,7 +388,7 @@ impl Mutations {
 
     /// The token for a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
-        self.node.token_of(UNPUBLISHED)
+        self.node.token_without_publish()
     }
 
     /// A driver's future must not be dropped early: after the limit it continues by itself, and the write's

@@ -12,7 +12,7 @@ use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// `None` in it: no permit can be expected, for no writer in the queue.
+/// A permit; `None` in it: no writer in the queue can expect a permit.
 type PermitCell = OnceCell<Option<OwnedPermit>>;
 
 /// Permits that a queue's writes share.

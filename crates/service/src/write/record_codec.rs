@@ -19,7 +19,7 @@ impl RecordCodec {
     /// Encodes users' access records.
     pub const ACCESS: Self = Self { schema: 1 };
     /// Groups, without the invite code.
-    pub const GROUP: Self = Self { schema: 3 };
+    pub const GROUP: Self = Self { schema: 4 };
     /// Members. Since 2 with the lowest message number that the member may read.
     pub const MEMBER: Self = Self { schema: 3 };
     /// Encodes group rosters.

@@ -1,7 +1,7 @@
 //! The time by which stored data are removed for good because of their age.
 //!
 //! It is a time in the store that rises with the time that ran, so a clock that is wrong, or that jumps,
-//! removes nothing early. A node raises it to the present time, but at most [`FASTER`] times as fast as its
+//! removes nothing early. A node raises it to the present time, but at most `FASTER` times as fast as its
 //! monotonic clock runs. Example: a machine starts with a clock that is 60 days ahead. The removal time then
 //! reaches that clock after 60 hours instead of at once, `/readyz` has a remark from the first minute on, and
 //! it falls back as soon as the clock is set right.
@@ -22,7 +22,7 @@ const LEASE_LASTS: Duration = Duration::from_secs(5);
 const READ_EVERY: Duration = Duration::from_secs(30);
 /// How many times as fast as time runs it rises, until it has reached the present time: a day in an hour.
 const FASTER: u32 = 24;
-/// Nothing is older.
+/// No time is older.
 const NEVER: Timestamp = Timestamp(i64::MIN);
 
 /// Reads and raises the removal time. Cheap to clone.

@@ -17,7 +17,7 @@ pub struct ShedCounter {
 }
 
 impl ShedCounter {
-    /// Nothing yet. The metric goes to the recorder that is installed now.
+    /// Creates a counter at 0. The metric goes to the recorder that is installed now.
     pub fn of(metric: &Metric) -> Self {
         Self { counter: metrics::counter!(metric.name), number: Arc::default() }
     }

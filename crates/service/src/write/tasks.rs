@@ -26,7 +26,7 @@ impl Tasks {
 
 /// Work that a node does in the background. It stops when this is dropped.
 pub struct BackgroundJob {
-    /// Taken when it starts.
+    /// The work, which is taken when it starts.
     work: Mutex<Vec<BoxFuture<'static, ()>>>,
     tasks: Tasks,
 }

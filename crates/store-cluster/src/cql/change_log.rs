@@ -20,7 +20,7 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
-/// For several subjects at once: members in one group, each with the version, 0 if there is none yet; or
+/// Notes several subjects at once: members in one group, each with the version, 0 if there is none yet; or
 /// imported follows, with everything that is noted about each.
 const NOTE_SEVERAL: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -84,7 +84,7 @@ impl ChangeSubject {
         }
     }
 
-    /// `None`: a newer version's kind.
+    /// Reads an entry's change; `None`: a newer version wrote this kind.
     fn of(number: i32, from: i64, to: i64) -> Result<Option<Self>, StoreError> {
         let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
         let group = || GroupId::new(from).map_err(|_| malformed("from_user"));

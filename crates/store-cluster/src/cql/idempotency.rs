@@ -1,5 +1,5 @@
-//! Idempotent requests. What a request will do, with its version, is stored before it is done: a retry does
-//! the same with the same timestamps, so that it has one effect.
+//! Idempotent requests. A request's effects and version are stored before they are applied: a retry applies
+//! the same effects with the same timestamps, so that they count once.
 
 use std::future::Future;
 
@@ -184,7 +184,7 @@ impl Cql {
             Some(_) => return Ok(()),
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
-        // Without this note a retry does the same once more.
+        // Without this note, a retry repeats the effects once more.
         self.client.write_if(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
     }
 }

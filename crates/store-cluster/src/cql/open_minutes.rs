@@ -42,15 +42,15 @@ pub(super) struct ReadIntervals {
 }
 
 impl ReadIntervals {
-    /// For the feed, which publishes to other nodes within its bound: 11 s after a node was killed.
+    /// The times for the feed, which publishes to other nodes within its bound: 11 s after a node was killed.
     pub(super) const FEED: Self = Self {
         full_read_max: Duration::from_secs(30),
         next_read_max: Duration::from_secs(1),
         quiet: Duration::from_secs(2),
         near: 10_000,
     };
-    /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several
-    /// times. Lists are counted within 2 s otherwise.
+    /// The times for the sweep, which may wait under a high rate of changes: otherwise it would read each
+    /// note several times. At lower rates, lists are counted within 2 s.
     pub(super) const SWEEP: Self = Self {
         full_read_max: Duration::from_secs(120),
         next_read_max: Duration::from_secs(5),

@@ -22,7 +22,7 @@ pub(crate) struct Cql {
     pub(super) heads: BucketCache,
     pub(super) change_queue: ChangeQueue,
     pub(super) log_ends: OnceLock<Weak<dyn LogEnds>>,
-    /// For work that continues after its call has ended.
+    /// This store, for work that continues after its call has ended.
     pub(super) this: Weak<Self>,
 }
 

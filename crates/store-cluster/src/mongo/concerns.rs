@@ -128,7 +128,8 @@ async fn strong_read_asks_a_confirmed_primary() {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
         stores.conversations.strong_conversations(&[dialog().conversation]).await.unwrap();
-        // Otherwise a deposed primary could return no erasure, or an erasure that has ended.
+        // This read must be linearizable: a deposed primary could return no erasure, or an erasure that has
+        // ended.
         stores.erasures.begin_erasure(UserId::new(1).unwrap(), false, Timestamp::now()).await.unwrap();
     });
     assert_reads(&seen.await, "linearizable", 4);

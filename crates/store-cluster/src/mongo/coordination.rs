@@ -20,7 +20,8 @@ use super::{
     record::all,
 };
 
-/// The leases of this process. At rest they cost one command each two seconds, however many tasks ask for one.
+/// The leases of this process. At rest they cost one command each two seconds, however many tasks ask for
+/// leases.
 #[derive(Debug)]
 pub(super) struct Leases {
     mongo: Arc<Mongo>,
@@ -40,7 +41,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Renews this lease and the others that are wanted. `false`: one of them is not held any more.
+    /// Renews this lease and the others that are wanted. `false`: some lease is not held any more.
     async fn renew(&self, name: &str) -> Result<bool, StoreError> {
         let (due, sent) = (self.known.lock().due(name), Instant::now());
         let mut known = if self.mongo.renew_leases(&due).await? {
@@ -139,7 +140,8 @@ impl Mongo {
         Ok(held.get_str("holder").map_err(|_| malformed("holder"))? == holder)
     }
 
-    /// Renews leases that are held, by one command; never makes one shorter. `false`: not all of them are.
+    /// Renews leases that are held, by one command; never makes a lease shorter. `false`: not all of them are
+    /// held.
     async fn renew_leases(&self, leases: &[StoredLease]) -> Result<bool, StoreError> {
         let _permit = self.admit()?;
         let statement = |StoredLease { name, holder, left }: &StoredLease| {
@@ -158,7 +160,7 @@ impl Mongo {
         Ok(matched.ok_or_else(|| malformed("n"))? == i64::try_from(leases.len()).unwrap_or(i64::MAX))
     }
 
-    /// The leases of these names that are held.
+    /// Returns the held leases among these names.
     async fn stored_leases(&self, names: &[String]) -> Result<Vec<StoredLease>, StoreError> {
         let _permit = self.admit()?;
         let lasts = doc! { "$gt": ["$until", "$$NOW"] };
@@ -170,7 +172,7 @@ impl Mongo {
     }
 }
 
-/// The lease, if this holder has it.
+/// Matches the lease if this holder has it.
 fn held_by(name: &str, holder: &str) -> Document {
     doc! { "_id": name, "holder": holder, "$expr": { "$gt": ["$until", "$$NOW"] } }
 }

@@ -24,7 +24,7 @@ use super::{
     write::{AppliedWrite, Failure, Retries},
 };
 
-/// Index of the lists of a user.
+/// The index for a user's lists.
 const RECENT: &str = "recent";
 
 #[async_trait]
@@ -65,7 +65,7 @@ impl DialogStore for Mongo {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // A range of the index on `_id`, since MongoDB compares subdocuments field by field.
+        // The condition is a range of the index on `_id`, since MongoDB compares subdocuments field by field.
         let after = after.map_or(Bson::MinKey, |after| after.to_string().into());
         let from = doc! { "u": user.get(), "c": after };
         let to = doc! { "u": user.get(), "c": Bson::MaxKey };
@@ -107,7 +107,7 @@ impl DialogStore for Mongo {
         let statement = |key: &DialogKey| {
             doc! { "q": { "_id": id(*key) }, "u": { "$setOnInsert": made.clone() }, "upsert": true }
         };
-        // A refused one exists.
+        // A refused dialog exists already.
         self.update_dialogs(keys.iter().map(statement).collect()).await.map(drop)
     }
 
@@ -204,8 +204,8 @@ impl Mongo {
         self.keep_answer_in(&change.write, document.ok_or(Failure::Unmatched)?, session).await
     }
 
-    /// Sends the one command that changes the dialog, and returns the document that it leaves; `None`: the settings version is
-    /// another one. A dialog that does not exist has version 0: the command makes it.
+    /// Sends the one command that changes the dialog, and returns the document that it leaves; `None`: the
+    /// settings version differs. A dialog that does not exist has version 0: the command makes it.
     async fn put_settings(
         &self,
         SettingsChange { key, patch, write }: &SettingsChange,
@@ -214,7 +214,7 @@ impl Mongo {
         let mut filter = doc! { "_id": id(*key) };
         let makes = write.expected.is_none_or(|expected| expected == Version::NONE);
         match write.expected {
-            // Null is an absent field, of a document that was made by hand.
+            // Null matches an absent field, in a document that was made by hand.
             Some(Version::NONE) => drop(filter.insert("sv", doc! { "$in": [0_i64, Bson::Null] })),
             Some(expected) => drop(filter.insert("sv", expected.get())),
             None => {}
@@ -231,7 +231,7 @@ impl Mongo {
         }
     }
 
-    /// Reads why an attempt had no effect. Returns the error of the write for the case that there is no further
+    /// Reads why an attempt had no effect. Returns the error that the write has if there is no further
     /// attempt.
     ///
     /// # Errors
@@ -255,7 +255,8 @@ impl Mongo {
         Ok(StoreError::Overloaded)
     }
 
-    /// A retry of this call may have committed since the attempt checked for one. An unavailable server cannot report it.
+    /// A retry of this call may have committed since the attempt looked for it. An unavailable server cannot
+    /// report it.
     async fn replayed_settings(
         &self,
         change: &SettingsChange,
@@ -271,8 +272,8 @@ impl Mongo {
     }
 }
 
-/// The dialogs of a list; only of conversations below `before`. Texts of direct conversations, and no others, begin
-/// with d.
+/// Matches a list's dialogs, only those about conversations below `before`. Texts of direct conversations,
+/// and no others, begin with d.
 fn list_filter(user: UserId, list: DialogList, before: Option<ConversationId>) -> Document {
     let mut conversations = Document::new();
     if list == DialogList::Direct {
@@ -280,7 +281,7 @@ fn list_filter(user: UserId, list: DialogList, before: Option<ConversationId>) -
         conversations.insert("$lt", "e");
     }
     if let Some(before) = before {
-        // In a list of direct conversations the place is that of a direct one.
+        // In a list of direct conversations, the place is a direct conversation.
         conversations.insert("$lt", before.to_string());
     }
     let mut filter = doc! { "_id.u": user.get() };
@@ -290,7 +291,7 @@ fn list_filter(user: UserId, list: DialogList, before: Option<ConversationId>) -
     filter
 }
 
-/// Reduces a dialog of a deleted user with [`Dialog::reduced`], if necessary.
+/// Reduces a deleted user's dialog with [`Dialog::reduced`], if necessary.
 fn reduce_statement(key: DialogKey, end: Seq, now: Timestamp) -> Document {
     let min_seq = end.saturating_add(1);
     let settings = ["max", "pin", "dnd", "mark", "ext"];

@@ -1,10 +1,11 @@
 //! Read marks: one `update` command for all marks, each statement an upsert.
 //!
-//! A statement matches the dialog in the state in which the mark can be written without a read: no unread ranges,
-//! nothing is skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)), in the version that the
-//! caller expects. If there is no dialog, it makes one. If there is a dialog in another state, the index of ids refuses
-//! the upsert, and the reply says which statements that were. These dialogs are read. The ones that their marks change
-//! are written by statements that match the read state, repeated until none is refused.
+//! A statement matches the dialog in the state in which the mark can be written without a read: no unread
+//! ranges, nothing is skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)), in
+//! the version that the caller expects. If there is no dialog, the statement makes it. If there is a dialog
+//! in another state, the index of ids refuses the upsert, and the reply says which statements were refused.
+//! Their dialogs are read. Dialogs that the marks change are written by statements that match the read state,
+//! repeated until none is refused.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -68,8 +69,8 @@ impl Mongo {
         run_updates(&self.database, command).await.map_err(write_failed)
     }
 
-    /// Reads the dialogs of these marks, and writes the marked dialogs. Returns the marks of dialogs that others have
-    /// changed in between.
+    /// Reads the dialogs of these marks, and writes the marked dialogs. Returns the marks of dialogs that
+    /// others have changed in between.
     async fn decide_marks(
         &self,
         marks: &[DialogMark],
@@ -119,12 +120,13 @@ fn mark_one(dialog: &mut Dialog, mark: &ReadMark, now: Timestamp) -> Result<Mark
     Ok(MarkBase::Other)
 }
 
-/// What a statement of [`raise_statement`] says, unless it is refused.
+/// The result of a [`raise_statement`] that is not refused.
 const fn base_of_raise(mark: &DialogMark) -> MarkBase {
     if mark.expected.is_some() { MarkBase::Expected } else { MarkBase::Other }
 }
 
-/// Raises the read mark of a dialog without unread ranges in which the mark skips nothing, or makes the dialog.
+/// Raises the read mark in a dialog without unread ranges in which the mark skips nothing, or makes the
+/// dialog.
 fn raise_statement(mark: &DialogMark, now: Timestamp) -> Option<Document> {
     let made = ReadRanges::default().mark(&mark.mark).ok()?;
     let raise = mark.mark.raise();
@@ -161,7 +163,7 @@ fn upsert(filter: Document, update: DialogUpdate) -> Document {
     doc! { "q": filter, "u": update.into_document(), "upsert": true }
 }
 
-/// Part of a batch was written before this.
+/// Returns the error for a batch of which a part was written before.
 fn after_partial_write(error: StoreError) -> StoreError {
     match error.outcome() {
         Outcome::Unknown => error,

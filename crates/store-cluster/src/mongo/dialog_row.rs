@@ -1,6 +1,7 @@
-//! Dialogs as documents: `{_id: {u: user, c: conversation}, v, sv, read, ur, min, max, pin, hide, dnd, mark, ext, day,
-//! w, u}`. `ur` has the first and the last number of each unread range, one after the other. Unset values are absent
-//! fields. `w` is a random number of the insert, `u` one of the last update.
+//! Dialogs as documents: `{_id: {u: user, c: conversation}, v, sv, read, ur, min, max, pin, hide, dnd, mark,
+//! ext, day, w, u}`. `ur` has the first and the last number of each unread range in turn: `[3, 5, 9, 9]`.
+//! Unset values are absent fields. `w` is a random number from the insert, `u` a random number from the last
+//! update.
 
 use kith_store::{
     ConversationId, Dialog, DialogKey, DialogPatch, MinSeq, ReadRanges, Seq, SeqRange, StoreError, Timestamp,
@@ -66,10 +67,10 @@ pub(super) fn packed(read: &ReadRanges) -> Option<Bson> {
     (!numbers.is_empty()).then(|| numbers.into())
 }
 
-/// The shared part of every write of a dialog: creates a missing one, and raises the version.
+/// The shared part of every write to a dialog: it creates a missing dialog, and raises the version.
 ///
-/// Operators and not a pipeline: MongoDB logs what a pipeline changed in a small document as a replacement, and the
-/// change feed could not detect whether the version was raised.
+/// The update consists of operators and is not a pipeline: MongoDB logs a pipeline's change to a small
+/// document as a replacement, in which the change feed could not detect whether the version was raised.
 #[derive(Debug)]
 pub(super) struct DialogUpdate {
     /// Operand of `$set`.
@@ -132,7 +133,7 @@ impl DialogUpdate {
         }
     }
 
-    /// The operators.
+    /// The update document with all operators.
     pub(super) fn into_document(self) -> Document {
         let mut update =
             doc! { "$set": self.set, "$max": self.max, "$inc": self.inc, "$setOnInsert": self.made };

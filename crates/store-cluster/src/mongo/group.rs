@@ -1,6 +1,6 @@
-//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, receipts, params,
-//! creator, created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the
-//! visibility: changing any of the three does not affect the others.
+//! Groups: `{_id, v, name, name_keys, icon, tags, tag_keys, kind, visibility, join, history, receipts,
+//! params, creator, created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with
+//! the visibility: changing any of the three does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,6 +121,7 @@ impl Record for Group {
             match name {
                 "v" => group.version = version(value)?,
                 "name" => group.name = text(value, "name")?,
+                "icon" => group.icon = text(value, "icon")?,
                 "tags" => group.tags = texts(value, "tags")?,
                 "kind" => group.kind = kind(value, "kind", GroupType::of)?,
                 "visibility" => group.visibility = kind(value, "visibility", Visibility::of)?,
@@ -193,6 +194,9 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
     if let Some(creator) = group.creator {
         document.insert("creator", creator.get());
     }
+    if !group.icon.is_empty() {
+        document.insert("icon", group.icon.as_str());
+    }
     if group.receipts.is_some() {
         document.insert("receipts", i32::from(ReceiptVisibility::number(group.receipts)));
     }
@@ -204,6 +208,9 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
     if let Some(name) = &patch.name {
         set.insert("name", name.as_str());
         set.insert("name_keys", name_keys(name));
+    }
+    if let Some(icon) = &patch.icon {
+        set.insert("icon", icon.as_str());
     }
     if let Some(tags) = &patch.tags {
         set.insert("tags", texts_of(tags));
@@ -232,6 +239,7 @@ fn blank(id: GroupId) -> Group {
         id,
         version: Version::NONE,
         name: Text::default(),
+        icon: Text::default(),
         tags: Vec::new(),
         kind: GroupType::Chat,
         visibility: Visibility::Private,

@@ -1,15 +1,16 @@
-//! What this process knows of leases: those that it holds are renewed together, and those that others hold are read together.
+//! The leases that this process knows: its own are renewed together, and those of other holders are read
+//! together.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long the answer which leases others hold is used.
+/// How long an answer about the leases of other holders is used.
 const HELD_KNOWN: Duration = Duration::from_secs(1);
-/// A name that was not asked for so long is not read any more.
+/// A name that no caller has asked for in this time is not read any more.
 const ASKED_WITHIN: Duration = Duration::from_secs(60);
 
-/// By their names.
+/// The known leases by their names.
 #[derive(Debug, Default)]
 pub(super) struct KnownLeases(HashMap<String, KnownName>);
 
@@ -17,7 +18,7 @@ pub(super) struct KnownLeases(HashMap<String, KnownName>);
 struct KnownName {
     /// When this process asked for it last.
     asked: Instant,
-    /// When the request was sent whose answer this is.
+    /// When the request was sent that brought this answer.
     seen: Option<Instant>,
     lease: Option<KnownLease>,
 }
@@ -27,13 +28,13 @@ struct KnownLease {
     holder: String,
     until_least: Instant,
     until_most: Instant,
-    /// For how long this process took it; `None`: another one did.
+    /// For how long this process took it; `None`: another process did.
     lasts: Option<Duration>,
     /// When its holder in this process wanted it last, if it was not renewed since.
     wanted: Option<Instant>,
 }
 
-/// What is to be done about a request for a lease.
+/// The next step for a request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseStep {
     /// The holder has it, for at least two thirds of the time.
@@ -44,11 +45,11 @@ pub(super) enum LeaseStep {
     Renew,
     /// It may be free.
     Take,
-    /// It is not known who holds which lease.
+    /// The lease's holder is not known.
     Read,
 }
 
-/// A lease as the store has it, or is to have it.
+/// A lease that the store has, or is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredLease {
     pub(super) name: String,
@@ -58,7 +59,7 @@ pub(super) struct StoredLease {
 }
 
 impl KnownLeases {
-    /// What is to be done for a holder who wants this lease now.
+    /// Returns the next step for a holder that wants this lease now.
     pub(super) fn ask(&mut self, name: &str, holder: &str, lasts: Duration) -> LeaseStep {
         let now = Instant::now();
         let known = self.name(name, now);
@@ -76,7 +77,7 @@ impl KnownLeases {
         if lease.lasts == Some(lasts) { LeaseStep::Renew } else { LeaseStep::Take }
     }
 
-    /// Those of these names that are held; `None`: the store is to be asked.
+    /// Returns which of these leases are held; `None`: the store must be asked.
     pub(super) fn held(&mut self, names: &[String]) -> Option<Vec<String>> {
         let now = Instant::now();
         let mut held = Vec::new();
@@ -91,19 +92,19 @@ impl KnownLeases {
         is_known.then_some(held)
     }
 
-    /// The names to read.
+    /// Returns the names to read.
     pub(super) fn names(&mut self) -> Vec<String> {
         let now = Instant::now();
         self.0.retain(|_, known| now.duration_since(known.asked) < ASKED_WITHIN);
         self.0.keys().cloned().collect()
     }
 
-    /// The store was asked for these names at `sent`, and has these leases.
+    /// Records that the store, asked for these names at `sent`, has these leases.
     pub(super) fn read(&mut self, names: &[String], stored: Vec<StoredLease>, sent: Instant) {
         let mut stored: HashMap<_, _> = stored.into_iter().map(|lease| (lease.name.clone(), lease)).collect();
         for name in names {
             let Some(known) = self.0.get_mut(name) else { continue };
-            // What this process has done meanwhile is newer.
+            // A change by this process after `sent` is newer than the answer.
             if known.seen.is_some_and(|seen| seen >= sent) {
                 continue;
             }
@@ -117,7 +118,7 @@ impl KnownLeases {
         }
     }
 
-    /// The holder has taken the lease by a request that was sent at `sent`.
+    /// Records that the holder has taken the lease by a request that was sent at `sent`.
     pub(super) fn taken(&mut self, name: &str, holder: &str, lasts: Duration, sent: Instant) {
         let known = self.name(name, sent);
         known.seen = Some(sent);
@@ -125,13 +126,13 @@ impl KnownLeases {
         known.lease = Some(KnownLease { lasts: Some(lasts), ..lease });
     }
 
-    /// What is known of the lease is wrong.
+    /// Forgets a lease whose known state is wrong.
     pub(super) fn forget(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// The leases to renew together: this one, and those that were wanted since they were renewed last. Each is to last as long
-    /// as if it had been renewed when it was wanted.
+    /// Returns the leases to renew together: this lease, and those that were wanted since they were renewed
+    /// last. Each is to last as long as if it had been renewed when it was wanted.
     pub(super) fn due(&mut self, name: &str) -> Vec<StoredLease> {
         let now = Instant::now();
         if let Some(lease) = self.name(name, now).lease.as_mut() {
@@ -145,10 +146,10 @@ impl KnownLeases {
         self.0.iter().filter_map(due).collect()
     }
 
-    /// These were renewed by a request that was sent at `sent`.
+    /// Records that these leases were renewed by a request that was sent at `sent`.
     pub(super) fn renewed(&mut self, renewed: &[StoredLease], sent: Instant) {
         for StoredLease { name, holder, left } in renewed {
-            // One that was released meanwhile is not known.
+            // A lease that was released meanwhile is not known.
             let Some(known) = self.0.get_mut(name) else { continue };
             let Some(lease) = known.lease.as_mut().filter(|lease| lease.holder == *holder) else { continue };
             let new = KnownLease::new(holder.clone(), *left, sent);
@@ -174,7 +175,7 @@ impl KnownName {
 }
 
 impl KnownLease {
-    /// One that lasts so long from a moment between `sent` and now.
+    /// Creates a lease that lasts for `left` from a moment between `sent` and now.
     fn new(holder: String, left: Duration, sent: Instant) -> Self {
         let (until_least, until_most) = (sent + left, Instant::now() + left);
         Self { holder, until_least, until_most, lasts: None, wanted: None }
@@ -193,7 +194,7 @@ mod tests {
         StoredLease { name: name.to_owned(), holder: holder.to_owned(), left: Duration::from_secs(left) }
     }
 
-    /// The store answers at once.
+    /// Reads with a store that answers at once.
     fn reads(known: &mut KnownLeases, stored: Vec<StoredLease>) {
         let names = known.names();
         known.read(&names, stored, Instant::now());

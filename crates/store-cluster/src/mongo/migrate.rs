@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Each migration's number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 18] = [
+const KNOWN: [(u32, &str, &str); 19] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -40,6 +40,7 @@ const KNOWN: [(u32, &str, &str); 18] = [
     (16, "fan-out notes", include_str!("../../../../migrations/mongodb/0016_fan_out_notes.json")),
     (17, "user access", include_str!("../../../../migrations/mongodb/0017_user_access.json")),
     (18, "message times", include_str!("../../../../migrations/mongodb/0018_message_times.json")),
+    (19, "group icons", include_str!("../../../../migrations/mongodb/0019_group_icons.json")),
 ];
 /// The relation store's migrations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
@@ -219,7 +220,7 @@ mod tests {
             assert_eq!(*number, expected);
             let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));
             // Group and user fields that documents have when they are set.
-            let needs_nothing = [15, 17].contains(number);
+            let needs_nothing = [15, 17, 19].contains(number);
             assert_eq!(commands(*number).unwrap().is_empty(), is_of_relations || needs_nothing);
         }
     }

@@ -22,7 +22,7 @@ use super::{
 const EPOCH: &str = "epoch";
 /// How long after a read of the epoch no ping is sent.
 const EPOCH_IS_PING: Duration = Duration::from_millis(500);
-/// Two first writers of one document collide at most once.
+/// The first two writers of a document collide at most once.
 const UPSERTS_MAX: usize = 8;
 
 #[async_trait]
@@ -36,8 +36,8 @@ impl NodeStore for Mongo {
         if self.epoch_read.lock().is_some_and(|at| at.elapsed() < EPOCH_IS_PING) {
             return Ok(());
         }
-        // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so it can also be
-        // written, as far as that is known without a write.
+        // The read runs in its own task, because a driver's future must not be dropped half-way. A primary
+        // answers, so it should take writes, too.
         let node: Collection<RawDocumentBuf> = self.node.clone();
         let read = tokio::spawn(async move { node.find_one(doc! { "_id": EPOCH }).max_time(limit).await });
         let answered = match tokio::time::timeout(limit, read).await {
@@ -49,7 +49,7 @@ impl NodeStore for Mongo {
     }
 
     async fn clock(&self, limit: Duration) -> Result<Option<Timestamp>, StoreError> {
-        // As in `ping`: a separate task. The clock is the primary's, by which leases run.
+        // Like `ping`, this runs in its own task. Leases run by this clock, which is the primary's.
         let database = self.database.clone();
         let hello = doc! { "hello": 1 };
         let asked = tokio::spawn(async move { run_read(&database, hello).await });
@@ -91,7 +91,7 @@ impl NodeStore for Mongo {
         match raise.await {
             Ok(Some(document)) => epoch_in(&document),
             Ok(None) => self.epoch().await,
-            // Another node has raised it from 0.
+            // Another node has raised the epoch from 0.
             Err(error) if is_duplicate(&error) => self.epoch().await,
             Err(error) => Err(write_failed(error)),
         }
@@ -107,7 +107,7 @@ impl NodeStore for Mongo {
     }
 
     async fn forget_requests(&self, _now: Timestamp) -> Result<u64, StoreError> {
-        // An index removes them.
+        // An index removes the expired documents.
         Ok(0)
     }
 }
@@ -133,7 +133,7 @@ impl Mongo {
     }
 }
 
-/// An epoch that was raised before servers were stored has none.
+/// An epoch that was raised before servers were stored has no server.
 fn epoch_in(document: &RawDocument) -> Result<Epoch, StoreError> {
     let value = number_in(document, "value")?.ok_or_else(|| malformed("value"))?;
     let number = u64::try_from(value).map_err(|_| malformed("value"))?;

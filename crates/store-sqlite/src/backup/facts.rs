@@ -48,7 +48,7 @@ pub(super) fn facts(connection: &Connection) -> rusqlite::Result<Facts> {
     })
 }
 
-/// 0 if none was ever raised.
+/// Returns the epoch; 0 if it was never raised.
 pub(super) fn epoch(connection: &Connection) -> rusqlite::Result<i64> {
     if !has_table(connection, "node_state")? {
         return Ok(0);

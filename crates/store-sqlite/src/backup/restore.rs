@@ -134,7 +134,8 @@ struct ReplacedData {
 }
 
 impl ReplacedData {
-    /// None if there is no data, or if it cannot be read; it is left unchanged.
+    /// Reads the facts about the replaced data, which are empty if there is no data, or if it cannot be read.
+    /// The file is left unchanged.
     fn of(file: &Path) -> Self {
         if file.exists() { Self::read(file).unwrap_or_default() } else { Self::default() }
     }

@@ -1,8 +1,10 @@
-//! The headers of the last messages of logs, in memory, so that a list with unread messages does not read their rows again.
+//! Keeps the headers of each log's last messages in memory, so that a list with unread messages does not read
+//! their rows again.
 //!
-//! An append leaves the headers of earlier messages as they are: a reader adds those that are new. What changes or removes a
-//! message counts a change of its log after the commit and before the answer. A table belongs to the count that was read
-//! before its rows were, so a read that began before a change can neither use nor leave a table without it.
+//! An append leaves earlier headers as they are: a reader adds the new headers. A write that changes or
+//! removes a message counts a change of its log after the commit and before the answer. A table belongs to
+//! the count that was read before its rows were, so a read that began before a change can neither use nor
+//! leave a table without it.
 
 use std::sync::{
     Arc,
@@ -25,7 +27,7 @@ const SILENT: u8 = 1;
 const RECALLED: u8 = 2;
 const MENTION_ALL: u8 = 4;
 
-/// Tables by log. Cheap to share.
+/// The tables by their logs. Cheap to share.
 #[derive(Debug)]
 pub(crate) struct HeaderTables {
     tables: Cache<ConversationId, Arc<HeaderTable>>,
@@ -41,14 +43,14 @@ pub(crate) struct ChangeCount(u64);
 pub(crate) struct HeaderTable {
     changes: ChangeCount,
     first: Seq,
-    /// 0: a service.
+    /// The senders' ids; 0 for a service.
     senders: Box<[i64]>,
     flags: Box<[u8]>,
-    /// By rising number.
+    /// The mentions by rising message number.
     mentions: Box<[(Seq, UserId)]>,
 }
 
-/// Counts a change of a log when it is dropped: with the answer, or with what is left of a call that was cancelled.
+/// Counts a change of a log when it is dropped: with the answer, or with the rest of a cancelled call.
 #[derive(Debug)]
 pub(crate) struct CountedChange {
     tables: Arc<HeaderTables>,
@@ -72,12 +74,13 @@ impl Default for HeaderTables {
 }
 
 impl HeaderTables {
-    /// To be read before the rows of the log.
+    /// Returns the count of changes. Must be read before the log's rows.
     pub(crate) fn changes(&self, log: ConversationId) -> ChangeCount {
         ChangeCount(self.count_of(log).load(Ordering::SeqCst))
     }
 
-    /// To be dropped after the commit of a change or removal, and before its answer.
+    /// Returns a guard that counts a change. Must be dropped after the commit of a change or removal, and
+    /// before its answer.
     pub(crate) fn changing(self: &Arc<Self>, log: ConversationId) -> CountedChange {
         CountedChange { tables: Arc::clone(self), log }
     }
@@ -87,7 +90,7 @@ impl HeaderTables {
         self.tables.get(&log).filter(|table| table.changes == changes)
     }
 
-    /// Keeps the headers that were read after `changes` was. Those of a log with gaps are not kept.
+    /// Keeps the headers that were read after `changes` was. Headers with gaps are not kept.
     pub(crate) fn put(&self, log: ConversationId, changes: ChangeCount, headers: &[StoredHeader]) {
         if let Some(table) = HeaderTable::of(changes, headers) {
             self.tables.insert(log, Arc::new(table));
@@ -106,7 +109,7 @@ impl HeaderTables {
 }
 
 impl HeaderTable {
-    /// `None`: there are none, or they have gaps.
+    /// Creates a table; `None`: there are no headers, or they have gaps.
     fn of(changes: ChangeCount, headers: &[StoredHeader]) -> Option<Self> {
         let first = headers.first()?.seq;
         let is_whole = (first..).zip(headers).all(|(seq, header)| header.seq == seq);

@@ -15,7 +15,7 @@ use crate::{
 
 /// How long the applications in most cases can be decided.
 pub(super) const PENDING: Duration = Duration::from_secs(3_600);
-/// More than any case has pending.
+/// A limit above the pending applications in any case.
 const ROOM: u32 = 10_000;
 
 pub(super) fn to_user(id: i64) -> Receiver {

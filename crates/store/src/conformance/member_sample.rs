@@ -8,7 +8,7 @@ use crate::{
 
 /// The group that most cases use.
 pub(super) const GROUP: i64 = 9;
-/// More than any case has members.
+/// A limit above the members in any case.
 const ROOM: u32 = 10_000;
 
 pub(super) fn key(group: i64, user: i64) -> MemberKey {

@@ -7,7 +7,7 @@ use crate::{
     Timestamp,
 };
 
-/// More than any case has.
+/// A limit that no case reaches.
 pub(super) const MANY: usize = 1_000;
 pub(super) const READERS: u32 = 1_000_000;
 

@@ -144,7 +144,7 @@ pub(super) fn assert_not_found<T: Debug>(result: Result<T, StoreError>) {
     assert!(matches!(error, StoreError::NotFound), "{error:?}");
 }
 
-/// More was asked for than one call may.
+/// Asserts that the call was refused because it asked for too much.
 pub(super) fn assert_overloaded<T: Debug>(result: Result<T, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");

@@ -65,6 +65,7 @@ pub fn bare_group(id: i64, name: &str) -> NewGroup {
     NewGroup {
         id: group_id(id),
         name: name.into(),
+        icon: Text::default(),
         tags: Vec::new(),
         kind: GroupType::Chat,
         visibility: Visibility::Public,
@@ -82,6 +83,7 @@ pub(super) fn full_group(id: i64) -> NewGroup {
     NewGroup {
         id: group_id(id),
         name: format!("Chess $where {id}").into(),
+        icon: "https://example.org/g?a=1&b=%20".into(),
         tags: tags(&["Schach", "a:b{c}*?", "' OR 1=1"]),
         kind: GroupType::Channel,
         visibility: Visibility::Public,

@@ -26,14 +26,14 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Names a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DialogKey {
-    /// The user.
+    /// The user who keeps the dialog.
     pub user: UserId,
-    /// About which conversation.
+    /// The conversation that it is about.
     pub conversation: ConversationId,
 }
 
 impl DialogKey {
-    /// The dialogs of a direct conversation: two, or one of notes to oneself. None of a group.
+    /// The dialogs of a direct conversation: two, or one for notes to oneself. Empty for a group.
     #[must_use]
     pub fn of_direct(conversation: ConversationId) -> Vec<Self> {
         let ConversationId::Direct(one, other) = conversation else { return Vec::new() };
@@ -64,9 +64,10 @@ impl FromStr for DialogKey {
 pub struct Dialog {
     /// The user and the conversation.
     pub key: DialogKey,
-    /// Raised by every write that changes the dialog, also by marks.
+    /// The version, which every write that changes the dialog raises, also a mark.
     pub version: Version,
-    /// Raised by changes of settings alone, so that a mark does not fail a draft that is being saved.
+    /// The version that only changes of settings raise, so that a mark does not fail a draft that is being
+    /// saved.
     pub settings_version: Version,
     /// Which messages the user has read.
     pub read: ReadRanges,
@@ -78,7 +79,8 @@ pub struct Dialog {
     pub pinned: Option<Timestamp>,
     /// The conversation is not listed while its end is not above this number.
     pub hidden_seq: Option<Seq>,
-    /// Whether new messages make no noise. Of groups; for direct conversations the relation of the two users has it.
+    /// Whether new messages make no noise. Used for groups only: in direct conversations, the relation
+    /// between the two users has this setting.
     pub do_not_disturb: bool,
     /// Whether the user has marked the conversation as unread.
     pub marked_unread: bool,
@@ -132,7 +134,7 @@ impl Dialog {
         }
     }
 
-    /// Where it is in the lists of its user.
+    /// The dialog's position in its user's lists.
     #[must_use]
     pub const fn position(&self) -> DialogPosition {
         DialogPosition { day: self.day, conversation: self.key.conversation }
@@ -157,9 +159,9 @@ impl Dialog {
         changed
     }
 
-    /// The remainder of the dialog of a deleted user, when the log ends at `end`: what it had read, so that receipts
-    /// keep their readers, and that a user created again under its id neither reads nor lists what its predecessor
-    /// could. `None`: the dialog is so already.
+    /// The dialog that a deleted user leaves when the log ends at `end`. It keeps what the user had read, so
+    /// that receipts keep their readers. It hides all messages, so that a user who is created again under the
+    /// id neither reads nor lists what the former user could. `None`: the dialog is so already.
     #[must_use]
     pub fn reduced(&self, end: Seq, now: Timestamp) -> Option<Self> {
         let min_seq = self.min_seq.max(Some(end.saturating_add(1)));

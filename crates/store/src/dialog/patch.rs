@@ -6,9 +6,9 @@ use crate::{Seq, Timestamp};
 /// How a change of settings changes [`Dialog::min_seq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinSeq {
-    /// To this; `None`: it is unset.
+    /// Sets it to this number; `None` unsets it.
     Set(Option<Seq>),
-    /// To this, unless it is higher already.
+    /// Raises it to this number, unless it is higher already.
     Raise(Seq),
 }
 

@@ -1,4 +1,4 @@
-//! Read marks.
+//! The marks by which users say what they have read.
 
 use super::SeqRange;
 use crate::Seq;
@@ -6,32 +6,33 @@ use crate::Seq;
 /// Most ranges of one [`MarkKind::Ranges`].
 pub const MARK_RANGES_MAX: usize = 100;
 
-/// Messages that a user has read. Numbers of the current stay alone are marked.
+/// Messages that a user has read. Only numbers in the current stay are marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadMark {
-    /// The first number of the current stay, by the strict record of the member; at least 1. A direct conversation is one stay
-    /// from 1.
+    /// The first number of the current stay, from the member's strict record; at least 1. A direct
+    /// conversation is one stay from 1.
     pub joined: Seq,
-    /// The known earlier stays, rising and apart, all below `joined`. Needed only while the `read_seq` of the dialog is below
-    /// `joined - 1`: what a mark skips becomes unread as far as it is in a stay. As `read_seq` never falls, a caller that has
-    /// seen a higher one, in a copy of any age, gives none.
+    /// The known earlier stays, rising and apart, all below `joined`. Needed only while the dialog's
+    /// `read_seq` is below `joined - 1`: messages that a mark skips become unread if they are in a stay.
+    /// `read_seq` never falls, so a caller whose copy, of any age, has a higher `read_seq` passes no stays.
     pub earlier: Vec<SeqRange>,
-    /// The extent.
+    /// Which messages the mark covers.
     pub kind: MarkKind,
 }
 
-/// The extent of a mark.
+/// Which messages a mark covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkKind {
     /// All of the current stay up to this number.
     UpTo(Seq),
-    /// The numbers of these ranges, at most [`MARK_RANGES_MAX`], in any order. What is skipped stays unread.
+    /// The numbers in these ranges, at most [`MARK_RANGES_MAX`], in any order. Skipped messages stay unread.
     Ranges(Vec<SeqRange>),
-    /// None, but `read_seq` rises to this number: the badge is cleared, and others do not see it.
+    /// No message, but `read_seq` rises to this number: the badge is cleared, and other users do not see it.
     Hidden(Seq),
 }
 
-/// Where a mark does nothing but raise `read_seq`: in each dialog without unread ranges whose `read_seq` is at least `from`.
+/// Says where a mark does nothing but raise `read_seq`: in each dialog without unread ranges whose `read_seq`
+/// is at least `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkRaise {
     /// The lowest `read_seq` for which this holds.
@@ -47,7 +48,7 @@ impl ReadMark {
         Self { joined: 1, earlier: Vec::new(), kind }
     }
 
-    /// Where the mark does nothing but raise `read_seq`, so that a store can write it without a read.
+    /// Returns where the mark does nothing but raise `read_seq`, so that a store can write it without a read.
     #[must_use]
     pub fn raise(&self) -> MarkRaise {
         let ranges = match &self.kind {

@@ -57,7 +57,7 @@ pub struct ReadRanges {
     unread: Vec<SeqRange>,
 }
 
-/// What was read, before its form is checked.
+/// Stored ranges whose form is not checked yet.
 #[derive(Deserialize)]
 struct UncheckedRanges {
     read_seq: Seq,
@@ -74,7 +74,7 @@ impl TryFrom<UncheckedRanges> for ReadRanges {
 }
 
 impl ReadRanges {
-    /// Takes what is stored. `None`: it has not the form that marks leave.
+    /// Creates it from stored values. `None`: they do not have the form that marks leave.
     #[must_use]
     pub fn new(read_seq: Seq, unread: Vec<SeqRange>) -> Option<Self> {
         let rising = unread.windows(2).all(|pair| pair[0].last < pair[1].first.saturating_sub(1));
@@ -104,16 +104,16 @@ impl ReadRanges {
         1 <= seq && seq <= self.read_seq && !skipped
     }
 
-    /// The number up to which all was read: the mark that the other user of a direct conversation is shown.
+    /// The number up to which everything was read. A direct conversation shows it to the other user.
     #[must_use]
     pub fn shown_seq(&self) -> Seq {
         self.unread.first().map_or(self.read_seq, |range| range.first - 1)
     }
 
-    /// The read messages after a mark: a superset of those before.
+    /// The read messages after a mark: a superset of those read before it.
     ///
     /// # Errors
-    /// [`TooManyRanges`] when a mark of ranges, or a hidden one, adds unread ranges and leaves more than
+    /// [`TooManyRanges`] when a mark of ranges, or a hidden mark, adds unread ranges and leaves more than
     /// [`UNREAD_RANGES_MAX`] of them. A plain mark is never refused.
     pub fn mark(&self, mark: &ReadMark) -> Result<Self, TooManyRanges> {
         let mut marked = self.clone();
@@ -131,7 +131,7 @@ impl ReadRanges {
         Ok(marked)
     }
 
-    /// Marks the numbers of a range as read, as far as it is within the current stay.
+    /// Marks the range's numbers within the current stay as read.
     fn mark_range(&mut self, range: SeqRange, mark: &ReadMark) {
         let Some(range) = range.common(mark.stay()) else { return };
         self.raise_to(range.last, mark);
@@ -143,7 +143,8 @@ impl ReadRanges {
         self.unread = self.unread.drain(..).flat_map(left).collect();
     }
 
-    /// Raises `read_seq`. What is passed is unread, as far as it is within a known stay; what is in no known stay is forgotten.
+    /// Raises `read_seq`. Numbers that it passes become unread if they are in a known stay. Unread numbers
+    /// outside the known stays are forgotten.
     fn raise_to(&mut self, to: Seq, mark: &ReadMark) {
         if to <= self.read_seq {
             return;

@@ -2,7 +2,7 @@
 
 use crate::{Message, MessageKind, Seq, UserId};
 
-/// What unread counts need of a message.
+/// The fields of a message that unread counts need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageHeader<'a> {
     /// Its number in the conversation.
@@ -35,7 +35,7 @@ impl<'a> From<&'a Message> for MessageHeader<'a> {
 /// The user and the range of an unread count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnreadRange {
-    /// The reader.
+    /// The user who reads.
     pub user: UserId,
     /// See [`ReadRanges::read_seq`](super::ReadRanges::read_seq).
     pub read_seq: Seq,
@@ -50,13 +50,13 @@ pub struct UnreadRange {
 pub struct Unread {
     /// Number of unread messages.
     pub count: u64,
-    /// The lowest number of those that mention the user.
+    /// The lowest number of an unread message that mentions the user.
     pub first_mention: Option<Seq>,
 }
 
-/// Counts the unread ones of these messages, each of which occurs once, in any order: those above the read mark and within the
-/// range that the user sent not itself, and that are neither silent nor recalled. Unread ranges do not count: a user has passed
-/// them. The counts of parts of a log add up.
+/// Counts the unread messages among these, each of which occurs once, in any order. A message is unread if it
+/// is above the read mark and within the range, comes from another sender, and is neither silent nor
+/// recalled. Unread ranges do not count: a user has passed them. The counts for parts of a log add up.
 pub fn count_unread<'a>(range: UnreadRange, headers: impl IntoIterator<Item = MessageHeader<'a>>) -> Unread {
     let mut unread = Unread::default();
     for header in headers {
@@ -72,7 +72,7 @@ pub fn count_unread<'a>(range: UnreadRange, headers: impl IntoIterator<Item = Me
 }
 
 impl UnreadRange {
-    /// Whether the message is one of those that count.
+    /// Whether the message counts as unread.
     fn counts(&self, header: &MessageHeader<'_>) -> bool {
         let within = header.seq > self.read_seq
             && header.seq >= self.min_seq

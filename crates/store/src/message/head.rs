@@ -51,8 +51,8 @@ impl<'a> From<&'a StoredHeader> for MessageHeader<'a> {
     }
 }
 
-/// A log's end, for lists. It shows one moment, except that headers of messages that arrived during the read
-/// may be newer.
+/// A log's end, for lists. It shows one moment, except that headers may be newer: what an event below the end
+/// changed is in the headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHead {
     /// The last message; `None`: there is none.

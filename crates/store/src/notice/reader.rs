@@ -15,7 +15,7 @@ id! {
     ReaderId
 }
 
-/// Identifies a reader. The same id in two audiences is two readers.
+/// Identifies a reader. An id in two audiences means two readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReaderKey {
     /// The reader's audience.
@@ -48,7 +48,7 @@ pub const SINCE_CREATION: Timestamp = Timestamp(i64::MAX);
 pub struct NoticeReader {
     /// The reader's key.
     pub key: ReaderKey,
-    /// Raised by each write that changes a bit.
+    /// The version, which each write that changes a bit raises.
     pub version: Version,
     /// Its position among the audience's readers. Never changes.
     pub ordinal: ReaderOrdinal,

@@ -243,7 +243,7 @@ fn bytes(receipt: &Receipt) -> (bool, usize) {
 fn smallest_of_100000_members_is_lists_or_bits() {
     assert_eq!(bytes(&of_many(100_000, 100)), (false, 404));
     assert_eq!(bytes(&of_many(100_000, 90_000)), (true, 25_004));
-    // 4 + 4 * 6250 bytes are as many as bits need, which then are taken.
+    // 4 + 4 * 6250 bytes are as many as bits need, and then bits are used.
     assert_eq!((bytes(&of_many(100_000, 6_249)), bytes(&of_many(100_000, 6_250)).0), ((false, 25_000), true));
 }
 
@@ -270,7 +270,7 @@ fn million_ordinals_are_sent_as_lists() {
 enum Step {
     Join(i64),
     Leave(i64),
-    /// Sent by this user if it is a member, else by a service.
+    /// This user sends if it is a member, otherwise a service does.
     Send(i64),
     /// Marks numbers that exist, by their share of the end in thousandths.
     Mark {

@@ -44,7 +44,7 @@ pub struct NumberSizes {
 impl NumberSizes {
     /// Three nodes, each with four callers, 8 s.
     pub const FULL: Self = Self { nodes: 3, callers: 4, fault: Duration::from_secs(8) };
-    /// Enough to see that it works.
+    /// A run that is long enough to see that it works.
     pub const QUICK: Self = Self { fault: Duration::from_secs(2), ..Self::FULL };
 }
 

@@ -1,5 +1,5 @@
-//! Changes that another program makes in MongoDB, until a node publishes them by the change feed; over a bare
-//! change stream.
+//! Measures how fast a node publishes changes that another program makes in MongoDB, by the change feed; over
+//! a bare change stream.
 
 use std::time::Duration;
 

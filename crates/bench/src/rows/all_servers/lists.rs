@@ -1,5 +1,5 @@
-//! Lists of conversations with unread messages from others: in a cluster, by all servers, and on a node in
-//! single-node mode.
+//! Measures lists of conversations with unread messages from others: in a cluster, by all servers, and on a
+//! node in single-node mode.
 
 use anyhow::{Result, ensure};
 use kith_lab_servers::imported::{fill, fill_up_to};

@@ -29,9 +29,9 @@ const DONE_WITHIN: Duration = Duration::from_secs(30);
 /// When calls begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// So many callers, each with a new call after every answer.
+    /// This many callers, each with a new call after every answer.
     Callers(usize),
-    /// So many calls a second.
+    /// This many calls a second.
     Rate(u32),
 }
 

@@ -1,4 +1,4 @@
-//! Marks a second in a cluster over bare inserts.
+//! Measures marks a second in a cluster over bare inserts.
 
 use std::sync::{
     Arc,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 const CALLERS: usize = 50;
-/// A separate group: senders do not mark.
+/// The group is separate, because senders do not mark.
 const GROUP: i64 = 1002;
 const SENDER: i64 = 201;
 const MEMBERS: i64 = 200;

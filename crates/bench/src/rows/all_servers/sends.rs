@@ -41,7 +41,8 @@ const REST: Duration = Duration::from_secs(10);
 const TEN: i64 = 10;
 /// Members in the large group.
 const MEMBERS: i64 = 200;
-/// Messages that each conversation has before it is measured: each user of a small group has sent once, as in one that is in use.
+/// The messages in each conversation before it is measured: each user in a small group has sent once, as in a
+/// group that is in use.
 const EARLIER: u64 = 10;
 
 /// Conversations and their senders, taken in turn.
@@ -214,7 +215,7 @@ async fn nearly_at_rest(
 ) -> Result<()> {
     let pairs = compare(plan, stage, sends, Load::Rate(AT_REST)).await?;
     results.add(&SEND_REST, &each(&pairs, Measured::cpu_micros))?;
-    // Others may use a quick run's servers: it subtracts nothing.
+    // A quick run's servers may be used by others, so it subtracts nothing.
     let rest = async |servers: &Processes| match plan.quick {
         true => Ok(0.0),
         false => at_rest(REST, servers).await,

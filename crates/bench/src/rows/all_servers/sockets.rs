@@ -1,5 +1,5 @@
-//! Sockets on a node of a cluster: the time until many are open, the memory of the node for each, and its processor time for a delivery to
-//! one.
+//! Measures sockets on a cluster node: the time until many are open, the node's memory for each, and its
+//! processor time for a delivery to a socket.
 
 use std::{
     net::SocketAddr,
@@ -28,16 +28,16 @@ use crate::{
 };
 
 const GROUP: i64 = 1004;
-/// Sockets that are opening at the same time.
+/// How many sockets are opening at the same time.
 const OPENING: usize = 64;
-/// Wait before a socket that was refused is opened again.
+/// The pause before a refused socket is opened again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long a message may take to all sockets, and a socket until it is open.
+/// How long a message may take to reach all sockets, and how long a socket may take to open.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// Runs what is asked for. In each round the users come to a node that has nothing of them in memory.
+/// Runs the requested rows. In each round, the users come to a node that has nothing about them in memory.
 pub(super) async fn rows(plan: &Plan, stage: &ClusterStage, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&SOCKETS_OPENED, &SOCKET_MEMORY, &SOCKET_DELIVERY_CPU]) {
         return Ok(());
@@ -74,7 +74,8 @@ fn resident_kib(stage: &ClusterStage) -> Result<f64> {
     Ok(usage::resident_mib(stage.nodes[0].served.id())? * 1024.0)
 }
 
-/// Microseconds of the node for a delivery, of some messages, each sent after the one before has come to all sockets.
+/// Returns the node's microseconds for a delivery. Each message is sent after the message before it has come
+/// to all sockets.
 async fn delivery_cpu(plan: &Plan, stage: &ClusterStage, sockets: &OpenSockets) -> Result<f64> {
     let (node, mut client) =
         (Processes(vec![stage.nodes[0].served.id()]), MessageClient::new(stage.channel()));
@@ -87,7 +88,7 @@ async fn delivery_cpu(plan: &Plan, stage: &ClusterStage, sockets: &OpenSockets) 
     Ok((node.cpu_seconds()? - before) * 1e6 / count(messages * sockets.readers.len()))
 }
 
-/// Sockets that are live. They are closed with this.
+/// Live sockets. They are closed when this is dropped.
 struct OpenSockets {
     messages: Arc<AtomicUsize>,
     readers: JoinSet<Result<()>>,
@@ -103,13 +104,14 @@ impl OpenSockets {
         Ok(this)
     }
 
-    /// Messages that have come over all sockets.
+    /// Counts the messages that have come over all sockets.
     fn messages(&self) -> usize {
         self.messages.load(Ordering::SeqCst)
     }
 }
 
-/// A socket that has its list of conversations, and is live. A node that has no time for it now is asked again, as by clients.
+/// Opens a socket, which gets its list of conversations and is live. If the node has no time for it now, it
+/// is asked again, as clients do.
 async fn open(node: SocketAddr, user: i64) -> Result<Socket> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -121,7 +123,7 @@ async fn open(node: SocketAddr, user: i64) -> Result<Socket> {
     }
 }
 
-/// One try; the error of a node that may take the socket later.
+/// Tries once. The inner error comes from a node that may take the socket later.
 async fn open_once(node: SocketAddr, user: i64) -> Result<Result<Socket, String>> {
     let stream = TcpStream::connect(node).await?;
     stream.set_nodelay(true)?;

@@ -27,7 +27,7 @@ pub(super) struct PresenceStage {
 }
 
 impl PresenceStage {
-    /// `None` where the plan names no servers.
+    /// Starts the stage; `None` if the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let redis = RedisServer::start(&[]).await?;

@@ -74,7 +74,7 @@ impl RawMarks {
         self.redis.together((1..=messages).map(bit)).await?;
         let update = |document: i64| {
             let bits = Binary { subtype: BinarySubtype::Generic, bytes: vec![b'x'; BITS_OF_100] };
-            // Otherwise it is no change.
+            // Without this field the update would change nothing.
             let set = doc! { "$set": { "bits": bits, "by": user } };
             doc! { "q": { "_id": { "c": conversation, "d": document } }, "u": set, "upsert": true }
         };

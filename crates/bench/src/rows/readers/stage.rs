@@ -17,7 +17,7 @@ pub(super) struct ReaderStage {
 }
 
 impl ReaderStage {
-    /// `None` where the plan names no servers.
+    /// Starts the stage; `None` if the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str) -> Result<Option<Self>> {
         let Some(redis) = plan.redis.as_deref() else { return Ok(None) };
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };

@@ -27,8 +27,8 @@ const CALM: Duration = Duration::from_secs(5);
 /// The times after one death.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResumeTimes {
-    /// From the death until all streams were live again; the baseline is how long it took to open them in
-    /// sequence.
+    /// The time from the death until all streams were live again; the baseline is how long it took to open
+    /// them in sequence.
     pub(super) seconds: Pair<f64>,
     /// The milliseconds that 99 of 100 other calls to the node that took over do not exceed: in calm, and
     /// during it.

@@ -146,7 +146,7 @@ async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) 
     tokio::spawn(times).await?
 }
 
-/// From publishing to receiving, and on request one GET after it.
+/// Measures the time from publishing to receiving and, on request, until a GET after it.
 async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
     let mut messages = stage.subscriber.client.message_rx();
     let mut taken = Vec::with_capacity(times);
@@ -168,8 +168,8 @@ async fn times_received(stage: Arc<PublishStage>, times: usize, and_get: bool) -
     Ok(Latency::of(taken))
 }
 
-/// From the commit on one node until the other node's memory has dropped the old value: until the second
-/// node, which has applied the change, asks for the next change.
+/// Measures the time from the commit on one node until the other node's memory has dropped the old value:
+/// until the second node, which has applied the change, asks for the next change.
 async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
@@ -193,7 +193,7 @@ async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency
     Ok(Latency::of(taken))
 }
 
-/// From the write's end on one node to the first read on the other that gives its version.
+/// Measures the time from the write's end on one node to the first read on the other that gives its version.
 async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {

@@ -141,7 +141,7 @@ impl RawRedis {
         let (pipeline, mut count) = (self.client.pipeline(), 0);
         for (command, words) in commands {
             let command = CustomCommand::new_static(command, ClusterHash::Random, false);
-            // Only queued here.
+            // The pipeline only queues the command here.
             let _queued: Value = pipeline.custom(command, words).await?;
             count += 1;
         }

@@ -35,7 +35,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.row(&BATCH_RELATIONS_CPU, relations(plan)).await
 }
 
-/// Asks about pairs of users. One has set the other's permissions.
+/// Asks about pairs of users. In each pair, one user has set the other's permissions.
 async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = ServerProcess::kith(plan)?;
     let size: i64 = plan.size(10_000, 200);
@@ -69,7 +69,7 @@ async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
 /// Asks about users who follow all targets that they ask for.
 async fn relations(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let kith = ServerProcess::kith(plan)?;
-    // As many records as in the other row: four for each pair.
+    // There are as many records as in the other row: four for each pair.
     let users: i64 = plan.size(50, 20);
     let asked: Vec<BatchGetRelationsRequest> = (0..users)
         .map(|user| BatchGetRelationsRequest {

@@ -11,7 +11,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 pub(super) const CHUNK: usize = 500;
 /// Import calls that run at the same time.
 pub(super) const AT_ONCE: usize = 8;
-/// Since when all follow.
+/// The time since which all users follow.
 pub(super) const SINCE: Timestamp = Timestamp(1_600_000_000_000);
 
 /// Makes `follows` different follows between `users` users, by the recursive matrix of Graph500: a few have

@@ -10,7 +10,8 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// Its name, in metrics and in the log.
     fn name(&self) -> &str;
 
-    /// Takes the lead, which is a lease of the right to read the feed, or extends it. False: another node has it.
+    /// Takes the lead, which is a lease of the right to read the feed, or extends it. False: another node has
+    /// it.
     ///
     /// # Errors
     /// If the store does not answer. The lead may have been taken, and then expires.
@@ -25,8 +26,9 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// [`FeedError::Lost`] if no position was saved, or the changes since then are no longer available.
     async fn open(&self, at_end: bool) -> Result<Box<dyn Changes>, FeedError>;
 
-    /// Restores what the store may have lost together with the changes, such as the indexes of a dropped collection. Is
-    /// called before the feed is opened at its end because changes were lost. By default there is nothing to restore.
+    /// Restores what the store may have lost together with the changes, such as the indexes of a dropped
+    /// collection. Is called before the feed is opened at its end because changes were lost. By default there
+    /// is nothing to restore.
     ///
     /// # Errors
     /// If the store does not answer, or cannot restore it.
@@ -34,8 +36,8 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Notes for the other nodes that this node, which leads, has read the feed to its end. The note expires after this
-    /// time.
+    /// Notes for the other nodes that this node, which leads, has read the feed to its end. The note expires
+    /// after this time.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -47,8 +49,8 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// If the store does not answer.
     async fn is_end_noted(&self) -> Result<bool, FeedError>;
 
-    /// Further changes that must be published after these, for example of lists that may now contain the records. None by
-    /// default.
+    /// Further changes that must be published after these, for example of lists that may now contain the
+    /// records. None by default.
     ///
     /// # Errors
     /// If the store does not answer. All changes are then read again.
@@ -57,14 +59,14 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// An open feed.
+/// An open feed that returns changes.
 #[async_trait::async_trait]
 pub trait Changes: std::fmt::Debug + Send {
     /// The next changes, in the order of the store. Empty if there are none for this long.
     ///
     /// # Errors
-    /// If the store does not answer, or the feed ended. [`FeedError::Lost`] if the changes that follow are not available,
-    /// as after a collection was dropped.
+    /// If the store does not answer, or the feed ended. [`FeedError::Lost`] if the changes that follow are
+    /// not available, as after a collection was dropped.
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
 
     /// The position after the changes that were returned last, or at which the feed was opened.
@@ -84,8 +86,8 @@ pub struct FeedPosition {
     pub mark: Vec<u8>,
     /// Whether no changes follow, as far as is known.
     pub is_at_end: bool,
-    /// When the oldest of the changes that were returned last was written, by the clock of the store or of its writer.
-    /// `None`: there were none, or the time is unknown.
+    /// When the oldest change in the last answer was written, by the store's or the writer's clock. `None`:
+    /// the answer was empty, or the time is unknown.
     pub written: Option<SystemTime>,
 }
 
@@ -105,8 +107,8 @@ pub enum FeedError {
 pub struct FeedTiming {
     /// How long the lead lasts without an extension.
     pub lease: Duration,
-    /// Time between two extensions of the lead, and the longest time between two attempts to lead. A reader that gave up
-    /// the lead waits for longer than the others, so that one of them takes it.
+    /// Time between two extensions of the lead, and the longest time between two attempts to lead. A reader
+    /// that gave up the lead waits for longer than the others, so that another reader takes it.
     pub try_every: Duration,
     /// How long to wait for a change before the reader looks after its lead.
     pub patience: Duration,
@@ -114,21 +116,21 @@ pub struct FeedTiming {
     pub grace: Duration,
     /// Time between two saves while changes are published.
     pub save_every: Duration,
-    /// Time between two saves while there are no changes: the next leader reads as much of the feed again, in which there
-    /// is nothing to publish.
+    /// Time between two saves while there are no changes: the next leader reads as much of the feed again, in
+    /// which there is nothing to publish.
     pub save_idle_every: Duration,
     /// Time between two notes that the feed was read to its end, and between two reads of such a note.
     pub note_every: Duration,
     /// How long such a note lasts.
     pub note_lasts: Duration,
-    /// The first and the longest pause between two losses of the position that discard all copies. It doubles while
-    /// positions are lost repeatedly, as when collections are restored one after the other.
+    /// The first and the longest pause between two position losses that discard all copies. It doubles while
+    /// positions are lost repeatedly, as when collections are restored in turn.
     pub discard_pause: (Duration, Duration),
 }
 
 impl Default for FeedTiming {
-    /// A lease of 6 s, tried for every 2 s by what is known for up to 1 s, a grace of 250 ms: together with about a second of reading, at most 11 s.
-    /// Notes: each 2 s, for 5 s. Pauses of 1 s to 1 min.
+    /// A 6 s lease, tried for every 2 s by what is known for up to 1 s, a 250 ms grace: together with about a
+    /// second for reading, at most 11 s. Notes: each 2 s, for 5 s. Pauses from 1 s to 1 min.
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(6),

@@ -1,5 +1,5 @@
-//! The confirmations of other nodes, for which a strict write waits before it is acknowledged (docs/operate/coherence.md, "Strict
-//! records").
+//! The confirmations of other nodes, for which a strict write waits before it is acknowledged
+//! (docs/operate/coherence.md, "Strict records").
 
 use std::{collections::HashMap, time::Duration};
 
@@ -41,14 +41,16 @@ struct FollowedEpoch {
 }
 
 impl PeerConfirmations {
-    /// For nodes that trust their memory for this long after a probe. Tolerates clocks whose speeds differ by a fiftieth.
+    /// Creates it for nodes that trust their memory for this long after a probe. Tolerates clocks whose
+    /// speeds differ by a fiftieth.
     #[must_use]
     pub fn new(trust: Duration) -> Self {
         let silence_max = trust + trust / 50 + Duration::from_millis(20);
         Self { silence_max, state: Mutex::default(), received: Notify::new() }
     }
 
-    /// This node follows the epoch of this server from now on. Confirmations in an earlier epoch no longer count.
+    /// This node follows the epoch of this server from now on. Confirmations in an earlier epoch no longer
+    /// count.
     pub fn start_epoch(&self, epoch: u64, server: &str) {
         let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
         let mut state = self.state.lock();
@@ -56,7 +58,8 @@ impl PeerConfirmations {
         state.followed = Some(followed);
     }
 
-    /// The epoch in which this node trusts its memory, and the server of the epoch. `None`: it does not trust its memory.
+    /// The epoch in which this node trusts its memory, and the server of the epoch. `None`: it does not trust
+    /// its memory.
     #[must_use]
     pub fn trusted(&self, node: &Node) -> Option<(u64, String)> {
         let state = self.state.lock();
@@ -64,8 +67,8 @@ impl PeerConfirmations {
         node.trusted().then(|| (followed.number, followed.server.clone()))
     }
 
-    /// Returns when no node trusts its memory in an epoch before this one, which is the present one. Takes at most as long
-    /// as nodes trust their memory without a probe.
+    /// Returns when no node trusts its memory in an epoch before this epoch, which is the present one. Takes
+    /// at most as long as nodes trust their memory without a probe.
     pub async fn earlier_epochs_ended(&self, epoch: u64) {
         sleep_until(self.earlier_epochs_end(epoch, Instant::now())).await;
     }
@@ -79,8 +82,8 @@ impl PeerConfirmations {
         self.received.notify_waiters();
     }
 
-    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the change, or has
-    /// been silent for longer than it may trust its memory. Takes at most that long.
+    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed the
+    /// change, or has been silent for longer than it may trust its memory. Takes at most that long.
     pub(crate) async fn confirmed_by_all(&self, me: u64, epoch: u64, changed: &ChangeAnswer) {
         if !rules::strict_confirmed() {
             return;
@@ -89,7 +92,7 @@ impl PeerConfirmations {
         for peer in changed.peers.iter().filter(|peer| peer.node != me) {
             self.confirmed_by(peer, changed.number, answered).await;
         }
-        // Nodes that still follow an earlier epoch are not in the registry of this one.
+        // Nodes that still follow an earlier epoch are not in this epoch's registry.
         if rules::strict_after_epoch() {
             sleep_until(self.earlier_epochs_end(epoch, answered)).await;
         }

@@ -17,8 +17,8 @@ const BYTES_MAX: usize = 8 << 20;
 /// Batches are published together up to this number of changes.
 const TAKEN_MAX: usize = 512;
 
-/// Batches that were read, each until it has waited for the grace. More batches are read meanwhile, so that the grace
-/// delays each change and does not limit their rate.
+/// Batches that were read, each until it has waited for the grace. More batches are read meanwhile, so that
+/// the grace delays each change and does not limit their rate.
 #[derive(Debug)]
 pub(super) struct DelayLine {
     grace: Duration,
@@ -43,7 +43,7 @@ impl DelayLine {
         Self { grace, waiting: VecDeque::new(), changes: 0, bytes: 0, end: FeedPosition::default() }
     }
 
-    /// Adds a batch that was read now. A batch without changes only moves the position of the one before it.
+    /// Adds a batch that was read now. A batch without changes only moves the previous batch's position.
     pub(super) fn push(&mut self, changes: Vec<Invalidation>, position: FeedPosition) {
         self.end = position.clone();
         if changes.is_empty()
@@ -59,7 +59,7 @@ impl DelayLine {
         self.waiting.push_back(WaitingBatch { due: Instant::now() + grace, changes, position, bytes });
     }
 
-    /// Whether no more batches may be read before the oldest one was taken.
+    /// Whether no more batches may be read before the oldest batch was taken.
     pub(super) fn is_full(&self) -> bool {
         self.changes >= CHANGES_MAX || self.bytes >= BYTES_MAX
     }

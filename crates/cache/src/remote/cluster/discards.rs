@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When copies were last discarded, and how long to wait before they are discarded again. A drop of eight collections is
-/// eight losses: without pauses each would empty every memory.
+/// When copies were last discarded, and how long to wait before they are discarded again. A drop of eight
+/// collections is eight losses: without pauses each would empty every memory.
 #[derive(Debug)]
 pub(super) struct Discards {
     last: Option<Instant>,
-    /// The pause after the last one.
+    /// The pause after the last discard.
     pause: Duration,
     first: Duration,
     longest: Duration,
@@ -21,12 +21,12 @@ impl Discards {
         Self { last: None, pause: first, first, longest }
     }
 
-    /// What is left of the pause after the last discard.
+    /// The remaining pause after the last discard.
     pub(super) fn pause(&self) -> Duration {
         self.last.map_or(Duration::ZERO, |last| self.pause.saturating_sub(last.elapsed()))
     }
 
-    /// Counts a discard. The pause after it is twice the one before, unless none was needed for a while.
+    /// Counts a discard. The pause after it is twice the previous pause, unless none was needed for a while.
     pub(super) fn count(&mut self) {
         let is_first = self.last.is_none_or(|last| last.elapsed() >= self.longest * 2);
         self.pause = if is_first { self.first } else { (self.pause * 2).min(self.longest) };

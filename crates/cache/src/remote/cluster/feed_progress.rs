@@ -14,15 +14,14 @@ pub struct FeedProgress(Mutex<BTreeMap<String, OneFeed>>);
 
 #[derive(Debug)]
 struct OneFeed {
-    /// When this node last knew that a node had read the feed to its end, and published what was in it. Counts from the
-    /// start of the node before that.
+    /// When this node last knew that a node had read the feed to its end, and published what was in it.
+    /// Counts from the start of the node before that.
     end: Instant,
     /// When the oldest change was written that this node, which leads, has not checked yet.
     oldest: Option<SystemTime>,
 }
 
 impl FeedProgress {
-    /// Adds a feed.
     pub(super) fn add(&self, feed: &str) {
         self.0.lock().insert(feed.to_owned(), OneFeed { end: Instant::now(), oldest: None });
     }
@@ -34,7 +33,8 @@ impl FeedProgress {
         }
     }
 
-    /// Records when the oldest change was written that is not published yet; `None` if this node knows of none.
+    /// Records when the oldest change was written that is not published yet; `None` if this node knows of
+    /// none.
     pub(super) fn waits_since(&self, feed: &str, oldest: Option<SystemTime>) {
         if let Some(known) = self.0.lock().get_mut(feed) {
             known.oldest = oldest;
@@ -47,8 +47,8 @@ impl FeedProgress {
         self.0.lock().iter().map(|(feed, known)| (feed.clone(), known.end.elapsed())).collect()
     }
 
-    /// Returns the name of each feed, and the age of the oldest change that this node reads and has not published yet.
-    /// Zero if there is none, or another node reads the feed.
+    /// Returns each feed's name, and the age of the oldest change that this node reads and has not published
+    /// yet. Zero if there is none, or another node reads the feed.
     #[must_use]
     pub fn lags(&self) -> Vec<(String, Duration)> {
         let now = SystemTime::now();

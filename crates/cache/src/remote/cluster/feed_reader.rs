@@ -1,5 +1,5 @@
-//! Reads the change feed of the store. It publishes the changes of writers that died between commit and broadcast, and
-//! the changes that other programs made in the store (ADR 0012, ADR 0063).
+//! Reads the store's change feed. It publishes the changes of writers that died between commit and broadcast,
+//! and the changes that other programs made in the store (ADR 0012, ADR 0063).
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -25,8 +25,8 @@ pub struct FeedReader {
 /// Why a leader has stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadEnd {
-    /// The nodes moved to another epoch. Changes that were published in the log before may be lost with it: they are read
-    /// again, by the same node.
+    /// The nodes moved to another epoch. Changes that were published in the log before may be lost with it:
+    /// they are read again, by the same node.
     Epoch,
     /// Another node leads, or a change cannot be published.
     Lead,
@@ -95,9 +95,9 @@ impl FeedReader {
         Ok(ReadEnd::Lead)
     }
 
-    /// Opens the feed at its end after its position was lost, and then discards all copies. In this order no change is
-    /// missed in between. Saves the new position before the lead can be given up: the next leader would otherwise read up
-    /// to the same loss again. `None`: the lead was lost.
+    /// Opens the feed at its end after its position was lost, and then discards all copies. In this order no
+    /// change is missed in between. Saves the new position before the lead can be given up: the next leader
+    /// would otherwise read up to the same loss again. `None`: the lead was lost.
     async fn begin_again(&self, discards: &mut Discards) -> Result<Option<Box<dyn Changes>>, FeedError> {
         if self.leading(sleep(discards.pause())).await?.is_none() {
             return Ok(None);
@@ -127,7 +127,8 @@ impl FeedReader {
         }
     }
 
-    /// Publishes the changes that their writers have not published by now. False: a change could not be published.
+    /// Publishes the changes that their writers have not published by now. False: a change could not be
+    /// published.
     async fn publish(&self, epoch: u64, changes: &[Invalidation]) -> bool {
         if changes.is_empty() || !rules::feed_publishes() {
             return true;
@@ -143,8 +144,9 @@ impl FeedReader {
         bus.publish_now(node, &further).await.is_ok()
     }
 
-    /// Whether no writer has published a change. Must be called in the order of the changes: after a change without a
-    /// version, such as the removal of a document by hand, the same version may occur again with another state.
+    /// Whether no writer has published a change. Must be called in the order of the changes: after a change
+    /// without a version, such as a document's removal by hand, the same version may occur again with another
+    /// state.
     fn is_missing(&self, epoch: u64, change: &Invalidation) -> bool {
         let recent = &self.member.recent;
         match change.version {
@@ -208,7 +210,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads a batch, or waits until the oldest one is due.
+    /// Reads a batch, or waits until the oldest batch is due.
     async fn read_next(&mut self) -> Result<(), FeedError> {
         let patience = self.reader.timing.patience;
         let patience = self.line.until_due().map_or(patience, |due| due.min(patience));
@@ -222,7 +224,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Publishes the oldest batches that are due, as far as their writers have not. False: a change could not be published.
+    /// Publishes the oldest batches that are due, as far as their writers have not. False: a change could not
+    /// be published.
     async fn publish_due(&mut self) -> Result<bool, FeedError> {
         let Some((changes, position)) = self.line.take_due() else { return Ok(true) };
         let is_published = self.reader.publish(self.epoch, &changes).await;

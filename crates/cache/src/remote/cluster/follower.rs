@@ -1,5 +1,5 @@
-//! How a node follows the log: it receives entries, repairs gaps, and trusts its memory only while it can prove that it
-//! missed no change (ADR 0012; docs/operate/coherence.md, "When a node trusts its memory").
+//! How a node follows the log: it receives entries, repairs gaps, and trusts its memory only while it can
+//! prove that it missed no change (ADR 0012; docs/operate/coherence.md, "When a node trusts its memory").
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     testing::rules,
 };
 
-/// Maximum messages that are read before other due work is done. Outsiders who publish more than a node can read must not
-/// prevent its probes.
+/// Maximum messages that are read before other due work is done. Outsiders who publish more than a node can
+/// read must not prevent its probes.
 const RECEIVED_IN_A_ROW: u32 = 64;
 
-/// A probe in progress: when the next one is due, the state when it was sent, and its answer.
+/// A probe in progress: when the next probe is due, the state when it was sent, and its answer.
 type PendingProbe =
     Pin<Box<dyn Future<Output = (Instant, SentProbe, Result<ProbeAnswer, SharedError>)> + Send>>;
-/// A read of the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
+/// A read of the store's epoch: when the next read is due, and the epoch unless the store did not answer.
 type PendingEpochCheck = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
 /// A confirmation in progress.
 type PendingConfirmation = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -44,7 +44,8 @@ pub(in crate::remote) struct Follower<'a> {
     /// The position in the log, whose entries are chained by their nonces.
     position: LogPosition,
     frames: Box<dyn Frames>,
-    /// The latest probe whose end of the log is not applied yet: the number of that entry, and when the probe was sent.
+    /// The latest probe whose log end is not applied yet: the number of that entry, and when the probe was
+    /// sent.
     unapplied: Option<(u64, Moment)>,
     /// Strict writers that wait for a confirmation of this node.
     waiting: BTreeSet<u64>,
@@ -194,8 +195,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Reads the epoch in the store `epoch_check_every` after this time. The node that raised the epoch may have died
-    /// before it wrote the epoch to the shared server.
+    /// Reads the epoch in the store `epoch_check_every` after this time. The node that raised the epoch may
+    /// have died before it wrote the epoch to the shared server.
     fn check_epoch(&self, from: Instant) -> PendingEpochCheck {
         let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.config.epoch_check_every);
         Box::pin(async move {
@@ -302,8 +303,8 @@ impl<'a> Follower<'a> {
         probed.epoch < self.epoch && rules::probe_forgotten()
     }
 
-    /// Applies a frame. `message` is `None` if a newer version of the product or an outsider wrote the frame. What changed is
-    /// then unknown, and memory is emptied.
+    /// Applies a frame. `message` is `None` if a newer product version or an outsider wrote the frame. Then
+    /// it is unknown what changed, and memory is emptied.
     fn apply(&mut self, frame: &Frame, message: Option<Message<'_>>) {
         let member = self.member;
         match message {
@@ -334,8 +335,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Trusts memory again, counted from the time when the probe was sent. After trust was lost, memory is not trusted
-    /// for `settle_time`: other nodes may have lost trust, too, and may still have changes to publish.
+    /// Trusts memory again, counted from the time when the probe was sent. After trust was lost, memory is
+    /// not trusted for `settle_time`: other nodes may have lost trust, too, and may still have changes to
+    /// publish.
     fn trust(&mut self, sent: Moment) {
         let now = self.member.node.now();
         if self.member.node.has_lapsed(now) && rules::settles_first() {
@@ -350,8 +352,8 @@ impl<'a> Follower<'a> {
         self.member.node.trust_until(from.after(self.member.config.trust));
     }
 
-    /// Begins to confirm to the nodes that wait, in one call, unless one is in progress. Nodes that begin to wait meanwhile
-    /// get the next confirmation.
+    /// Begins to confirm to the nodes that wait, in one call, unless a confirmation is in progress. Nodes
+    /// that begin to wait meanwhile get the next confirmation.
     fn confirm(&mut self) {
         if self.confirming.is_some() || self.waiting.is_empty() {
             return;

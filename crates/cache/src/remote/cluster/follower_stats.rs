@@ -11,7 +11,8 @@ use crate::metrics::{bus::Propagation, counters::Counter};
 pub struct FollowerStatus {
     /// Entries up to the end of the log at the last probe that are not applied.
     pub behind: u64,
-    /// Time since it sent the last probe whose answer proved that it had missed no change; `None` before the first.
+    /// Time since it sent the last probe whose answer proved that it had missed no change; `None` before the
+    /// first.
     pub since_proof: Option<Duration>,
     /// Repairs of the position in the log since the start.
     pub repairs: u64,
@@ -26,11 +27,12 @@ pub struct FollowerStats {
     pub(crate) replayed: Counter,
     /// Times that entries were missing.
     pub(crate) gaps: Counter,
-    /// Times that the log was not the one that was followed.
+    /// How often the log was not the log that was followed.
     pub(crate) forks: Counter,
     /// Times that the subscription was lost.
     pub(crate) cuts: Counter,
-    /// Times that the node took a new baseline and emptied its memory, when it joined or could not read all missed entries.
+    /// Times that the node took a new baseline and emptied its memory, when it joined or could not read all
+    /// missed entries.
     pub(crate) baselines: Counter,
     /// Messages without valid authentication, and data that is no message.
     pub(crate) forged: Counter,
@@ -42,22 +44,22 @@ pub struct FollowerStats {
     pub(crate) propagation: Propagation,
     /// How far the change feeds are read.
     pub feeds: FeedProgress,
-    /// Number of the last entry of the log, from the last probe.
+    /// Number of the log's last entry, from the last probe.
     log_end: AtomicU64,
 }
 
 impl FollowerStats {
-    /// Records the number of the last entry of the log, as a probe returned it.
+    /// Records the number of the log's last entry, as a probe returned it.
     pub(crate) fn record_log_end(&self, log_end: u64) {
         self.log_end.store(log_end, Ordering::Relaxed);
     }
 
-    /// Number of entries after this one, up to the end of the log at the last probe.
+    /// How many entries follow this entry, up to the log's end at the last probe.
     pub(crate) fn behind(&self, applied: u64) -> u64 {
         self.log_end.load(Ordering::Relaxed).saturating_sub(applied)
     }
 
-    /// Repairs of the position in the log, of any cause.
+    /// How often the position in the log was repaired, for any cause.
     pub(crate) fn repairs(&self) -> u64 {
         [&self.gaps, &self.cuts, &self.forks, &self.baselines].map(Counter::get).iter().sum()
     }

@@ -11,9 +11,9 @@ use super::ClusterNode;
 
 const NAME: &str = "kith-follow";
 
-/// Follows the log on a thread of its own, so that the proof that memory may be trusted does not wait behind the calls of the
-/// node: without it a node with too much to do asks the store for everything, and has still more to do. The system lets a
-/// thread that mostly sleeps run soon. Following ends with this.
+/// Follows the log on a thread of its own, so that the proof that memory may be trusted does not wait behind
+/// the calls of the node: without it a node with too much to do asks the store for everything, and has still
+/// more to do. The system lets a thread that mostly sleeps run soon. Following ends with this.
 #[derive(Debug)]
 pub struct FollowerThread {
     /// `None` while it is dropped.

@@ -1,4 +1,4 @@
-//! The position of a node in the log, and whether a received entry is the next one.
+//! A node's position in the log, and whether a received entry is the next entry.
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,11 @@ const REMEMBERED: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct LogPosition {
     number: u64,
-    /// Nonces of the last applied entries, the newest last. At a new position: only that of its entry.
+    /// Nonces of the last applied entries, the newest last. At a new position: only its entry's nonce.
     nonces: VecDeque<u64>,
 }
 
-/// The relation of a frame to the position of a node.
+/// How a frame relates to a node's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameOrder {
     /// It follows the last applied entry: apply it.
@@ -41,8 +41,8 @@ impl LogPosition {
         self.number
     }
 
-    /// Compares a frame with the position. An older frame whose nonce is not remembered is a gap: only the log can
-    /// distinguish a repetition from a fork.
+    /// Compares a frame with the position. An older frame whose nonce is not remembered is a gap: only the
+    /// log can distinguish a repetition from a fork.
     #[must_use]
     pub fn classify(&self, frame: &Frame) -> FrameOrder {
         if frame.number == self.number + 1 {
@@ -71,9 +71,9 @@ impl LogPosition {
         }
     }
 
-    /// Whether the log is the one that was followed. `first` is the first entry of the log from [`Self::number`] on: the
-    /// last applied entry, or the one after it. An empty log continues number 0. `None`: the log was trimmed beyond the last
-    /// applied entry, which proves nothing; the node needs a new baseline.
+    /// Whether the log is the log that was followed. `first` is the log's first entry from [`Self::number`]
+    /// on: the last applied entry, or the entry after it. An empty log continues number 0. `None`: the log
+    /// was trimmed beyond the last applied entry, which proves nothing; the node needs a new baseline.
     #[must_use]
     pub fn continues(&self, first: Option<&Frame>) -> Option<bool> {
         match first {
@@ -84,7 +84,8 @@ impl LogPosition {
         }
     }
 
-    /// Whether the applied entry of this number has this nonce. `None`: it is not applied yet, or no longer remembered.
+    /// Whether the applied entry of this number has this nonce. `None`: it is not applied yet, or no longer
+    /// remembered.
     #[must_use]
     pub fn knows(&self, number: u64, nonce: u64) -> Option<bool> {
         if number > self.number { None } else { self.nonce(number).map(|known| known == nonce) }

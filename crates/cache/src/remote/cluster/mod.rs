@@ -25,5 +25,5 @@ pub use follower_stats::{FollowerStats, FollowerStatus};
 pub use follower_thread::FollowerThread;
 pub use log_position::{FrameOrder, LogPosition};
 pub use node_membership::{About, ClusterNode, FollowerConfig};
-pub use publisher::{SharedBus, UNPUBLISHED};
+pub use publisher::SharedBus;
 pub use recent_changes::RecentChanges;

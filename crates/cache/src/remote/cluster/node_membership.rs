@@ -20,11 +20,11 @@ pub struct FollowerConfig {
     pub probe_every: Duration,
     /// Time between two reads of the epoch in the store.
     pub epoch_check_every: Duration,
-    /// How long memory is trusted after a probe was sent. The probe must be answered, and all entries up to the end of the
-    /// log in its answer must be applied.
+    /// How long memory is trusted after a probe was sent. The probe must be answered, and all entries up to
+    /// the end of the log in its answer must be applied.
     pub trust: Duration,
-    /// How long memory is still not trusted after trust was lost and the server answers again: other nodes may still have to
-    /// publish changes.
+    /// How long memory is still not trusted after trust was lost and the server answers again: other nodes
+    /// may still have to publish changes.
     pub settle_time: Duration,
     /// Maximum entries that one step of a repair reads.
     pub replay_page: usize,
@@ -35,7 +35,7 @@ pub struct FollowerConfig {
 }
 
 impl Default for FollowerConfig {
-    /// In the order of the fields: 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
+    /// The defaults in the order of the fields: 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
     fn default() -> Self {
         Self {
             probe_every: Duration::from_millis(250),
@@ -49,13 +49,13 @@ impl Default for FollowerConfig {
     }
 }
 
-/// What a node publishes about itself, see [`Heartbeat::about`].
+/// Describes a node to its peers, see [`Heartbeat::about`].
 pub trait About: std::fmt::Debug + Send + Sync {
     /// The text for the nodes of this epoch.
     fn text(&self, epoch: u64) -> String;
 }
 
-/// The same in every epoch.
+/// The text does not depend on the epoch.
 impl About for String {
     fn text(&self, _epoch: u64) -> String {
         self.clone()
@@ -69,11 +69,11 @@ pub struct ClusterNode {
     pub node: Node,
     /// Publishes the changes of the node, through the server whose log it follows.
     pub bus: Arc<SharedBus>,
-    /// What it publishes about itself.
+    /// The description that the node publishes.
     pub about: Arc<dyn About>,
     /// Changes that it has received recently.
     pub recent: Arc<RecentChanges>,
-    /// Counters.
+    /// Counts what the follower does.
     pub stats: Arc<FollowerStats>,
     /// Times and bounds.
     pub config: FollowerConfig,
@@ -88,7 +88,7 @@ pub(in crate::remote) enum FollowEnd {
     Unavailable,
     /// There is a higher epoch.
     Moved,
-    /// The log is not the one that was followed, or the server does not belong to the epoch.
+    /// The log is not the log that was followed, or the server does not belong to the epoch.
     Fork,
 }
 
@@ -130,7 +130,7 @@ impl ClusterNode {
         &self.bus.sharing.backend
     }
 
-    /// What the node now publishes about itself to the nodes of this epoch.
+    /// The heartbeat that the node now publishes to this epoch's nodes.
     pub(in crate::remote) fn heartbeat(&self, epoch: u64) -> Heartbeat {
         Heartbeat { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
@@ -165,9 +165,9 @@ impl ClusterNode {
     async fn join(&self) -> Result<Follower<'_>, FollowEnd> {
         let (epoch, server) = self.bus.epochs.current().await?;
         let frames = self.shared().subscribe(epoch, self.bus.id).await?;
-        // A position in another log has no meaning in this one.
+        // A position has no meaning in another log.
         let probed = self.shared().enter(epoch, &Heartbeat { applied: 0, ..self.heartbeat(epoch) }).await?;
-        // It is another server, or the store was restored to an epoch before one that nodes have already seen.
+        // It is another server, or the store was restored to an earlier epoch than nodes have already seen.
         if probed.server != server || probed.epoch > epoch {
             self.bus.epochs.raise(epoch, &probed.server).await?;
             return Err(FollowEnd::Moved);
@@ -181,7 +181,8 @@ impl ClusterNode {
         Ok(follower)
     }
 
-    /// Continues after a lost connection, from the known position: replays the missed entries as soon as possible.
+    /// Continues after a lost connection, from the known position: replays the missed entries as soon as
+    /// possible.
     async fn rejoin(&self, follower: &mut Follower<'_>) -> FollowEnd {
         let mut pause = RETRY_FIRST;
         loop {

@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Epochs, PeerConfirmations};
 use crate::{
-    Acknowledge, Bus, BusError, Invalidation, Node, Position,
+    Acknowledge, Bus, BusError, Invalidation, Node, Position, UNPUBLISHED,
     api::clock::wall_clock_ms,
     remote::shared::{
         CellWrite, ChangeAnswer, LogEntry, Message, MessageMac, PublishedChange, SharedError, Sharing,
@@ -14,9 +14,6 @@ use crate::{
     },
     testing::rules,
 };
-
-/// The number of a change that is not published yet. No log reaches it.
-pub const UNPUBLISHED: u64 = u64::MAX;
 
 /// Maximum changes that one step publishes.
 const STEP: usize = 500;
@@ -34,14 +31,15 @@ pub struct SharedBus {
     pub epochs: Arc<dyn Epochs>,
     /// Authenticates its messages to the other nodes.
     pub mac: MessageMac,
-    /// What the other nodes have confirmed.
+    /// Records the other nodes' confirmations.
     pub confirmations: Arc<PeerConfirmations>,
     /// How long the publication of a change may take before the change is queued.
     pub bound: Duration,
 }
 
 impl SharedBus {
-    /// Publishes changes in the log that nodes follow now. If nodes had already left the log, publishes them again.
+    /// Publishes changes in the log that nodes follow now. If nodes had already left the log, publishes them
+    /// again.
     async fn publish_in_present_log(
         &self,
         node: &Node,
@@ -115,14 +113,16 @@ impl SharedBus {
         }
     }
 
-    /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
+    /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are
+    /// invalidated.
     async fn enqueue(&self, changes: &[Invalidation]) -> Result<(), BusError> {
         let is_queued =
             !rules::unpublished_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
         if is_queued { Ok(()) } else { self.discard_copies().await.map_err(BusError::new) }
     }
 
-    /// Raises the epoch, so that no earlier copy is used. This node moves to the new epoch at once, and other nodes follow.
+    /// Raises the epoch, so that no earlier copy is used. This node moves to the new epoch at once, and other
+    /// nodes follow.
     pub(super) async fn discard_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
         self.sharing.queue.raise_barrier(epoch);
@@ -130,8 +130,8 @@ impl SharedBus {
     }
 }
 
-/// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does not know that
-/// other nodes may follow a later epoch.
+/// Whether the server has lost the epoch, or entries of its log that the node has applied. Such a server does
+/// not know that other nodes may follow a later epoch.
 fn fell_back(changed: &ChangeAnswer, epoch: u64, applied: u64) -> bool {
     changed.epoch < epoch && rules::published_where_known()
         || changed.number <= applied && rules::published_beyond()
@@ -163,7 +163,7 @@ impl Bus for SharedBus {
         let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
         let (mut steps, mut failure) = (changes.chunks(STEP), None);
         while let Some(step) = steps.next() {
-            // Who has applied the last entry has applied those before it.
+            // A node that has applied the last entry has applied those before it.
             let is_awaited = steps.len() == 0 && failure.is_none();
             let acknowledge = if is_awaited { acknowledge } else { Acknowledge::Published };
             match self.publish_in_present_log(node, step, acknowledge).await {

@@ -1,5 +1,5 @@
-//! Deduplication for the change feed of the store: remembers the versions that the log has already published. The number
-//! of versions is bounded; a change whose version is forgotten is only published a second time.
+//! Deduplication for the store's change feed: remembers the versions that the log has already published. The
+//! number of versions is bounded; a change whose version is forgotten is only published a second time.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 
 use crate::{Version, remote::shared::PublishedChange};
 
-/// Maximum changes of a generation. There are two: when the younger one is full, the older one is dropped.
+/// Maximum changes in a generation. There are two: when the younger generation is full, the older is dropped.
 const REMEMBERED: usize = 50_000;
 
-/// Changes that this node has received recently, so that the reader of the store's change feed does not publish them
-/// again. Changes are remembered only while there is a reader.
+/// Changes that this node has received recently, so that the reader of the store's change feed does not
+/// publish them again. Changes are remembered only while there is a reader.
 #[derive(Debug, Default)]
 pub struct RecentChanges {
     /// Number of readers that need changes to be remembered.
@@ -30,7 +30,8 @@ struct PublishedVersions {
 }
 
 impl RecentChanges {
-    /// Adds or removes a reader that needs changes to be remembered. The first one begins with an empty memory.
+    /// Adds or removes a reader that needs changes to be remembered. The first one begins with an empty
+    /// memory.
     pub(crate) fn remember(&self, is_added: bool) {
         let mut published = self.published.lock();
         let before = self.readers.load(Ordering::Acquire);
@@ -41,8 +42,8 @@ impl RecentChanges {
         }
     }
 
-    /// Remembers a change that was published in the log of this epoch. Changes of an earlier epoch are forgotten. A change
-    /// without a version forgets the record: its versions may begin again.
+    /// Remembers a change that was published in this epoch's log. Changes from an earlier epoch are
+    /// forgotten. A change without a version forgets the record: its versions may begin again.
     pub(crate) fn record(&self, epoch: u64, change: &PublishedChange<'_>) {
         if self.readers.load(Ordering::Acquire) == 0 {
             return;
@@ -64,7 +65,7 @@ impl RecentChanges {
         self.published.lock().forget(&name(namespace, key));
     }
 
-    /// Whether a change of this record to at least this version was published in the log of this epoch.
+    /// Whether a change of this record to at least this version was published in this epoch's log.
     pub(crate) fn knows(&self, epoch: u64, namespace: &str, key: &str, version: Version) -> bool {
         let (published, name) = (self.published.lock(), name(namespace, key));
         let known = published.young.get(&name).or_else(|| published.old.get(&name));

@@ -18,11 +18,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Whether calls are let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// All.
+    /// Lets all calls through.
     Closed,
-    /// None.
+    /// Lets no calls through.
     Open,
-    /// One, to try.
+    /// Lets a single call through as a trial.
     HalfOpen,
 }
 
@@ -44,7 +44,7 @@ struct OpenState {
 #[derive(Debug)]
 pub(super) struct Trial<'a> {
     breaker: &'a Breaker,
-    /// Whether it is the only one that is let through while the breaker is half open.
+    /// Whether it is the only call that is let through while the breaker is half open.
     is_trial: bool,
 }
 

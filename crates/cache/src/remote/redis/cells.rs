@@ -17,7 +17,7 @@ use crate::{
     remote::shared::{Acquired, Cell, CellKind, Cells, FillResult, HEADER_BYTES, Header, SharedError},
 };
 
-/// Index of the last byte of the header.
+/// Index of the header's last byte.
 const HEAD_END: usize = HEADER_BYTES - 1;
 
 #[async_trait::async_trait]
@@ -70,7 +70,8 @@ impl Cells for RedisShared {
         call.finish(answers)?.into_iter().map(values::acquired).collect()
     }
 
-    /// Plain commands do what the script would if the keys are absent; the script would cost Redis four times as much.
+    /// Plain commands do what the script would if the keys are absent; the script would cost Redis four times
+    /// as much.
     async fn acquire_absent(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let leased = Acquired::Leased { floor: Version::UNVERSIONED };
         let mut answers = vec![leased; keys.len()];
@@ -89,7 +90,7 @@ impl Cells for RedisShared {
         let call = self.begin_call()?;
         let script_call = |(key, cell): &(String, Cell)| {
             let ttl = values::duration(cell.ttl(self.ttl_of(cell.header.kind)));
-            // The age of the lease is part of the age of the loaded copy.
+            // The loaded copy's age includes the lease's age.
             let leases = if cell.ttl_max.is_some() { self.options.retention.leases } else { Duration::ZERO };
             let bytes = values::bytes(cell.to_bytes());
             (self.names.cell(key), vec![self.wakes(), bytes, ttl, values::duration(leases)])

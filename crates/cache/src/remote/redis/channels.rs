@@ -1,6 +1,6 @@
-//! The channels of a subscription. In a Redis Cluster each has a slot and is at the server of that slot: a message is not
-//! sent to all servers. When a slot moves, its old server ends the subscription, and the client says nothing about it: only
-//! the servers know what they send.
+//! The channels of a subscription. In a Redis Cluster each has a slot and is at the server of that slot: a
+//! message is not sent to all servers. When a slot moves, its old server ends the subscription, and the
+//! client says nothing about it: only the servers know what they send.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::names::key_slot;
 /// The channels of one client.
 #[derive(Clone, Debug)]
 pub(super) enum Channels {
-    /// Of a server without slots, over one connection.
+    /// The server has no slots: one connection for all channels.
     OfServer(Vec<String>),
-    /// By their slots, each over the connection to the server of the slot.
+    /// The server has slots: channels by slot, each over the connection to the slot's server.
     OfSlots(BTreeMap<u16, Vec<String>>),
 }
 
@@ -34,8 +34,8 @@ impl Channels {
         Self::OfSlots(slots)
     }
 
-    /// Sends the subscriptions. The client returns when they are sent, and drops an error answer that arrives before the next
-    /// command is sent.
+    /// Sends the subscriptions. The client returns when they are sent, and drops an error answer that arrives
+    /// before the next command is sent.
     pub(super) async fn subscribe(&self, client: &Client) -> Result<(), Error> {
         match self {
             Self::OfServer(channels) => client.subscribe(channels.clone()).await?,
@@ -64,7 +64,7 @@ impl Channels {
     }
 }
 
-/// For each server one of its slots, and how many of the channels it has.
+/// Returns for each server one of its slots, and how many channels it has.
 fn by_server(client: &Client, slots: &BTreeMap<u16, Vec<String>>) -> Result<Vec<(u16, usize)>, Error> {
     let routing = client.cached_cluster_state().ok_or_else(closed)?;
     let mut servers = BTreeMap::new();
@@ -75,7 +75,7 @@ fn by_server(client: &Client, slots: &BTreeMap<u16, Vec<String>>) -> Result<Vec<
     Ok(servers.into_values().collect())
 }
 
-/// Whether the connection to the server of a slot has so many subscriptions, of the kind that this field counts.
+/// Whether the connection to a slot's server has so many subscriptions, as this field counts them.
 async fn check_count(client: &Client, slot: ClusterHash, field: &str, wanted: usize) -> Result<(), Error> {
     let command = CustomCommand::new_static("CLIENT", slot, false);
     let info: Option<String> = client.custom(command, vec!["INFO"]).await?;

@@ -1,4 +1,4 @@
-//! Checks of the configured server at the start of a node.
+//! Checks the configured server when a node starts.
 
 use std::{fmt, time::Duration};
 
@@ -20,12 +20,13 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Oldest server that numbers the entries of a log itself.
 const VERSION_MIN: u32 = 7;
 
-/// The result of a test of the broadcast.
+/// The result of a broadcast test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BroadcastTest {
     /// The message was received after this time.
     Received(Duration),
-    /// The message was published, and was not received within a second: something in between holds messages back.
+    /// The message was published, and was not received within a second: something in between holds messages
+    /// back.
     NotReceived,
     /// There was no server to publish it.
     Unavailable,
@@ -36,7 +37,7 @@ pub enum BroadcastTest {
 pub struct Fitness {
     /// Its version, as it reports it; empty if it does not.
     pub version: String,
-    /// Its eviction policy; empty if it does not report one.
+    /// Its eviction policy; empty if it does not report its policy.
     pub eviction: String,
 }
 
@@ -66,8 +67,8 @@ impl fmt::Display for Fitness {
 }
 
 impl RedisShared {
-    /// Publishes a message and waits until it receives the message itself. Takes at most a second, plus the time to
-    /// connect.
+    /// Publishes a message and waits until it receives the message itself. Takes at most a second, plus the
+    /// time to connect.
     pub async fn self_test(&self) -> BroadcastTest {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);
@@ -101,8 +102,8 @@ impl RedisShared {
         }
     }
 
-    /// Asks the server for version and policy; for a cluster, the worst of its primaries. What it does not report,
-    /// because it is unavailable or because that is forbidden, is unknown.
+    /// Asks the server for version and policy; for a cluster, the worst of its primaries. A value that it
+    /// does not report, because it is unavailable or because that is forbidden, is unknown.
     pub async fn fitness(&self) -> Fitness {
         let infos = infos(&self.control.client, &["server", "memory"]).await.unwrap_or_default();
         let reported = |info: &String| Fitness {

@@ -56,11 +56,11 @@ const ON_KEYS: [(&str, &str); 24] = [
 ];
 
 impl RedisShared {
-    /// Why the server cannot be used although it answers; `None`: it can, or there is no answer. Writes one key that
-    /// expires after a millisecond. Takes at most a few times the connect timeout.
+    /// Why the server cannot be used although it answers; `None`: it can, or there is no answer. Writes one
+    /// key that expires after a millisecond. Takes at most a few times the connect timeout.
     pub async fn refusal(&self) -> Option<Refusal> {
         let client = self.options.one_connection(self.config.clone());
-        // For the connection and its setup; in a cluster and behind sentinels for two connections.
+        // Covers the connection and its setup; in a cluster and behind sentinels two connections.
         let bound = self.options.connect_timeout * 4;
         let refused = match timeout(bound, Connection::open(&client)).await {
             // Closed when it is dropped.
@@ -88,8 +88,8 @@ impl RedisShared {
         }
     }
 
-    /// Commands that the user may not run, or the server does not know; in a cluster, from the first primary that
-    /// reports some.
+    /// Commands that the user may not run, or the server does not know; in a cluster, from the first primary
+    /// that reports some.
     async fn forbidden(&self, client: &Client) -> Result<Option<Refusal>, Error> {
         if !client.is_clustered() {
             return self.forbidden_at(client).await;
@@ -123,7 +123,7 @@ impl RedisShared {
         let owner = self.names.owner.as_str_lossy();
         let channel = self.names.self_test(0);
         let mut needed: Vec<_> = ON_KEYS.iter().map(|(name, rest)| format!("{name} {key} {rest}")).collect();
-        // Presence has its own tags, which begin with this one.
+        // Presence has its own tags, which begin with this tag.
         needed.push(format!("HSET {{{}:presence}}:x x x", self.options.tag()));
         needed.push(format!("SET {owner} x"));
         needed.extend([format!("EVAL x 1 {key}"), format!("EVALSHA x 1 {key}")]);
@@ -151,8 +151,8 @@ impl RedisShared {
         client.custom(wait, vec![self.options.replicas_min.to_string(), patience]).await
     }
 
-    /// Whether the server uses TLS and the address does not, or the reverse: then neither end understands the other,
-    /// and the client only reports that it has no connection.
+    /// Whether the server uses TLS and the address does not, or the reverse: then neither end understands the
+    /// other, and the client only reports that it has no connection.
     async fn other_transport(&self) -> Option<Refusal> {
         let server = self.config.server.hosts().into_iter().next()?;
         let first = timeout(self.options.connect_timeout, first_byte(&server)).await.ok()?;

@@ -1,4 +1,4 @@
-//! The meaning of errors of the client and of the server.
+//! The meaning of client and server errors.
 
 use fred::error::{Error, ErrorKind};
 
@@ -7,10 +7,10 @@ use crate::remote::shared::SharedError;
 /// First words of errors with which Redis refuses a command for now.
 pub(super) const REFUSALS: [&str; 9] =
     ["OOM", "READONLY", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "NOPERM"];
-/// First words of errors with which a cluster reports that it, or this part of it, is unavailable.
+/// The first words of errors with which a cluster reports that it, or this part of it, is unavailable.
 const ABSENCES: [&str; 4] = ["CLUSTERDOWN", "MOVED", "ASK", "NOAUTH"];
 
-/// What the failure means to the caller. Its text is not passed on.
+/// Translates a failure for the caller. Its text is not passed on.
 pub(super) fn meaning(error: &Error) -> SharedError {
     let word = first_word(error);
     if REFUSALS.contains(&word) {

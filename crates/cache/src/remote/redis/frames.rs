@@ -1,5 +1,5 @@
-//! Messages that a node receives. Each subscription has a connection of its own and ends with it: the client does not
-//! subscribe again by itself.
+//! Messages that a node receives. Each subscription has a connection of its own and ends with it: the client
+//! does not subscribe again by itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
     remote::shared::{Confirmation, Frames, MessageMac, News, SharedError},
 };
 
-/// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
-/// dead.
+/// Pause between two checks whether the other end still answers: nothing else would show that a silent
+/// connection is dead.
 const PING_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -42,8 +42,8 @@ pub(super) struct EpochSubscription {
 }
 
 impl Subscription {
-    /// On this client, which is not connected yet; within this time. When it returns, whatever is published on the channels from
-    /// then on is received.
+    /// Subscribes on this client, which is not connected yet; within this time. When it returns, whatever is
+    /// published on the channels from then on is received.
     pub(super) async fn begin(
         client: Client,
         bound: Duration,
@@ -87,8 +87,8 @@ impl Drop for Subscription {
     }
 }
 
-/// Returns when the connection has ended, its other end does not answer, or it has lost a subscription; then it is
-/// closed.
+/// Returns when the connection has ended, its other end does not answer, or it has lost a subscription; then
+/// it is closed.
 async fn hold(client: Client, mut connection: Connection, channels: Channels) {
     let answers = async {
         loop {
@@ -141,7 +141,8 @@ impl Frames for EpochSubscription {
     }
 }
 
-/// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
+/// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated
+/// or not.
 pub(super) fn confirmation(mac: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmation) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();

@@ -1,12 +1,13 @@
 //! A connection that knows which server it leads to.
 //!
-//! The client reopens a broken connection by itself, to whichever server answers at the address: the same server, the
-//! same one restarted with an old dump, a replica that was promoted. No answer of such a server may be taken for one of
-//! the accepted server, not even the answer to the first command. The client asks for the credentials at the beginning
-//! of every connection, before it sends anything else on it; each time is counted. A link is good as long as the count
-//! is what it was when the server behind it was asked for its name. A command is sent only over a good link, and its
-//! answer counts only if the count did not change meanwhile: then no connection was begun in between, and the command
-//! was sent over the connection whose server was asked.
+//! The client reopens a broken connection by itself, to whichever server answers at the address: the same
+//! server, the same server restarted with an old dump, a replica that was promoted. An answer from such a
+//! server must not be taken for the accepted server's answer, not even the answer to the first command. The
+//! client asks for the credentials when it begins a connection, before it sends anything else on it; each
+//! time is counted. A link is good as long as the count is what it was when the server behind it was asked
+//! for its name. A command is sent only over a good link, and its answer counts only if the count did not
+//! change meanwhile: then no connection was begun in between, and the command was sent over the connection
+//! whose server was asked.
 
 use std::{
     fmt,
@@ -43,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Link {
     pub(super) client: Client,
     begun: Arc<BegunConnections>,
-    /// The count at which the server was the accepted one; 0: never.
+    /// The count at which the server was the accepted server; 0: never.
     good: AtomicU64,
     known: Mutex<KnownServer>,
     /// Raised whenever a server has returned its name.
@@ -68,7 +69,7 @@ struct BegunConnections {
 }
 
 impl Link {
-    /// Not connected yet.
+    /// Creates a link that is not connected yet.
     pub(super) fn new(options: &RedisOptions, config: Config) -> Self {
         let begun = Arc::new(BegunConnections {
             count: AtomicU64::new(0),
@@ -99,11 +100,11 @@ impl Link {
         self.client.is_clustered() || self.known.lock().has_slots
     }
 
-    /// Asks every server that it connects to for its name, until it is dropped. Calls `good` whenever the link has
-    /// become good.
+    /// Asks every server that it connects to for its name, until it is dropped. Calls `good` whenever the
+    /// link has become good.
     pub(super) async fn ask(&self, good: impl Fn() + Send) {
         loop {
-            // Read before the request: a connection begun since is not the one that answers it.
+            // Read before the request: a connection begun since is not the connection that answers it.
             let count = self.begun.count.load(Ordering::Acquire);
             match primary(&self.client).await {
                 Ok((server, has_slots)) => {
@@ -124,15 +125,16 @@ impl Link {
         drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
     }
 
-    /// See [`Registry::accept`](crate::remote::shared::Registry::accept). Returns whether that makes the link good.
+    /// See [`Registry::accept`](crate::remote::shared::Registry::accept). Returns whether that makes the link
+    /// good.
     pub(super) fn accept(&self, server: &str) -> bool {
         let mut known = self.known.lock();
         known.accepted = Some(server.to_owned());
         self.update_good(&known)
     }
 
-    /// The role of the server may have changed within the connection: it reports that it is a replica. It is asked
-    /// again.
+    /// The role of the server may have changed within the connection: it reports that it is a replica. It is
+    /// asked again.
     pub(super) fn ask_again(&self) {
         self.begun.next();
     }
@@ -202,7 +204,7 @@ impl Connection {
         client.init().await.map(Self)
     }
 
-    /// Returns when the client has given up, with the reason if there is one; must not be called again then.
+    /// Returns when the client has given up, with the reason if it gave any; must not be called again then.
     pub(super) async fn ended(&mut self) -> Option<Error> {
         (&mut self.0).await.ok().and_then(Result::err)
     }
@@ -214,7 +216,8 @@ impl Drop for Connection {
     }
 }
 
-/// The name of the server, if it accepts writes, and whether it has slots; for a cluster, one name for all its primaries.
+/// The name of the server, if it accepts writes, and whether it has slots; for a cluster, one name for all
+/// its primaries.
 async fn primary(client: &Client) -> Result<(String, bool), Error> {
     let is_primary = |info: &String| field(info, "role") == Some("master");
     let infos = infos(client, &["server", "replication"]).await?;
@@ -230,7 +233,7 @@ pub(super) async fn server_name(client: &Client) -> Result<String, Error> {
     name(client, &infos(client, &["server"]).await?).ok_or_else(nameless)
 }
 
-/// The result of INFO: of the server, or of each primary of a cluster.
+/// The result of INFO from the server, or from each primary in a cluster.
 pub(super) async fn infos(client: &Client, sections: &[&str]) -> Result<Vec<String>, Error> {
     let info = || CustomCommand::new_static("INFO", ClusterHash::Random, false);
     let sections = sections.to_vec();

@@ -18,7 +18,7 @@ use crate::remote::shared::{
     CellWrite, ChangeAnswer, Confirmation, Frame, Frames, Log, LogEntry, SharedError,
 };
 
-/// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
+/// A stream entry, as Redis returns it: its id, then its fields' names and values in turn.
 type Logged = (String, Vec<Bytes>);
 
 #[async_trait::async_trait]

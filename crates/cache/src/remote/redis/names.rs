@@ -1,6 +1,6 @@
-//! Names of keys and channels. Each contains the prefix and the id of the database of the copies, so that no other
-//! database's copies are ever read. All of these keys are in one slot of a cluster: both are in braces at the front,
-//! and Redis uses the first pair of braces, whatever the key contains further on.
+//! Names of keys and channels. Each contains the prefix and the database id, so that no other database's
+//! copies are ever read. In a cluster all these keys are in one slot: both are in braces at the front, and
+//! Redis uses the first pair of braces, whatever the key contains further on.
 
 use fred::{types::Key, util::redis_keyslot};
 
@@ -27,7 +27,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// `index`: the number of the database of Redis.
+    /// `index`: the number of the Redis database.
     pub(super) fn new(prefix: &str, database_id: u64, index: Option<u8>) -> Result<Self, RedisError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if prefix.is_empty() || prefix.len() > PREFIX_MAX || !prefix.bytes().all(allowed) {
@@ -39,12 +39,13 @@ impl Names {
         Ok(Self { wakes: format!("{channels}wakes"), keys, channels, owner })
     }
 
-    /// The key of a cell. Its address begins with the number of an epoch, so that it differs from all other names here.
+    /// Makes a cell's key. Its address begins with an epoch's number, so that it differs from all other names
+    /// here.
     pub(super) fn cell(&self, address: &str) -> Key {
         [&self.keys, address].concat().into()
     }
 
-    /// The cell of a key; `None` if it is no cell of this prefix.
+    /// The cell's address in a key; `None` if it is no cell under this prefix.
     pub(super) fn address<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         std::str::from_utf8(key.strip_prefix(self.keys.as_bytes())?).ok()
     }
@@ -57,7 +58,7 @@ impl Names {
         format!("{}nodes:{epoch}", self.keys).into()
     }
 
-    /// What the nodes say of themselves.
+    /// The key under which the nodes describe themselves.
     pub(super) fn abouts(&self, epoch: u64) -> Key {
         format!("{}about:{epoch}", self.keys).into()
     }
@@ -87,7 +88,7 @@ impl Names {
     }
 }
 
-/// The text between the braces of every name except that of the owner, or its beginning.
+/// The text between the braces in every name except the owner's, or its beginning.
 pub(super) fn tag(prefix: &str, database_id: u64) -> String {
     format!("{prefix}:{database_id:016x}")
 }
@@ -98,8 +99,8 @@ pub fn key_slot(key: &str) -> u16 {
     redis_keyslot(key.as_bytes())
 }
 
-/// The first of the names `stem:0`, `stem:1`, ... whose slot is in this one of the [`SLOT_PARTS`] parts of the slots. Names by
-/// number alone would not be spread evenly over the servers of a cluster.
+/// The first of the names `stem:0`, `stem:1`, ... whose slot is in this part of the slots, which are divided
+/// into [`SLOT_PARTS`]. Names by number alone would not be spread evenly over a cluster's servers.
 #[must_use]
 pub fn slot_tag(stem: &str, part: usize) -> String {
     let name = |number: u32| format!("{stem}:{number}");

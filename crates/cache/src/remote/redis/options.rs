@@ -32,13 +32,13 @@ const BEHIND_MAX: usize = 8_192;
 /// How the server is reached, and how long data are kept there.
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://[user:password@]host[:port][/database]`; `rediss` for TLS, `redis-cluster` and `redis-sentinel` for a
-    /// cluster and for sentinels.
+    /// `redis://[user:password@]host[:port][/database]`; `rediss` for TLS, `redis-cluster` and
+    /// `redis-sentinel` for a cluster and for sentinels.
     pub url: String,
-    /// Before every key and channel: 1 to 40 letters, digits, `_`, `.` and `-`. Two clusters of nodes with one
-    /// server need two.
+    /// Before every key and channel: 1 to 40 letters, digits, `_`, `.` and `-`. Two clusters of nodes with
+    /// one server need two.
     pub prefix: String,
-    /// The id of the database of the copies, in every key and channel; see [`Self::tag`].
+    /// The id of the database that is cached, in every key and channel; see [`Self::tag`].
     pub database_id: u64,
     /// PEM: the certificates to trust with TLS. Absent: those of this machine.
     pub ca_file: Option<PathBuf>,
@@ -50,16 +50,17 @@ pub struct RedisOptions {
     pub connect_timeout: Duration,
     /// A connection on which an answer is overdue for this long is closed.
     pub unresponsive: Duration,
-    /// Connections for cells and changes; at least one. With more than one, a large answer does not delay all others.
+    /// Connections for cells and changes; at least one. With more, a large answer does not delay all others.
     pub pool: usize,
-    /// Connections of a [`ScriptRunner`](super::ScriptRunner); at least one. With several, concurrent calls of one
-    /// caller may run in any order.
+    /// Connections that a [`ScriptRunner`](super::ScriptRunner) opens; at least one. With several, a caller's
+    /// concurrent calls may run in any order.
     pub script_pool: usize,
     /// Commands of one connection that may wait to be sent; further ones fail at once.
     pub waiting_max: usize,
-    /// How long each kind of cell is kept, and how much of the log.
+    /// How long each kind of cell is kept, and how much log.
     pub retention: Retention,
-    /// Authenticates confirmations, so that an outsider cannot confirm in the name of a node. The same on all nodes.
+    /// Authenticates confirmations, so that an outsider cannot confirm in a node's name. All nodes must have
+    /// the same key.
     pub mac: Option<MessageMac>,
     /// Spreads the expiry of copies.
     pub random: Arc<dyn Random>,
@@ -68,10 +69,10 @@ pub struct RedisOptions {
 /// Why there can never be a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisError {
-    /// The address.
+    /// The address is not valid.
     #[error("url: not an address of Redis (redis, rediss, redis-cluster or redis-sentinel)")]
     Url,
-    /// The prefix.
+    /// The prefix is not valid.
     #[error("prefix: not 1 to 40 letters, digits, '_', '.' or '-'")]
     Prefix,
     /// The file of certificates.
@@ -80,8 +81,8 @@ pub enum RedisError {
 }
 
 impl Default for RedisOptions {
-    /// A server on this machine, prefix `kith`, database 0, no replicas; 100 ms, 500 ms, 500 ms; two connections for
-    /// cells and one for scripts, 10,000 commands.
+    /// A server on this machine, prefix `kith`, database 0, no replicas; 100 ms, 500 ms, 500 ms; two
+    /// connections for cells and one for scripts, 10,000 commands.
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".to_owned(),
@@ -103,6 +104,11 @@ impl Default for RedisOptions {
 }
 
 impl RedisOptions {
+    /// For commands that nothing replaces: an answer is awaited as long as a connection may be silent.
+    pub(super) fn patient(self) -> Self {
+        Self { command_timeout: self.command_timeout.max(self.unresponsive), ..self }
+    }
+
     /// The configuration in the address, including user and password.
     pub(super) fn config(&self) -> Result<Config, RedisError> {
         let scheme = self.url.split_once("://").map_or("", |(scheme, _)| scheme);
@@ -116,7 +122,7 @@ impl RedisOptions {
         Ok(Config { version: RespVersion::RESP3, ..config })
     }
 
-    /// `PREFIX:ID`, the id of the database in 16 hexadecimal digits: the text between the first braces of keys and
+    /// `PREFIX:ID`, the database id in 16 hexadecimal digits: the text between the first braces in keys and
     /// channels, or its beginning.
     #[must_use]
     pub fn tag(&self) -> String {
@@ -139,8 +145,8 @@ impl RedisOptions {
         Ok(config.with_root_certificates(roots).with_no_client_auth().into())
     }
 
-    /// A client that reconnects without limit, after its first connect. `credentials` is asked at the beginning of
-    /// every connection.
+    /// A client that reconnects without limit, after its first connect. `credentials` is asked at the
+    /// beginning of every connection.
     pub(super) fn client(&self, config: Config, credentials: Arc<dyn CredentialProvider>) -> Client {
         let config = Config { fail_fast: false, credential_provider: Some(credentials), ..config };
         let (min, max, jitter) = RECONNECT;
@@ -156,7 +162,7 @@ impl RedisOptions {
         built(&self.builder(Config { fail_fast: true, ..config }, self.unresponsive))
     }
 
-    /// The same, with a buffer for received messages.
+    /// Builds a client with a buffer for received messages.
     pub(super) fn subscriber(&self, config: Config) -> Client {
         let mut builder = self.builder(Config { fail_fast: true, ..config }, self.unresponsive);
         // No other client needs this buffer of megabytes, which is allocated at once.
@@ -171,7 +177,8 @@ impl RedisOptions {
             .with_connection_config(|connection| {
                 connection.connection_timeout = self.connect_timeout;
                 connection.internal_command_timeout = self.connect_timeout;
-                // The caller decides whether to retry: what was sent before a disconnection may have been executed.
+                // The caller decides whether to retry: what was sent before a disconnection may have been
+                // executed.
                 connection.max_command_attempts = 1;
                 connection.max_command_buffer_len = self.waiting_max;
                 connection.tcp = TcpConfig { nodelay: Some(true), ..TcpConfig::default() };

@@ -1,4 +1,4 @@
-//! The owner of the prefix: nodes of one database at a time use it.
+//! The prefix's owner: only one database's nodes use it at a time.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::remote::shared::SharedError;
 const LEFT_MS: i64 = 600_000;
 
 impl RedisShared {
-    /// Takes or renews the prefix for this database. `Some`: the id of another database, which has renewed it within
-    /// `lasts`. One step. Then the data of the previous database expire.
+    /// Takes or renews the prefix for this database. `Some`: the id of another database, which has renewed it
+    /// within `lasts`. One step. Then the previous database's data expire.
     ///
     /// # Errors
     /// When the server does not answer or takes no writes.
@@ -27,7 +27,8 @@ impl RedisShared {
         Ok(owner.filter(|owner| *owner != own))
     }
 
-    /// The id of the database that has renewed the prefix within `lasts`; `None`: its nodes do not run. Changes nothing.
+    /// The id of the database that has renewed the prefix within `lasts`; `None`: its nodes do not run.
+    /// Changes nothing.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -35,7 +36,7 @@ impl RedisShared {
         Ok(self.owner("", lasts).await?.0)
     }
 
-    /// Who has the prefix, and which other database had it before.
+    /// Reads which database has the prefix, and which other database had it before.
     async fn owner(&self, id: &str, lasts: Duration) -> Result<(Option<u64>, Option<u64>), SharedError> {
         let arguments = vec![Value::from(id), values::duration(lasts)];
         let keys = vec![self.names.owner.clone()];
@@ -45,7 +46,7 @@ impl RedisShared {
         Ok((read_id(owner), read_id(before)))
     }
 
-    /// The log and the registry of the last epoch have no expiry; presence and copies have one.
+    /// The last epoch's log and registry have no expiry; presence and copies do expire.
     async fn expire(&self, database_id: u64) -> Result<(), Error> {
         let client = &self.control.client;
         let Ok(names) = Names::new(&self.options.prefix, database_id, self.config.database) else {

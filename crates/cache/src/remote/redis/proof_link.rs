@@ -1,5 +1,5 @@
-//! The connection of probes and confirmations. Nothing else is sent over it, and its task runs where the node follows the log: a
-//! probe waits neither behind the commands of the node nor behind its calls.
+//! The connection for probes and confirmations. Nothing else is sent over it, and its task runs where the
+//! node follows the log: a probe waits neither behind the node's commands nor behind its calls.
 
 use std::{fmt, sync::Arc};
 
@@ -15,13 +15,12 @@ pub(super) struct ProofLink {
 }
 
 impl ProofLink {
-    /// Begins to connect on the runtime of the caller, and waits for it within the connect timeout.
+    /// Begins to connect on the caller's runtime, and waits for it within the connect timeout.
     ///
-    /// An answer is of use as long as it comes before trust ends, so it may take as long as a connection may be silent.
-    /// Trust is counted from the sending of the probe, however long its answer takes.
+    /// An answer is useful as long as it comes before trust ends, so it may take as long as a connection may
+    /// be silent. Trust is counted from when the probe was sent, however long its answer takes.
     pub(super) async fn begin(options: &RedisOptions, config: Config, breaker: Arc<Breaker>) -> Self {
-        let patient = RedisOptions { command_timeout: options.unresponsive, ..options.clone() };
-        let link = Arc::new(Link::new(&patient, config));
+        let link = Arc::new(Link::new(&options.clone().patient(), config));
         let held = tokio::spawn(hold(Arc::clone(&link), breaker));
         let this = Self { link, held };
         // An unavailable server is no error here.

@@ -14,12 +14,12 @@ pub enum Refusal {
     },
     /// Its user may not run these commands on the keys and channels of the prefix.
     Rights {
-        /// In upper case.
+        /// The command names in upper case.
         commands: Vec<String>,
     },
     /// It does not know these commands: they are renamed, or it is too old.
     Commands {
-        /// In upper case.
+        /// The command names in upper case.
         commands: Vec<String>,
     },
     /// It has no database of this number.
@@ -30,7 +30,7 @@ pub enum Refusal {
     Tls,
     /// Its certificate is not trusted, or is not for the host of the address.
     Certificate,
-    /// It is no member of a cluster, and the address requires one.
+    /// It is no cluster member, and the address requires that.
     NoCluster,
     /// It is in protected mode, and only accepts connections from its own machine.
     Protected,
@@ -52,8 +52,8 @@ impl Refusal {
         !matches!(self, Self::Writes { .. } | Self::Replicas(_) | Self::Connections)
     }
 
-    /// The meaning of an error answer to `command`; `None`: no refusal. Of the server's text, only the first word and
-    /// the name of the command are kept: the rest may contain what was sent, such as a password.
+    /// Interprets an error answer to `command`; `None`: no refusal. From the server's text, only the first
+    /// word and the command's name are kept: the rest may contain what was sent, such as a password.
     pub(super) fn of(error: &Error, command: &str, index: Option<u8>) -> Option<Self> {
         let text = error.details();
         let code = first_word(error);
@@ -74,7 +74,7 @@ impl Refusal {
         }
     }
 
-    /// For an error without a code.
+    /// Interprets an error without a code.
     fn of_text(text: &str, index: Option<u8>) -> Option<Self> {
         if text.contains("unknown command") {
             return Some(Self::Commands { commands: named(text).into_iter().collect() });

@@ -1,5 +1,5 @@
-//! The registry of live nodes in Redis. A probe updates the entry of this node and returns the end of the
-//! log; it fails unless the required replicas have received it.
+//! The registry in Redis that lists live nodes. A probe updates this node's entry and returns the log's end;
+//! it fails unless the required replicas have received it.
 
 use fred::{
     clients::Client,
@@ -15,7 +15,7 @@ use crate::{
     remote::shared::{Heartbeat, Peer, ProbeAnswer, Registry, SharedError},
 };
 
-/// One probe in so many removes silent nodes, which costs a read of each node.
+/// One probe in this many removes silent nodes, which costs a read of each node.
 const FORGET_EVERY: u64 = 16;
 
 #[async_trait::async_trait]
@@ -104,7 +104,7 @@ impl RedisShared {
         if least == 0 {
             return Ok(());
         }
-        // The server gives up before the client does, so that the connection is kept.
+        // The server times out before the client does, so that the connection is kept.
         let patience = milliseconds(self.options.unresponsive / 2).max(1);
         let slot = ClusterHash::Custom(self.names.log(epoch).cluster_hash());
         let wait = CustomCommand::new_static("WAIT", slot, false);

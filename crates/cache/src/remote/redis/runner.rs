@@ -32,19 +32,19 @@ use crate::remote::shared::SharedError;
 /// Calls in one round trip; further ones wait for its answers, so that no call waits for long.
 const AT_ONCE: usize = 250;
 
-/// One run of a script. Its parameters never become part of the script's text.
+/// One call to a script. Its parameters never become part of the script's text.
 #[derive(Clone, Debug)]
 pub struct ScriptCall<'a> {
-    /// Which.
+    /// The script to run.
     pub script: &'a RedisScript,
-    /// Its keys, at least one; with [`ScriptRunner::has_slots`] they must be in one slot.
+    /// Its keys, at least one; with [`ScriptRunner::has_slots`] all must be in one slot.
     pub keys: Vec<String>,
     /// Its further arguments; any bytes.
     pub arguments: Vec<Bytes>,
 }
 
 impl<'a> ScriptCall<'a> {
-    /// A run of `script` with these keys and arguments. Texts and vectors of bytes are taken without a copy.
+    /// Calls `script` with these keys and arguments. Texts and byte vectors are taken without a copy.
     pub fn new<A: Into<Bytes>>(
         script: &'a RedisScript,
         keys: Vec<String>,
@@ -54,22 +54,24 @@ impl<'a> ScriptCall<'a> {
     }
 }
 
-/// What a script returned.
+/// The value that a script returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing, or false.
     Nothing,
     /// A whole number.
     Number(i64),
-    /// Bytes.
+    /// A text or other bytes.
     Text(Bytes),
-    /// Several.
+    /// Several values in order.
     List(Vec<Reply>),
 }
 
-/// Runs scripts of other crates, on whichever server answers or only on one that the caller accepts, and receives what
-/// they publish. One is enough for all parts of a node. Connections are opened, and reopened, in the background until
-/// it is dropped. A call ends within the command timeout, whatever the server does.
+/// Runs scripts for other crates, on whichever server answers or only on a server that the caller accepts,
+/// and receives what they publish. One runner is enough for a whole node. Connections are opened, and
+/// reopened, in the background until it is dropped. Nothing replaces a script, so a call may take as long as
+/// a connection may be silent, if that is longer than the command timeout; then it ends, whatever the server
+/// does.
 pub struct ScriptRunner {
     options: RedisOptions,
     config: Config,
@@ -87,23 +89,25 @@ enum Servers<'a> {
     Accepted(&'a (dyn Fn(&str) -> bool + Sync)),
 }
 
-/// A link that a run may take. `count` is that of the connection whose answers count; `None`: those of any.
+/// A link that a run may take. `count` is that of the connection whose answers count; `None`: any
+/// connection's answers count.
 struct ChosenLink<'a> {
     link: &'a Link,
     count: Option<u64>,
 }
 
-/// The messages of some channels, from the return of [`ScriptRunner::subscribe`] on.
+/// The messages on some channels, from when [`ScriptRunner::subscribe`] returns.
 #[derive(Debug)]
 pub struct ChannelSubscription(Subscription);
 
 impl ScriptRunner {
-    /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it continues in
-    /// the background. Needs a runtime.
+    /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it
+    /// continues in the background. Needs a runtime.
     ///
     /// # Errors
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
     pub async fn connect(options: RedisOptions) -> Result<Self, RedisError> {
+        let options = options.patient();
         let config = options.config()?;
         Names::new(&options.prefix, options.database_id, config.database)?;
         let link = |_| Arc::new(Link::new(&options, config.clone()));
@@ -123,20 +127,21 @@ impl ScriptRunner {
         self.options.tag()
     }
 
-    /// The database of the keys; channels are shared by all databases of a server.
+    /// The database that has the keys; all databases on a server share the channels.
     #[must_use]
     pub fn database(&self) -> u8 {
         self.config.database.unwrap_or_default()
     }
 
-    /// Whether the keys of a run must be in one slot: the servers that answered are a Redis Cluster, or of one.
+    /// Whether a run's keys must be in one slot: the servers that answered are a Redis Cluster, or in a
+    /// cluster.
     #[must_use]
     pub fn has_slots(&self) -> bool {
         self.links.iter().any(|link| link.has_slots())
     }
 
-    /// Whether channels have slots, too: a script publishes on one that is in the slot of its keys, and a message reaches the
-    /// servers of that slot alone.
+    /// Whether channels have slots, too: a script publishes on a channel in its keys' slot, and a message
+    /// reaches only that slot's servers.
     #[must_use]
     pub fn has_sharded_channels(&self) -> bool {
         self.config.server.is_clustered()
@@ -148,17 +153,18 @@ impl ScriptRunner {
         publish_command(self.has_sharded_channels())
     }
 
-    /// Runs each, and returns the results in their order; one round trip for 250 of them. They are not atomic together:
-    /// other calls may run between two of them, and one may fail while others do not. A call that failed with another
-    /// error than [`SharedError::Refused`] may have been run. The answers are those of whichever server answers.
+    /// Runs each call, and returns the results in their order; one round trip for every 250. They are not
+    /// atomic together: other calls may run between them, and a call may fail while others do not. A call
+    /// that failed with another error than [`SharedError::Refused`] may have been run. The answers come from
+    /// whichever server answers.
     pub async fn run(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
         self.run_on(calls, Servers::Any).await
     }
 
-    /// As [`Self::run`], but only the answers of a server that `accept` accepts count; others are
-    /// [`SharedError::Unavailable`]. `accept` gets the name of the server, as
-    /// [`Registry::accept`](crate::remote::shared::Registry::accept) does. Nothing is sent over a connection that leads to
-    /// another server. If the connection broke meanwhile, the calls may have been run on any server.
+    /// Like [`Self::run`], but an answer counts only if `accept` accepts its server; others are
+    /// [`SharedError::Unavailable`]. `accept` gets the server's name, like
+    /// [`Registry::accept`](crate::remote::shared::Registry::accept). Nothing is sent over a connection that
+    /// leads to another server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
         &self,
         calls: &[ScriptCall<'_>],
@@ -197,7 +203,8 @@ impl ScriptRunner {
         let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
         let Some(trial) = self.breaker.enter() else { return failed(SharedError::Unavailable) };
         let Some(chosen) = self.choose_link(servers) else {
-            // That none is accepted is no failure of the server, and does not count for callers who accept it.
+            // That none is accepted is no failure of the server, and does not count for callers who accept
+            // it.
             if !self.is_connected() {
                 trial.end(false);
             }
@@ -221,7 +228,7 @@ impl ScriptRunner {
         connected.find_map(|link| ChosenLink::of(link, servers))
     }
 
-    /// All links, each time beginning with another one.
+    /// All links, each time beginning with another link.
     fn in_turn(&self) -> impl Iterator<Item = &Link> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         (0..self.links.len()).map(move |at| &*self.links[first.wrapping_add(at) % self.links.len()])
@@ -229,7 +236,7 @@ impl ScriptRunner {
 }
 
 impl<'a> ChosenLink<'a> {
-    /// `None`: the link does not lead to one of the servers now.
+    /// `None`: the link does not lead to any of the servers now.
     fn of(link: &'a Link, servers: Servers<'_>) -> Option<Self> {
         let count = match servers {
             Servers::Any => None,

@@ -1,4 +1,5 @@
-//! The rules as Lua scripts in Redis: each call is one atomic step. Parameters are never part of a script's text.
+//! The rules as Lua scripts in Redis: each call is one atomic step. Parameters are never part of a script's
+//! text.
 
 use fred::{
     clients::Client,
@@ -29,8 +30,8 @@ pub(super) struct Scripts {
     pub(super) fill: Script,
     pub(super) release: Script,
     pub(super) change: Script,
-    /// The same with the list of nodes; a separate script, because Redis needs time even for parts of a script that do
-    /// not run.
+    /// Like `change`, with the list of nodes; a separate script, because Redis needs time even for script
+    /// parts that do not run.
     pub(super) change_strict: Script,
     pub(super) probe: Script,
     pub(super) peers: Script,
@@ -65,7 +66,6 @@ impl Scripts {
     }
 }
 
-/// Runs a script.
 pub(super) async fn run(
     client: &Client,
     script: &Script,
@@ -180,7 +180,8 @@ async fn send(
     Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
 }
 
-/// The command that publishes. In a Redis Cluster it reaches the servers of the channel's slot, and not all of them.
+/// The command that publishes. In a Redis Cluster it reaches the servers that have the channel's slot, and
+/// not all servers.
 pub(super) const fn publish_command(is_cluster: bool) -> &'static str {
     if is_cluster { "SPUBLISH" } else { "PUBLISH" }
 }

@@ -1,5 +1,6 @@
-//! The connections to Redis. Reads and changes of cells begin with `begin_call` and end with `AcceptedCall::finish`,
-//! which discards the answer if the connection no longer leads to the accepted server.
+//! The connections to Redis. Reads and changes of cells begin with `begin_call` and end with
+//! `AcceptedCall::finish`, which discards the answer if the connection no longer leads to the accepted
+//! server.
 
 use std::{
     fmt,
@@ -40,18 +41,18 @@ const JITTER: f64 = 0.1;
 /// Pause before a client that has given up is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Redis as the shared server: `Cells`, `Log` and `Registry`. Connections are opened, and reopened, in the background
-/// until it is dropped. A call ends within the command timeout, whatever the server does.
+/// Redis as the shared server: `Cells`, `Log` and `Registry`. Connections are opened, and reopened, in the
+/// background until it is dropped. A call ends within the command timeout, whatever the server does.
 pub struct RedisShared {
     pub(super) options: RedisOptions,
     pub(super) config: Config,
     pub(super) names: Arc<Names>,
     pub(super) scripts: Scripts,
-    /// For cells and changes. It is known which server they lead to.
+    /// Links for cells and changes. It is known which server they lead to.
     data: Vec<Arc<Link>>,
-    /// For requests that any server may answer, and for those that may block a connection.
+    /// The link for requests that any server may answer, and for those that may block a connection.
     pub(super) control: Arc<Link>,
-    /// For probes and confirmations alone. `None` before the first.
+    /// The link for probes and confirmations alone. `None` before the first.
     proof: Mutex<Option<Arc<ProofLink>>>,
     next: AtomicUsize,
     breaker: Arc<Breaker>,
@@ -70,8 +71,8 @@ pub(super) struct AcceptedCall<'a> {
 }
 
 impl RedisShared {
-    /// Begins to connect, and waits for it within the connect timeout; then it continues in the background, so that a
-    /// node can start while Redis is unavailable. Needs a runtime.
+    /// Begins to connect, and waits for it within the connect timeout; then it continues in the background,
+    /// so that a node can start while Redis is unavailable. Needs a runtime.
     ///
     /// # Errors
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
@@ -117,7 +118,8 @@ impl RedisShared {
         self.breaker.opened()
     }
 
-    /// Messages received on the channels of wakes and confirmations that no node can have sent, since the start.
+    /// Messages received on the channels of wakes and confirmations that no node can have sent, since the
+    /// start.
     #[must_use]
     pub fn garbled(&self) -> u64 {
         self.garbled.get()
@@ -136,8 +138,8 @@ impl RedisShared {
         Ok(AcceptedCall { shared: self, link, count, trial })
     }
 
-    /// The meaning of an error. A server that has become a replica may have the data of another one: it is asked again
-    /// for its name.
+    /// Interprets an error. A server that has become a replica may have another server's data: it is asked
+    /// again for its name.
     pub(super) fn failure(&self, error: &Error) -> SharedError {
         if is_replica(error) {
             self.data.iter().for_each(|link| link.ask_again());
@@ -145,7 +147,7 @@ impl RedisShared {
         meaning(error)
     }
 
-    /// The connection of probes and confirmations. The first probe begins it, on the runtime of its caller.
+    /// The connection for probes and confirmations. The first probe begins it, on its caller's runtime.
     pub(super) async fn proof_link(&self) -> Arc<ProofLink> {
         let mut proof = self.proof.lock().await;
         if let Some(link) = proof.as_ref().filter(|link| link.is_held()) {
@@ -205,7 +207,7 @@ pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
         let mut connection = Connection::begin(&link.client);
         tokio::select! {
             () = &mut ask => return,
-            // The client gives up on errors of configuration, such as a refused password; the server may still be
+            // The client ends on configuration errors, such as a refused password; the server may still be
             // corrected.
             _why = connection.ended() => sleep(AGAIN).await,
         }

@@ -56,7 +56,7 @@ pub(super) fn cell_write(write: &CellWrite, ttl: Duration) -> Value {
     }
 }
 
-/// The result of a GET, or of one key of an MGET.
+/// The result for a GET, or for one key in an MGET.
 pub(super) fn cell(value: Value) -> Option<Cell> {
     Cell::from_bytes(&value.into_bytes()?)
 }
@@ -83,7 +83,7 @@ pub(super) fn filled(value: &Value) -> Result<FillResult, SharedError> {
     }
 }
 
-/// The nodes of a registry, and in the same order what each says of itself.
+/// A registry's nodes, and in the same order what each says about itself.
 pub(super) fn peers(value: Value) -> Result<Vec<Peer>, SharedError> {
     let [found, texts] = <[Value; 2]>::try_from(array(value)?).map_err(|_| SharedError::Unexpected)?;
     let (positions, texts) = (peer_positions(found)?, array(texts)?);
@@ -122,7 +122,7 @@ fn pair(value: Value) -> Option<(i64, Value)> {
     Some((code.as_i64()?, answer))
 }
 
-/// Eight bytes.
+/// Reads eight bytes in big endian.
 pub(super) fn read_number(value: &Value) -> Option<u64> {
     Some(u64::from_be_bytes(value.as_bytes()?.try_into().ok()?))
 }

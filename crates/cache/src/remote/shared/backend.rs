@@ -4,16 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Cells, LeaseWaiters, Log, Registry, UnpublishedQueue};
 
-/// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes longer
-/// than its bound fails; it may have been executed, or may be later.
+/// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes
+/// longer than its bound fails; it may have been executed, or may be later.
 pub trait SharedBackend: Cells + Log + Registry {}
 
 impl<S: Cells + Log + Registry> SharedBackend for S {}
 
-/// What the namespaces of one node use of the shared server.
+/// The shared server as one node's namespaces use it.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// The server.
+    /// The server that the nodes share.
     pub backend: Arc<dyn SharedBackend>,
     /// Changes that could not be sent to it yet.
     pub queue: Arc<UnpublishedQueue>,
@@ -23,10 +23,10 @@ pub struct Sharing {
     pub patience: Duration,
 }
 
-/// How long each kind of cell is kept, and how much of the log.
+/// How long each kind of cell is kept, and how much log.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Records.
+    /// How long copies are kept.
     pub copies: Duration,
     /// Absences of records.
     pub absences: Duration,
@@ -57,8 +57,8 @@ impl Default for Retention {
     }
 }
 
-/// Why there is no answer of the server. Except for [`SharedError::Refused`], it is unknown whether the request was
-/// executed.
+/// Why there is no answer of the server. Except for [`SharedError::Refused`], it is unknown whether the
+/// request was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedError {
     /// There is no connection, it broke, or it leads to a server that is not accepted.

@@ -1,5 +1,5 @@
-//! The rules for the states of a cell: which state may replace which (docs/internals/cache.md, "Cells in Redis"). Every
-//! rule is idempotent, because drivers repeat commands without an answer.
+//! The rules for the states of a cell: which state may replace which (docs/internals/cache.md, "Cells in
+//! Redis"). Every rule is idempotent, because drivers repeat commands without an answer.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::{Version, api::clock::wall_clock_ms, testing::rules};
 
 use super::{CellKind, Header};
 
-/// A key of the shared tier in its present state. Absent keys, expired ones and foreign values are `None`.
+/// A key in the shared tier in its present state. Absent keys, expired keys and foreign values are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Its kind and metadata.
     pub header: Header,
     /// The packed record; empty unless it is a value.
     pub payload: Bytes,
-    /// Maximum time that the server keeps it; `None`: as long as its kind. For a fill it counts from the moment at
-    /// which the lease was taken, which is before the load began. Set by the writer, and no part of the stored bytes.
+    /// Maximum time that the server keeps it; `None`: as long as its kind. For a fill it counts from the
+    /// moment at which the lease was taken, which is before the load began. Set by the writer, and no part of
+    /// the stored bytes.
     pub ttl_max: Option<Duration>,
 }
 
@@ -30,7 +31,7 @@ pub enum NextState {
     Await,
     /// It is replaced by this cell, and kept for the time of its kind.
     Set(Cell),
-    /// It is deleted.
+    /// The key is deleted.
     Delete,
 }
 
@@ -77,7 +78,7 @@ impl Cell {
         Self { header: Header { schema, ..bare }, payload: payload.into(), ttl_max: None }.written_now()
     }
 
-    /// The same, with this moment as the time of writing.
+    /// Returns the cell with this moment as the time of writing.
     #[must_use]
     pub fn written_now(mut self) -> Self {
         self.header.written_ms = wall_clock_ms();
@@ -90,7 +91,7 @@ impl Cell {
         self.ttl_max.map_or(usual, |most| most.min(usual))
     }
 
-    /// The same for a fill of a lease that was taken this long ago; `None`: it is too old to be kept.
+    /// The cell to keep for a fill whose lease was taken this long ago; `None`: it is too old to be kept.
     #[must_use]
     pub(super) fn aged(self, leased: Duration) -> Option<Self> {
         let Some(most) = self.ttl_max else { return Some(self) };
@@ -98,8 +99,8 @@ impl Cell {
         ttl_max.is_some().then_some(Self { ttl_max, ..self })
     }
 
-    /// A load misses and requests the lease. The version of the previous cell becomes the floor of the lease. A lease
-    /// of another load is waited for, and taken over after `left`.
+    /// A load misses and requests the lease. The previous cell's version becomes the lease's floor. Another
+    /// load's lease is waited for, and taken over after `left`.
     #[must_use]
     pub fn acquire(cell: Option<&Self>, token: u64, left: Duration) -> (NextState, Acquired) {
         let floor = cell.filter(|_| rules::lease_floor());
@@ -116,8 +117,8 @@ impl Cell {
         }
     }
 
-    /// A load fills what it read: its own lease, or a copy of a lower version; never a tomb or an absent key, because a
-    /// newer value may have been there and been evicted.
+    /// A load fills what it read: its own lease, or a copy of a lower version; never a tomb or an absent key,
+    /// because a newer value may have been there and been evicted.
     #[must_use]
     pub fn fill(cell: Option<&Self>, filling: Self) -> (NextState, FillResult) {
         let Some(here) = cell else {
@@ -160,8 +161,9 @@ impl Cell {
         }
     }
 
-    /// The record changed. With a version: a cell at least as new stays, any other one, also a lease, becomes a tomb.
-    /// Without a version, or if it is not known whether the record changed, the key is deleted.
+    /// The record changed. With a version: a cell at least as new stays, any other cell, also a lease,
+    /// becomes a tomb. Without a version, or if it is not known whether the record changed, the key is
+    /// deleted.
     #[must_use]
     pub fn invalidate(cell: Option<&Self>, version: Option<Version>) -> NextState {
         let Some(version) = version.filter(|version| version.is_versioned()) else {
@@ -173,8 +175,8 @@ impl Cell {
         }
     }
 
-    /// A writer stores the value that it committed if the cell has the version just before, so that no version in
-    /// between is skipped; otherwise it only invalidates.
+    /// A writer stores the value that it committed if the cell has the version just before, so that no
+    /// version in between is skipped; otherwise it only invalidates.
     #[must_use]
     pub fn put(cell: Option<&Self>, putting: Self) -> NextState {
         let version = putting.header.version;

@@ -28,8 +28,8 @@ const BEHIND_MAX: usize = 256;
 /// A message that no node has sent.
 const FOREIGN_MESSAGE: [u8; 40] = [0; 40];
 
-/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
-/// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
+/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. It uses tokio's time, so
+/// that it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
 #[derive(Clone, Debug)]
 pub struct FakeServer {
     state: Arc<Mutex<ServerState>>,
@@ -56,7 +56,7 @@ struct ServerState {
 struct Channel(broadcast::Sender<(Option<u64>, News)>);
 
 impl FakeServer {
-    /// Empty.
+    /// Starts without cells, log or registry.
     #[must_use]
     pub fn new(retention: Retention) -> Self {
         Self { state: Arc::default(), retention }
@@ -67,8 +67,8 @@ impl FakeServer {
         self.state.lock().refuses_writes = refuses;
     }
 
-    /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
-    /// real time, since virtual time does not advance meanwhile.
+    /// From now on outsiders publish more than any node can read, or stop: there is always something to read.
+    /// Needs real time, since virtual time does not advance meanwhile.
     pub fn flood(&self, flooded: bool) {
         self.state.lock().flooded.store(flooded, Ordering::Relaxed);
     }
@@ -84,8 +84,8 @@ impl FakeServer {
         Snapshot(self.state.lock().clone())
     }
 
-    /// Another server takes its place, with earlier contents: an old dump, or a replica that lacks the last writes.
-    /// Subscriptions end. `hidden`: it reports the name of the previous one.
+    /// Another server takes its place, with earlier contents: an old dump, or a replica that lacks the last
+    /// writes. Subscriptions end. `hidden`: it reports the previous server's name.
     pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
         let mut state = self.state.lock();
         let starts = state.starts + u64::from(!hidden);
@@ -141,7 +141,7 @@ impl FakeServer {
         (rest + self.retention.takeover).saturating_sub(self.retention.leases)
     }
 
-    /// How long ago the lease of this key was taken; zero without one.
+    /// How long ago this key's lease was taken; zero without a lease.
     fn lease_age(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == CellKind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
@@ -341,8 +341,8 @@ impl Registry for FakeServer {
         Ok(())
     }
 
-    /// Not needed for a server within the process: no other can answer in its place unnoticed. A proxy between a node
-    /// and this server may check [`Self::name`].
+    /// This is not needed for a server within the process: no other can answer in its place unnoticed. A
+    /// proxy between a node and this server may check [`Self::name`].
     fn accept(&self, _server: &str) {}
 }
 
@@ -357,7 +357,7 @@ struct FakeSubscription {
 impl Frames for FakeSubscription {
     async fn next(&mut self) -> Option<News> {
         if self.flooded.load(Ordering::Relaxed) {
-            // As a read from a socket does.
+            // A read from a socket does this, too.
             tokio::task::coop::consume_budget().await;
             return Some(News::Entry(FOREIGN_MESSAGE.to_vec()));
         }

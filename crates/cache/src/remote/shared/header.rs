@@ -1,5 +1,5 @@
-//! The binary header of every cell in the shared server. The Lua scripts read the same bytes, so a change of
-//! the layout must change them, too.
+//! The binary header that every cell in the shared server has. The Lua scripts read the same bytes, so a
+//! layout change must change them, too.
 
 use super::wire_version::wire_format;
 use crate::Version;
@@ -7,7 +7,7 @@ use crate::Version;
 /// Bytes before the payload of every value.
 pub const HEADER_BYTES: usize = 32;
 
-/// First byte of every value; another one is not of this product.
+/// First byte of every value; a value with another first byte is foreign.
 const MAGIC: u8 = b'K';
 /// Format of the header.
 const FORMAT: u8 = 1;
@@ -16,7 +16,7 @@ const FORMAT: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CellKind {
-    /// The record.
+    /// A record's value.
     Value = 1,
     /// The record does not exist.
     Null = 2,
@@ -28,8 +28,8 @@ pub enum CellKind {
 
 /// The header before the payload: a hit is one plain GET, without a second request.
 ///
-/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a zero byte, whether a reader waits (one
-/// byte), version, token and time of writing (eight bytes each, big-endian).
+/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a zero byte, whether a reader
+/// waits (one byte), version, token and time of writing (eight bytes each, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The kind of the cell.
@@ -40,11 +40,11 @@ pub struct Header {
     pub schema: u16,
     /// For a lease: another load waits for its end.
     pub waited: bool,
-    /// The version of the value; the floor of a tomb or lease.
+    /// The value's version; the floor of a tomb or lease.
     pub version: Version,
     /// The token of the load that wrote or will write it.
     pub token: u64,
-    /// Milliseconds since 1970 by the clock of the writer. For the display of ages, never for order.
+    /// Milliseconds since 1970 by the writer's clock. For the display of ages, never for order.
     pub written_ms: u64,
 }
 
@@ -60,13 +60,13 @@ impl Header {
         matches!(self.kind, CellKind::Value | CellKind::Null)
     }
 
-    /// The first bytes of every header of this version.
+    /// The first bytes of every header in this version.
     #[must_use]
     pub fn mark() -> [u8; 2] {
         [MAGIC, wire_format(FORMAT)]
     }
 
-    /// The bytes.
+    /// Returns the header's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -80,8 +80,8 @@ impl Header {
         bytes
     }
 
-    /// The header and the payload after it. `None`: not of this product or format, which is a miss and never an error,
-    /// because the contents of the server are input like any other.
+    /// Reads the header and the payload after it. `None`: a foreign product or format, which is a miss and
+    /// never an error, because the server's contents are input like any other.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;

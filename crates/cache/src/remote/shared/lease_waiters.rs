@@ -22,7 +22,7 @@ impl LeaseWaiters {
         waiting.iter().filter_map(Weak::upgrade).for_each(|waiting| waiting.notify_one());
     }
 
-    /// Is notified when one of these addresses is woken from now on.
+    /// Is notified when any of these addresses is woken from now on.
     pub(crate) fn watch<'a>(&self, addresses: impl Iterator<Item = &'a String>) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
         let mut waiting = self.0.lock();

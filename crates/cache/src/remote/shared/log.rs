@@ -1,4 +1,4 @@
-//! The contract of the log through which nodes learn of changes: append and publish, replay, subscribe,
+//! The contract for the log through which nodes learn about changes: append and publish, replay, subscribe,
 //! confirm.
 
 use std::fmt;
@@ -10,11 +10,12 @@ use super::{Cell, Frame, PeerPosition, SharedError};
 /// The log of changes, and the channel on which its entries are published as they are appended.
 #[async_trait::async_trait]
 pub trait Log: fmt::Debug + Send + Sync + 'static {
-    /// Changes cells, appends the entry, and publishes it on the channel of the epoch: one step. If it is sent again
-    /// while its entry is the last one, there is still one entry; later it is appended once more under the same name.
+    /// Changes cells, appends the entry, and publishes it on the epoch's channel: one step. If it is sent
+    /// again while its entry is the last entry, there is still only one; later it is appended once more under
+    /// the same name.
     ///
     /// # Errors
-    /// If the server does not answer, does not accept writes, or is not the accepted one.
+    /// If the server does not answer, does not accept writes, or is not the accepted server.
     async fn change(
         &self,
         epoch: u64,
@@ -28,15 +29,15 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     /// When the server does not answer.
     async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError>;
 
-    /// Subscribes to what is published to this node in the epoch. When it returns, everything published afterwards is
-    /// received or known to be lost.
+    /// Subscribes to what is published to this node in the epoch. When it returns, everything published
+    /// afterwards is received or known to be lost.
     ///
     /// # Errors
     /// If the server does not answer.
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError>;
 
-    /// Confirms to the nodes `to` that this one has applied all entries up to a number, and writes it into the registry:
-    /// one step for all of them.
+    /// Confirms to the nodes `to` that this node has applied all entries up to a number, and writes it into
+    /// the registry: one step for all nodes.
     ///
     /// # Errors
     /// If the server does not answer or does not accept writes.
@@ -50,7 +51,7 @@ pub trait Frames: fmt::Debug + Send {
     async fn next(&mut self) -> Option<News>;
 }
 
-/// What a subscriber receives.
+/// A message that a subscriber receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// An entry of the log, as bytes: see [`Frame::from_bytes`]. Any program may have sent it.
@@ -64,13 +65,13 @@ pub enum News {
 /// The position of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation {
-    /// Which node.
+    /// The node that confirms.
     pub node: u64,
     /// All entries up to this one are applied there.
     pub number: u64,
 }
 
-/// What a write does to a cell.
+/// The change that a write makes to a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellWrite {
     /// See [`Cell::invalidate`].
@@ -84,7 +85,7 @@ pub enum CellWrite {
 pub struct LogEntry<'a> {
     /// Random; the name of the entry, which its successor contains.
     pub nonce: u64,
-    /// What the nodes receive, authenticated; see [`Message`](super::Message).
+    /// The authenticated bytes that the nodes receive; see [`Message`](super::Message).
     pub message: &'a [u8],
     /// The answer must list the registered nodes.
     pub strict: bool,
@@ -93,10 +94,10 @@ pub struct LogEntry<'a> {
 /// The answer to a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeAnswer {
-    /// Number of the entry in the log of its epoch.
+    /// The entry's number in its epoch's log.
     pub number: u64,
-    /// The highest epoch known to the server. If it is higher than that of the change, nodes already follow another
-    /// log, and the change has to be published there.
+    /// The highest epoch known to the server. If it is higher than that of the change, nodes already follow
+    /// another log, and the change has to be published there.
     pub epoch: u64,
     /// The nodes registered in the epoch of the change when it was made; empty unless asked for.
     pub peers: Vec<PeerPosition>,

@@ -1,4 +1,4 @@
-//! What nodes publish to each other: entries of the log, and the same bytes on the channel.
+//! The messages that nodes publish to each other: log entries, and the same bytes on the channel.
 
 use super::wire_version::wire_format;
 use crate::{Invalidation, Version};
@@ -15,7 +15,7 @@ pub struct Frame {
     pub number: u64,
     /// Its name, at random.
     pub nonce: u64,
-    /// The name of the entry before; 0 of the first.
+    /// The previous entry's name; 0 for the first entry.
     pub before: u64,
     /// The changes, authenticated: see [`Message`] and [`MessageMac`](super::MessageMac).
     pub message: Vec<u8>,
@@ -41,7 +41,7 @@ impl<'a> PublishedChange<'a> {
 }
 
 impl Frame {
-    /// Reads a message of the channel; `None` for bytes of other programs.
+    /// Reads a message from the channel; `None` if another program wrote the bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, entry) = number(bytes)?;
@@ -55,7 +55,7 @@ impl Frame {
             .concat()
     }
 
-    /// Reads an entry of the log; `None` for bytes of other programs.
+    /// Reads a log entry; `None` if another program wrote the bytes.
     #[must_use]
     pub fn from_log(at: u64, entry: &[u8]) -> Option<Self> {
         let (nonce, rest) = number(entry)?;
@@ -71,15 +71,16 @@ pub struct Message<'a> {
     pub origin: u64,
     /// The origin waits until every node has confirmed it.
     pub strict: bool,
-    /// Time of publication, in milliseconds since 1970 by the clock of the origin. For measurement, never for order.
+    /// When it was published, in milliseconds since 1970 by the origin's clock. For measurement, never for
+    /// order.
     pub sent_ms: u64,
-    /// What changed, in the order of the changes.
+    /// The changes in the order in which they happened.
     pub changes: Vec<PublishedChange<'a>>,
 }
 
 impl<'a> Message<'a> {
-    /// The bytes. `None`: it contains more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535 bytes, so
-    /// that it cannot be published.
+    /// The bytes. `None`: it contains more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535
+    /// bytes, so that it cannot be published.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         if self.changes.len() > CHANGES_MAX {
@@ -98,7 +99,7 @@ impl<'a> Message<'a> {
         Some(bytes)
     }
 
-    /// Reads the bytes; `None` if they are no message, or one in a newer format.
+    /// Reads the bytes; `None` if they are no message, or a message in a newer format.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ([format, strict], rest) = bytes.split_first_chunk::<2>()?;

@@ -1,11 +1,11 @@
-//! Authentication of messages: distinguishes those of nodes from those of outsiders.
+//! Authenticates messages: distinguishes nodes' messages from outsiders' messages.
 
 use std::fmt;
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// Bytes of an authentication code: half of HMAC-SHA256, which RFC 2104 section 5 allows.
+/// Bytes in an authentication code: half an HMAC-SHA256, which RFC 2104 section 5 allows.
 const MAC_BYTES: usize = 16;
 
 /// Authenticates messages by a key that only the nodes know. A message without it is not applied.
@@ -20,8 +20,8 @@ impl MessageMac {
         Self(mac.unwrap_or_else(|_| unreachable!("a key of any length will do")))
     }
 
-    /// The message with its authentication code in front. `name` is the nonce of its entry: the message is invalid
-    /// under another.
+    /// The message with its authentication code in front. `name` is the nonce of its entry: the message is
+    /// invalid under another.
     #[must_use]
     pub fn sign(&self, name: u64, message: &[u8]) -> Vec<u8> {
         let code = self.hmac(name, message).finalize().into_bytes();

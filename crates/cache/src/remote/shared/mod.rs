@@ -1,4 +1,4 @@
-//! What nodes share on the server, and its rules: cells, the log, the registry, messages.
+//! The data that nodes share on the server, and its rules: cells, the log, the registry, messages.
 
 mod backend;
 mod cell;

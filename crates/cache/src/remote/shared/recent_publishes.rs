@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::Invalidation;
 
-/// Longer than a node follows a log that others have left.
+/// This is longer than a node follows a log that others have left.
 const KEPT: Duration = Duration::from_secs(5);
 /// Maximum entries; the oldest are dropped first.
 const MOST: usize = 10_000;
 
-/// What this node has published recently, and in the log of which epoch. A server that fell back may have lost a later
-/// epoch, and accepts changes in a log that other nodes have left and no longer read.
+/// The changes that this node has published recently, and each epoch in whose log. A server that fell back
+/// may have lost a later epoch, and accepts changes in a log that other nodes have left and no longer read.
 #[derive(Debug, Default)]
 pub(super) struct RecentPublishes(Mutex<VecDeque<RecentPublish>>);
 

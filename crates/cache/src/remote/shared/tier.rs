@@ -17,7 +17,7 @@ use crate::{
     testing::rules,
 };
 
-/// The encoding of records of a namespace in the shared tier.
+/// Encodes a namespace's records in the shared tier.
 pub trait Codec<V>: fmt::Debug + Send + Sync + 'static {
     /// Schema of what [`encode`](Self::encode) writes; another schema is a miss.
     fn schema(&self) -> u16;
@@ -29,15 +29,15 @@ pub trait Codec<V>: fmt::Debug + Send + Sync + 'static {
     fn decode(&self, bytes: &[u8]) -> Option<V>;
 }
 
-/// The keys of a namespace in the shared tier: the epoch is part of each, so that a new epoch makes all copies, leases
-/// and tombs of the old one unreachable.
+/// A namespace's keys in the shared tier: the epoch is part of each, so that a new epoch makes all old
+/// copies, leases and tombs unreachable.
 #[must_use]
 pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
     let epoch = if rules::epoch_in_keys() { epoch } else { 0 };
     format!("{epoch}:{namespace}:{key}")
 }
 
-/// Pauses between two reads of a key that another load fills, in case the message of its end was lost.
+/// Pauses between two reads of a key that another load fills, in case the message about its end was lost.
 const RECHECK_PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
 /// Reads the shared tier first, and loads the rest from the store under a lease.
@@ -105,7 +105,8 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
             Err(FetchStop::Store(error)) => return Err(error),
         }
         if self.node.epoch() != fetch.epoch && rules::climb_in_epoch() {
-            // The node has accepted another server meanwhile, which may have answered with the copies of a dump.
+            // The node has accepted another server meanwhile, which may have answered with the copies of a
+            // dump.
             fetch.answers.fill_with(|| None);
         }
         // The store answers what the shared tier did not, within its own limit.
@@ -169,7 +170,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             if left.is_empty() {
                 return Ok(());
             }
-            // A fill that came before the watch is found by one more read.
+            // A fill that came before the watch is found by another read.
             let Some(woken) = &woken else {
                 woken = Some(
                     self.side.sharing.lease_waiters.watch(left.iter().map(|index| &fetch.addresses[*index])),
@@ -190,8 +191,9 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     fn may_use_shared(&self, fetch: &SharedFetch<'_, K, V>) -> bool {
         let queue = &self.side.sharing.queue;
         let overflowed = self.node.epoch() < queue.barrier() && rules::overflow_raises();
-        // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
-        // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
+        // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a
+        // full server answers reads and refuses changes, and a partitioned node may read copies of an epoch
+        // that others have left.
         let trusted = self.node.may_serve(self.node.now(), self.strict) || !rules::shared_needs_trust();
         // Copies of keys that wait to be published are stale.
         let unpublished = || fetch.addresses.iter().any(|address| queue.holds(address));
@@ -214,8 +216,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
-    /// Requests leases for missing keys. Returns the keys that it may load, with their floors, and how long to wait for
-    /// the others.
+    /// Requests leases for missing keys. Returns the keys that it may load, with their floors, and how long
+    /// to wait for the others.
     async fn lease(
         &self,
         fetch: &mut SharedFetch<'_, K, V>,
@@ -270,8 +272,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
-    /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on the answer:
-    /// floors and received changes keep an old value with a version out of it.
+    /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on
+    /// the answer: floors and received changes keep an old value with a version out of it.
     async fn fill(
         &self,
         fetch: &mut SharedFetch<'_, K, V>,
@@ -299,7 +301,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         } else {
             let stored = filling.await;
             for (at, index) in unversioned {
-                // Not filled: the value may have changed since.
+                // The answer is not filled: the value may have changed since.
                 if let Some(answer) = &mut fetch.answers[index] {
                     answer.cacheable &= stored[at];
                 }

@@ -70,7 +70,7 @@ impl UnpublishedQueue {
         self.len() == 0
     }
 
-    /// For how long no change has waited.
+    /// How long no change has waited.
     pub(crate) fn empty_for(&self) -> Duration {
         if self.is_empty() {
             self.emptied.lock().map_or(Duration::MAX, |at| at.elapsed())
@@ -86,9 +86,9 @@ impl UnpublishedQueue {
         }
     }
 
-    /// Queues a change, without its copy. Of two changes of one key the newer version stays, and an unknown one
-    /// replaces all. False: there is no room, or the key is too long to be published, and only a new epoch can replace
-    /// it.
+    /// Queues a change, without its copy. If two changes have the same key, the newer version stays, and an
+    /// unknown version replaces all. False: there is no room, or the key is too long to be published, and
+    /// only a new epoch can replace it.
     #[must_use]
     pub fn add(&self, change: &Invalidation) -> bool {
         let mut waiting = self.waiting.lock();
@@ -115,15 +115,15 @@ impl UnpublishedQueue {
         self.recent.record(epoch, changes);
     }
 
-    /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
-    /// there is room.
+    /// The node follows this epoch from now on: what it published recently in an earlier log is queued again,
+    /// as far as there is room.
     pub(crate) fn requeue_recent(&self, epoch: u64) {
         if rules::published_again() {
             let _fits = self.recent.take_before(epoch).iter().all(|change| self.add(change));
         }
     }
 
-    /// From which epoch on shared copies may be used: some change did not fit before.
+    /// The first epoch in which shared copies may be used: some change did not fit before.
     #[must_use]
     pub fn barrier(&self) -> u64 {
         self.barrier.load(Ordering::Acquire)
@@ -134,8 +134,8 @@ impl UnpublishedQueue {
         self.barrier.fetch_max(epoch, Ordering::AcqRel);
     }
 
-    /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay until they are
-    /// [removed](Self::remove_published).
+    /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay
+    /// until they are [removed](Self::remove_published).
     #[must_use]
     pub fn next_batch(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
         let waiting = self.waiting.lock();
@@ -158,7 +158,7 @@ impl UnpublishedQueue {
     }
 }
 
-/// As in an address, without the epoch.
+/// The name is an address without the epoch.
 fn name(change: &Invalidation) -> String {
     format!("{}:{}", change.namespace, change.key)
 }

@@ -1,5 +1,5 @@
-//! The format of the data that nodes share. Nodes of two versions may run side by side, and neither misinterprets what
-//! it cannot read.
+//! The format in which nodes share data. Nodes with two versions may run side by side, and neither
+//! misinterprets what it cannot read.
 
 /// The format number of this build, whose usual number is this.
 #[cfg(not(feature = "failpoints"))]
@@ -15,7 +15,8 @@ pub(in crate::remote) use configured::wire_format;
 mod configured {
     use std::sync::OnceLock;
 
-    /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise the usual.
+    /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise
+    /// the usual.
     pub(in crate::remote) fn wire_format(usual: u8) -> u8 {
         static FORMAT: OnceLock<Option<u8>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]

@@ -93,10 +93,14 @@ fn service(package: &str, service: &ServiceDescriptorProto, comments: &Comments,
     text
 }
 
-/// Returns the kind, and whether the method changes nothing.
+/// Returns the kind, and whether the method changes nothing, or may be called again.
 fn described_kind(method: &MethodDescriptorProto) -> String {
     let level = method.options.as_ref().map(prost_types::MethodOptions::idempotency_level);
-    let effects = if level == Some(IdempotencyLevel::NoSideEffects) { ", no side effects" } else { "" };
+    let effects = match level {
+        Some(IdempotencyLevel::NoSideEffects) => ", no side effects",
+        Some(IdempotencyLevel::Idempotent) => ", may be repeated",
+        _ => "",
+    };
     format!("{}{effects}", kind(method))
 }
 

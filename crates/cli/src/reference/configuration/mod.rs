@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub use self::kind::ValueKind;
 use self::source::{Item, Member};
-use super::markdown::{begin, code, ended, one_line, paragraphs, table};
+use super::markdown::{begin, code, definitions, ended, one_line, paragraphs};
 
 const HEAD: &str = "\
 Every value has a default; a node needs no configuration. The sources, the later winning key by key:
@@ -22,16 +22,16 @@ Every value has a default; a node needs no configuration. The sources, the later
 `KITH_STORE__SQLITE__READERS`,
 4. flags of the command line: some keys have their own flag, `--set KEY=VALUE` sets any.
 
-An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. \
-Lists in the environment and in flags have commas between their items, and may be empty. Variables that \
-Kubernetes sets for a Service named `kith` are ignored. A `kith.toml` that the user may not read, in a \
-working directory of another user, is ignored. `kith config` shows each value and where it came from. \
-[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema \
-PATH` in the first line, as [deploy/kith.toml](../../deploy/kith.toml) does.
+An unknown key, an empty value and a path that begins with `~` are errors. Lists in the environment and in \
+flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service named \
+`kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is \
+ignored. `kith config` shows each value and where it came from. [kith.schema.json](kith.schema.json) is the \
+JSON schema of the file, for editors: name it by `#:schema PATH` in the first line, as \
+[deploy/kith.toml](../../deploy/kith.toml) does.
 
-A default shows the form of its key: a duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a \
-size as a number of bytes or as `256KiB`, `1MiB`, `2GiB`. A key without a default names its form. A whole \
-number or a size is above 0 unless its text names 0.
+The default is in parentheses, or the kind of value if there is none. A duration is written as `200ms`, \
+`10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, `2GiB`. A whole number or \
+a size is above 0 unless its text names 0.
 
 ";
 
@@ -78,17 +78,17 @@ pub(super) fn write() -> String {
         {
             text += &paragraphs(&section.doc);
         }
-        let rows: Vec<_> = section.keys.iter().map(row).collect();
-        text += &table(["key", "default", "meaning"], &rows);
+        text += &definitions(section.keys.iter().map(row));
     }
     ended(&text)
 }
 
-fn row(key: &ConfigKey) -> [String; 3] {
+/// A key with its default, or with the kind of its values, and its meaning.
+fn row(key: &ConfigKey) -> [String; 2] {
     let name = key.path.rsplit('.').next().unwrap_or_default();
     let kind = key.kind.as_ref().map(ValueKind::to_string).unwrap_or_default();
     let is_choice = matches!(key.kind, Some(ValueKind::Choice(_)));
-    let default = if key.default.is_empty() { format!("none: {kind}") } else { code(&key.default) };
+    let default = if key.default.is_empty() { kind.clone() } else { code(&key.default) };
     let is_number = matches!(key.kind, Some(ValueKind::WholeNumber | ValueKind::Size));
     let meaning = match (is_choice, is_number) {
         (true, _) => format!("{} {kind}.", key.doc),
@@ -96,7 +96,7 @@ fn row(key: &ConfigKey) -> [String; 3] {
         (_, true) if !key.doc.contains("0:") => format!("{} May be 0.", key.doc),
         _ => key.doc.clone(),
     };
-    [code(name), default, meaning]
+    [format!("{} ({default})", code(name)), meaning]
 }
 
 /// In docstrings of numbers that must not be 0. The document says it once for all of them.

@@ -83,7 +83,7 @@ impl Writer {
     }
 }
 
-/// Creates this step's private group, with an allocated id and an invite code. The same step is the same
+/// Creates this step's private group, with an allocated id and an invite code. Repeating a step repeats its
 /// request.
 pub(crate) async fn make_group(writer: i64, step: usize, channel: Channel) -> Result<i64, Status> {
     let request = groups::CreateGroupRequest {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kith_proto::user::v1::{UpdateUserRequest, User};
-use tonic::Code;
+use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User};
+use tonic::{Code, IntoRequest, Request, Response};
 
 use crate::{
     cluster::site::{Site, at_least, stop, strong},
@@ -39,6 +39,43 @@ async fn read_with_a_token_is_never_older() {
         let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let (version, token) = writer.rename(id, &round.to_string()).await;
         let read = reader.read(id, at_least(&token)).await.unwrap();
+        assert!(read.version >= version, "version {} after {version}", read.version);
+    }
+    stop([a, b]).await;
+}
+
+/// A call in a session; the first has an empty one.
+pub(super) fn in_session<T>(session: &str, message: impl IntoRequest<T>) -> Request<T> {
+    let mut request = message.into_request();
+    request.metadata_mut().insert("kith-session", session.parse().unwrap());
+    request
+}
+
+pub(super) fn session_of<T>(answer: &Response<T>) -> String {
+    answer.metadata().get("kith-session").expect("a session").to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn read_in_a_session_is_never_older() {
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    let id = a.create("ann").await.user_id;
+    b.get(id).await;
+    let mut session = String::new();
+    for round in 0..200 {
+        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let update = UpdateUserRequest {
+            user: Some(User { user_id: id, nick_name: round.to_string(), ..User::default() }),
+            update_mask: Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] }),
+            ..UpdateUserRequest::default()
+        };
+        let written = writer.users().update_user(in_session(&session, update)).await.unwrap();
+        session = session_of(&written);
+        let request = GetUserRequest { user_id: id, ..GetUserRequest::default() };
+        let read = reader.users().get_user(in_session(&session, request)).await.unwrap();
+        session = session_of(&read);
+        assert!(session.len() < 300, "it does not grow: {session}");
+        let (version, read) = (written.into_inner().user.unwrap().version, read.into_inner().user.unwrap());
         assert!(read.version >= version, "version {} after {version}", read.version);
     }
     stop([a, b]).await;

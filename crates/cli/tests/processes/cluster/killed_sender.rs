@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{
-    SendMessageRequest, WatchOfflineRequest, message_service_client::MessageServiceClient,
+    GetMaxSeqsRequest, HistoryRequest, ListConversationsRequest, PullBySeqsRequest, PullMessagesRequest,
+    SendMessageRequest, WatchOfflineRequest, max_seq_result, message_service_client::MessageServiceClient,
     send_message_request::To,
 };
 use kith_server::config::Config;
@@ -13,11 +14,13 @@ use tonic::transport::Channel;
 
 use crate::{
     cluster::{
+        fresh::{in_session, session_of},
         receive::Stream,
         redis_proxy::{RedisProxy, following, serve},
         site::{Peer, Site, variable, with_relations},
-        windows::{DirectChat, acting},
+        windows::{DirectChat, acting, hits},
     },
+    polls::until,
     spawned::Started,
 };
 
@@ -133,4 +136,39 @@ async fn push_of_a_killed_node_is_named_by_another() {
     chat.send(&other, "later").await;
     assert_eq!(named(PATIENCE).await, [(3, vec![bea])], "neither is named again");
     other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn own_message_is_read_without_redis() {
+    let mut nodes = Nodes::start().await;
+    nodes.send("first").await;
+    let (chat, other) = (nodes.chat, &nodes.other);
+    until(PATIENCE, async || {
+        let before = hits(other).await;
+        chat.last(other, 1).await;
+        hits(other).await > before
+    })
+    .await;
+    nodes.proxy.cut();
+    let sent = nodes.messages.send_message(in_session("", message(chat, "second"))).await.unwrap();
+    let session = session_of(&sent);
+    let pull = PullMessagesRequest { conversation_id: chat.id(), ..PullMessagesRequest::default() };
+    let history = HistoryRequest { conversation_id: chat.id(), limit: 1, ..HistoryRequest::default() };
+    let by_seqs =
+        PullBySeqsRequest { conversation_id: chat.id(), seqs: vec![2], ..PullBySeqsRequest::default() };
+    let ends = GetMaxSeqsRequest { conversation_ids: vec![chat.id()], ..GetMaxSeqsRequest::default() };
+    let list = ListConversationsRequest { user_id: chat.ann, ..ListConversationsRequest::default() };
+    let mut messages = other.messages();
+    let pulled = messages.pull_messages(in_session(&session, acting(chat.ann, pull))).await.unwrap();
+    assert_eq!(pulled.into_inner().max_seq, 2);
+    let last = messages.history(in_session(&session, acting(chat.ann, history))).await.unwrap();
+    assert_eq!(last.into_inner().messages[0].seq, 2);
+    let named = messages.pull_by_seqs(in_session(&session, acting(chat.ann, by_seqs))).await.unwrap();
+    assert_eq!(named.into_inner().messages.len(), 1);
+    let ends = messages.get_max_seqs(in_session(&session, acting(chat.ann, ends))).await.unwrap();
+    assert_eq!(ends.into_inner().results[0].result, Some(max_seq_result::Result::MaxSeq(2)));
+    let listed = messages.list_conversations(in_session(&session, acting(chat.ann, list))).await.unwrap();
+    assert_eq!(listed.into_inner().conversations[0].last_message.as_ref().unwrap().seq, 2);
+    nodes.other.stop().await;
 }

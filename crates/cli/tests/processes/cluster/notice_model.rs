@@ -25,7 +25,7 @@ use crate::{
 /// The numbers in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Platforms. The same reader id in another platform is another reader.
+    /// Platforms. A reader id in another platform means another reader.
     pub(crate) audiences: i32,
     /// The number of readers in each audience.
     pub(crate) readers: i64,

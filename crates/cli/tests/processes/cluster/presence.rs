@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const UNKNOWN_FOR: Duration = Duration::from_secs(3);
 /// No gateway of a test is silent for so long.
 pub(super) const ALIVE: Duration = Duration::from_secs(60);
-/// Until one that is silent is dead, in the test of that.
+/// How long a gateway must be silent until it is dead, in the test about that.
 const SILENT: Duration = Duration::from_secs(5);
 
 impl PresenceNode for Peer {

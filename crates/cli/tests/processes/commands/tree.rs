@@ -95,6 +95,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "keys check" => (&["keys check --key-file one.key"], false),
         "token check" => (&["token check token --config trial/kith.toml"], false),
         "token make" => (&["token make 7 --dir trial --expires 5m"], false),
+        "sample" => (&["sample --users 9 --groups 2 --out made"], false),
         "ping" => (&["ping"], false),
         "completions" => (&["completions bash", "completions zsh", "completions fish"], false),
         "man" => (&["man", "man --dir pages"], false),

@@ -16,7 +16,7 @@ use crate::{
     spawned::{Started, kith},
 };
 
-/// Longer than any step in these tests; a machine may be busy.
+/// No step in these tests takes this long, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The contents of the ports file.

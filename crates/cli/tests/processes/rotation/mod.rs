@@ -31,7 +31,7 @@ const BETWEEN_CALLS: Duration = Duration::from_millis(2);
 const EVERY: Duration = Duration::from_secs(1);
 /// How many keys have open streams when they are removed.
 const STREAMED: usize = 3;
-/// Longer than any step in these tests; a machine may be busy.
+/// No step in these tests takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How fast a node is configured to follow.

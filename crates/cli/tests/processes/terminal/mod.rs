@@ -85,7 +85,7 @@ impl Terminal {
         self.parser.screen().contents()
     }
 
-    /// Returns the words whose letters have one of the palette's colors, in their order.
+    /// Returns the words whose letters have a color from the palette, in their order.
     pub(crate) fn words_in(&self, color: u8) -> Vec<String> {
         let screen = self.parser.screen();
         let cells = svg::cells(screen).map(|(_, _, cell)| cell);

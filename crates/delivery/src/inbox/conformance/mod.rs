@@ -50,6 +50,7 @@ macro_rules! conformance {
             one_publish_per_node
             wake_carries_small_entries
             signal_leaves_no_entry
+            users_with_receivers_are_found_among_many
             closed_node_is_not_woken
             node_is_opened_once
             note_wakes_every_node

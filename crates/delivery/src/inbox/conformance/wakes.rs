@@ -1,6 +1,6 @@
 //! Cases about wakes, signals and registrations: which nodes are woken, how often, and with what content.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use kith_store::{NodeName, UserId};
@@ -82,14 +82,23 @@ pub async fn signal_leaves_no_entry(subject: Subject) {
     let generation = subject.begin("a", 8, &[("g9", 56)]).await;
     let mut wakes = subject.wakes("a").await;
     let signal = Bytes::from_static(b"\xfftyping");
-    let to_publish = subject.keeper.signal(user(8), signal.clone()).await.unwrap();
-    let wake = Wake::Signal { user: user(8), signal: signal.clone() };
-    assert_eq!(to_publish, [NodeWake { node: node("a"), wake: wake.clone() }]);
-    subject.keeper.publish(&to_publish).await.unwrap();
+    let wake = Wake::Signal { user: user(8), signal };
+    subject.keeper.publish(&[NodeWake { node: node("a"), wake: wake.clone() }]).await.unwrap();
     assert_eq!(next_event(&mut *wakes).await, WakeEvent::Wake(wake));
     assert!(subject.entries(8, generation, 0).await.is_empty());
     assert_eq!(subject.open("a", 8).await.position, 0);
-    assert!(subject.keeper.signal(user(24), signal).await.unwrap().is_empty(), "who has no receiver");
+}
+
+pub async fn users_with_receivers_are_found_among_many(subject: Subject) {
+    for (name, id) in [("a", 8), ("b", 8), ("a", 24), ("a", 25)] {
+        subject.open(name, id).await;
+    }
+    subject.keeper.close(&node("a"), user(25)).await.unwrap();
+    let users: Vec<_> = (1..=1_200).map(user).collect();
+    let expected = [(user(8), vec![node("a"), node("b")]), (user(24), vec![node("a")])];
+    assert_eq!(subject.keeper.receiving(&users).await.unwrap(), BTreeMap::from(expected));
+    assert!(subject.keeper.receiving(&[user(7), user(25)]).await.unwrap().is_empty());
+    assert!(subject.keeper.receiving(&[]).await.unwrap().is_empty());
 }
 
 pub async fn closed_node_is_not_woken(subject: Subject) {

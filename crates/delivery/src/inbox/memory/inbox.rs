@@ -69,7 +69,7 @@ impl Inbox {
     }
 
     /// Raises a conversation's mark to its end, and returns it. A raised mark is entered, for receivers that
-    /// read on from earlier. The first mark is not, until all conversations have one.
+    /// read on from earlier. The first mark is not, until all conversations have a mark.
     pub(super) fn mark(&mut self, conversation: ConversationId, end: Seq) -> Seq {
         let is_marked = self.marks.contains_key(&conversation);
         if is_marked || (self.complete && end > 0) {

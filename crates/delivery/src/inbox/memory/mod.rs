@@ -5,10 +5,14 @@ mod inbox;
 mod inbox_table;
 mod wakes;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use kith_cache::{Clock, Moment, remote::SharedError};
 use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
@@ -203,11 +207,11 @@ impl InboxKeeper for MemoryInboxes {
         Ok(wakes)
     }
 
-    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
+    async fn receiving(&self, users: &[UserId]) -> Result<BTreeMap<UserId, Vec<NodeName>>, SharedError> {
         let mut state = self.state.lock();
         let now = self.expire_inboxes(&mut state);
-        let nodes = state.inboxes.get(user).map(|inbox| inbox.nodes.live(now)).unwrap_or_default();
-        Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
+        let nodes = |user: &UserId| Some((*user, state.inboxes.get(*user)?.nodes.live(now)));
+        Ok(users.iter().filter_map(nodes).filter(|(_, nodes)| !nodes.is_empty()).collect())
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {

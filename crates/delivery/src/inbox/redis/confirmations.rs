@@ -1,7 +1,8 @@
-//! What the receivers of each node have confirmed, in a sorted set of nodes by time, and a hash of users for each node.
-//! They have one slot, and are those of all epochs.
+//! Keeps what each node's receivers have confirmed: a sorted set of nodes by time, and a hash of users for
+//! each node. The keys share one slot and serve all epochs.
 //!
-//! The text of a user is epoch, generation, position and the time at which it was written: `5 77 12 1790000000000`.
+//! A user's text has the epoch, the generation, the position and the time at which it was written: `5 77 12
+//! 1790000000000`.
 
 use std::time::Duration;
 
@@ -21,9 +22,9 @@ use crate::{
     },
 };
 
-/// How long all of it is kept after a node said something.
+/// How long all confirmations are kept after a node has confirmed something.
 const KEPT: Duration = Duration::from_secs(3_600);
-/// Most nodes that are found at once.
+/// The most nodes that are found at once.
 const NODES: usize = 16;
 
 impl RedisInboxes {
@@ -76,12 +77,12 @@ impl RedisInboxes {
     }
 }
 
-/// The text without its time.
+/// Writes the text without its time.
 fn text_of(ReadFrom { generation, after, .. }: &ReadFrom) -> Bytes {
     format!("{} {} {after}", generation.epoch, generation.number).into()
 }
 
-/// Nodes, each with the time for which it has been silent.
+/// Reads nodes, each with the time for which it has been silent.
 fn nodes(reply: Reply) -> ReplyResult<Vec<(NodeName, Duration)>> {
     pairs(reply)?
         .into_iter()

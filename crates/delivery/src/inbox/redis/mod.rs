@@ -1,5 +1,5 @@
-//! Inboxes in Redis. An inbox is two keys of one slot, a hash and a stream; each script is one step of it. The comments
-//! of the scripts describe each step and its invariant.
+//! Inboxes in Redis. An inbox has two keys in one slot, a hash and a stream; each script is one step. The
+//! comments of the scripts describe each step and its invariant.
 
 mod confirmations;
 mod names;
@@ -8,6 +8,7 @@ mod scripts;
 mod wakes;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc,
@@ -45,26 +46,26 @@ use crate::{
     },
 };
 
-/// Inboxes that one run of a script writes: more would keep others waiting.
+/// The most inboxes that one script run writes: more would keep other calls waiting.
 const INBOXES_A_RUN: usize = 32;
-/// Pause between two looks at the epoch that the node follows.
+/// The pause between two looks at the epoch that the node follows.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
-/// timeout of its runner.
+/// Inboxes in Redis, in the epoch that the node follows. Only answers from that epoch's server count. A call
+/// ends within its runner's command timeout.
 pub struct RedisInboxes {
     runner: FencedRunner,
     names: InboxNames,
     scripts: InboxScripts,
     limits: InboxLimits,
-    /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
+    /// The highest epoch in which inboxes may be opened: no node writes to inboxes in an earlier epoch.
     settled_epoch: AtomicU64,
     counts: InboxCounts,
 }
 
 impl RedisInboxes {
-    /// Creates it over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::subscribe`])
-    /// has one of its own.
+    /// Creates it over a runner's connections, which may be shared. A subscription
+    /// ([`InboxKeeper::subscribe`]) has its own connection.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
         let names = InboxNames::new(runner.tag(), runner.database(), runner.has_sharded_channels());
@@ -72,7 +73,7 @@ impl RedisInboxes {
         Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled_epoch, counts }
     }
 
-    /// The same with the scripts changed by `edit`.
+    /// Returns the inboxes with scripts that `edit` has changed.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -86,12 +87,13 @@ impl RedisInboxes {
         self.names.inbox(user, epoch)
     }
 
-    /// Returns the epoch that the node follows, once no node writes to inboxes of an earlier one. What it wrote there was in the
-    /// store before. If a later epoch has begun, waits until the node follows it: several may begin in the first seconds of a
-    /// cluster, while Redis answers.
+    /// Returns the epoch that the node follows, once no node writes to inboxes in an earlier epoch. Messages
+    /// that were written there were in the store before. If a later epoch has begun, waits until the node
+    /// follows it: several epochs may begin in a cluster's first seconds, while Redis answers.
     ///
-    /// Without this, a receiver could read the end of a log in the new epoch, and the fan-out of the next message could go to the
-    /// inbox of the earlier one: it would succeed, and the receiver would not learn of the message.
+    /// Without this, a receiver could read a log's end in the new epoch while the next message's fan-out goes
+    /// to the inbox in the earlier epoch: the fan-out would succeed, and the receiver would not learn of the
+    /// message.
     async fn await_settled_epoch(&self) -> Result<Epoch, SharedError> {
         let mut epoch = self.runner.followed_epoch()?;
         let until = Instant::now() + self.limits.follows_within;
@@ -106,7 +108,7 @@ impl RedisInboxes {
         Ok(epoch)
     }
 
-    /// Waits until the node follows this epoch or a later one.
+    /// Waits until the node follows this epoch or a later epoch.
     async fn await_followed_epoch(&self, number: u64, until: Instant) -> Result<Epoch, SharedError> {
         while Instant::now() < until {
             match self.runner.followed_epoch() {
@@ -127,7 +129,7 @@ impl RedisInboxes {
         ScriptCall::new(script, self.names.inbox(user, epoch.number), arguments)
     }
 
-    /// Enters messages for the users of each run, in one round trip. Returns the runs of the users that are left.
+    /// Enters messages for each run's users, in one round trip. Returns the remaining users, in runs.
     async fn fan_some(
         &self,
         epoch: &Epoch,
@@ -141,7 +143,7 @@ impl RedisInboxes {
             match answer.and_then(|answer| reply::fan_out_replies(answer, run.len())) {
                 Ok(answers) => {
                     let rest = &run[answers.users..];
-                    // As many as have about so many inboxes together.
+                    // Each new run has about as many users as have `INBOXES_A_RUN` inboxes together.
                     let parts = answers.left.div_ceil(INBOXES_A_RUN).max(1);
                     left.extend(rest.chunks(rest.len().div_ceil(parts).max(1)).map(<[UserId]>::to_vec));
                     self.gather(all, epoch.number, run, answers);
@@ -152,7 +154,7 @@ impl RedisInboxes {
         left
     }
 
-    /// Enters messages for users of one run.
+    /// Returns the script call that enters messages for one run's users.
     fn fan_call(&self, epoch: &Epoch, fan_out: &FanOut<'_>, users: &[UserId]) -> ScriptCall<'_> {
         let keys = users.iter().flat_map(|user| self.names.inbox(*user, epoch.number)).collect();
         let conversation: Bytes = fan_out.sent.conversation.to_string().into();
@@ -161,7 +163,7 @@ impl RedisInboxes {
         ScriptCall::new(&self.scripts.fan, keys, arguments)
     }
 
-    /// Collects the answers of the inboxes of one run.
+    /// Collects the answers from one run's inboxes.
     fn gather(&self, all: &mut FanOutAnswers, epoch: u64, users: &[UserId], answers: FanOutReplies) {
         let mut inboxes = answers.inboxes.into_iter().peekable();
         for (index, user) in users[..answers.users].iter().enumerate() {
@@ -182,7 +184,7 @@ impl RedisInboxes {
     }
 
     fn open_call(&self, epoch: &Epoch, node: &NodeName, user: UserId) -> ScriptCall<'_> {
-        // Exact as a number of Lua, and never the same again.
+        // The number is exact in Lua, and is never used again.
         let generation = (rand::random::<u64>() >> 16).max(1);
         let times = [self.limits.receiver_kept, self.limits.kept].map(milliseconds);
         let arguments = [vec![name(node)], times.to_vec(), vec![number(generation)]].concat();
@@ -267,7 +269,7 @@ impl InboxKeeper for RedisInboxes {
             let arguments = vec![number(from.generation.number), number(from.after), number(most.max(1))];
             self.call(&self.scripts.read, &epoch, from.user, arguments)
         };
-        // A generation of another epoch is not in these keys; its number is not found again.
+        // A generation from another epoch is not in these keys, and its number does not occur again.
         let calls: Vec<_> = from.iter().map(call).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(from);
         answers
@@ -295,11 +297,21 @@ impl InboxKeeper for RedisInboxes {
         Ok(entry_wakes(noted.nodes, user, generation, entry.position))
     }
 
-    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
+    async fn receiving(&self, users: &[UserId]) -> Result<BTreeMap<UserId, Vec<NodeName>>, SharedError> {
         let epoch = self.runner.followed_epoch()?;
-        let call = self.call(&self.scripts.nodes_of, &epoch, user, Vec::new());
-        let nodes = reply::nodes(self.runner.one(&epoch, call).await?)?;
-        Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
+        let runs = InboxNames::runs(users, self.runner.has_slots());
+        let runs: Vec<_> = runs.iter().flat_map(|run| run.chunks(self.limits.users_at_once)).collect();
+        let call = |run: &&[UserId]| {
+            let keys = run.iter().map(|user| self.names.hash(*user, epoch.number)).collect();
+            ScriptCall::new(&self.scripts.receiving, keys, Vec::<Bytes>::new())
+        };
+        let calls: Vec<_> = runs.iter().map(call).collect();
+        let answers = self.runner.run(&epoch, &calls).await;
+        let mut all = BTreeMap::new();
+        for (run, answer) in runs.into_iter().zip(answers) {
+            all.extend(reply::receiving(answer?, run)?);
+        }
+        Ok(all)
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
@@ -360,7 +372,7 @@ impl fmt::Debug for RedisInboxes {
     }
 }
 
-/// The wakes for receivers that are to read up to a position.
+/// Returns the wakes for receivers that must read up to a position.
 fn entry_wakes(
     nodes: Vec<NodeName>,
     user: UserId,

@@ -1,5 +1,5 @@
-//! Names of the keys and channels of inboxes. Users are divided into 16 buckets of one cluster slot each, so
-//! that one script run can serve many users of a Redis Cluster. On a single server one run serves all of them.
+//! Names the inboxes' keys and channels. Users are divided into 16 buckets with one cluster slot each, so
+//! that one script run can serve many users in a Redis Cluster. On a single server, one run serves all users.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::{
     redis::names::{number_of, readers},
 };
 
-/// Names of keys and channels. All keys of a bucket are in one slot of a cluster; the slots of the buckets are spread evenly over it.
-/// Keys of different epochs are different keys.
+/// Names keys and channels. All keys in a bucket are in one cluster slot, and the buckets' slots are spread
+/// evenly over the cluster. Each epoch has its own keys.
 #[derive(Debug)]
 pub(super) struct InboxNames {
-    /// Prefix and id of the database, without braces.
+    /// The database's prefix and id, without braces.
     tag: String,
     database: u8,
-    /// What decides the slot of each bucket of users, without braces.
+    /// The text that selects each bucket's slot, without braces.
     buckets: [String; SLOT_PARTS],
     /// Whether channels have slots.
     has_sharded_channels: bool,
@@ -31,13 +31,18 @@ impl InboxNames {
         Self { tag, database, buckets, has_sharded_channels }
     }
 
-    /// The hash and the stream of an inbox.
+    /// Returns the hash and the stream of an inbox.
     pub(super) fn inbox(&self, user: UserId, epoch: u64) -> Vec<String> {
         let bucket = &self.buckets[bucket_of(user)];
-        ["m", "s"].map(|part| format!("{{{bucket}}}:{epoch}:{part}:{user}")).to_vec()
+        vec![self.hash(user, epoch), format!("{{{bucket}}}:{epoch}:s:{user}")]
     }
 
-    /// Users by runs of a script. `has_slots`: those of a run must be in one slot.
+    /// Returns the hash of an inbox.
+    pub(super) fn hash(&self, user: UserId, epoch: u64) -> String {
+        format!("{{{}}}:{epoch}:m:{user}", self.buckets[bucket_of(user)])
+    }
+
+    /// Divides users into script runs. `has_slots`: a run's users must be in one slot.
     pub(super) fn runs(users: &[UserId], has_slots: bool) -> Vec<Vec<UserId>> {
         let mut runs: BTreeMap<usize, Vec<UserId>> = BTreeMap::new();
         for user in users {
@@ -47,33 +52,35 @@ impl InboxNames {
         runs.into_values().collect()
     }
 
-    /// The nodes that read a conversation.
+    /// Names the set of nodes that read a conversation.
     pub(super) fn readers(&self, conversation: ConversationId, epoch: u64) -> Vec<String> {
         vec![readers(&self.tag, conversation, epoch)]
     }
 
-    /// When the nodes last said that they run, and what this one has confirmed; in one slot. All epochs have the same
-    /// ones: a node may have died with its epoch.
+    /// Names the times at which nodes last said that they run, and this node's confirmations; both are in one
+    /// slot. All epochs share these keys: a node may have died with its epoch.
     pub(super) fn confirmed(&self, node: &NodeName) -> Vec<String> {
         let times = self.times();
         let of_node = format!("{times}:{node}");
         vec![times, of_node]
     }
 
-    /// When the nodes last said that they run.
+    /// Names the times at which nodes last said that they run.
     pub(super) fn times(&self) -> String {
         format!("{{{}:receivers}}", self.tag)
     }
 
-    /// The channels of a node: one for each bucket in a Redis Cluster, where wakes are larger than all else that is published, else
-    /// one. Channels are one for all databases of a server.
+    /// Names a node's channels: one channel for each bucket in a Redis Cluster, where wakes are larger than
+    /// all other publications, otherwise a single channel. A server's databases share all channels, so a
+    /// channel's name has the database.
     pub(super) fn wake_channels(&self, node: &NodeName) -> Vec<String> {
         let tags =
             if self.has_sharded_channels { &self.buckets[..] } else { std::slice::from_ref(&self.tag) };
         tags.iter().map(|tag| self.channel(tag, node)).collect()
     }
 
-    /// The channel of a wake for a node. Wakes of one conversation, or of one user, have the same.
+    /// Names the channel of a wake for a node. Wakes for one conversation, or for one user, have the same
+    /// channel.
     pub(super) fn wake_channel(&self, node: &NodeName, wake: &Wake) -> String {
         let tag = if self.has_sharded_channels { &self.buckets[bucket_of_wake(wake)] } else { &self.tag };
         self.channel(tag, node)

@@ -1,8 +1,10 @@
 //! The replies of scripts. A reply with an invalid form is refused.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
-use kith_store::{NodeName, Seq};
+use kith_store::{NodeName, Seq, UserId};
 
 use crate::{
     inbox::{Position, ReadOutcome, entry_text},
@@ -10,12 +12,12 @@ use crate::{
     redis::values::{MALFORMED, ReplyResult, list, nodes_at, number, text},
 };
 
-/// The answers of a run of a fan-out.
+/// The answers from one run of a fan-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FanOutReplies {
-    /// How many of the first users are answered for.
+    /// The number of users, counted from the first, that the run has handled.
     pub(super) users: usize,
-    /// How many of the others have an inbox.
+    /// How many of the other users have an inbox.
     pub(super) left: usize,
     /// The answers of the inboxes, each with the index of its user, by rising index.
     pub(super) inboxes: Vec<(usize, FanOutReply)>,
@@ -39,7 +41,7 @@ pub(super) struct EntryPosition {
 /// An opened inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenedReply {
-    /// Why there is a new one.
+    /// Why the generation is new; `None`: it is not.
     pub(super) made: Option<GenerationReason>,
     /// The last entry.
     pub(super) last: EntryPosition,
@@ -62,11 +64,11 @@ pub(super) struct MarkedReply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotedReply {
     pub(super) nodes: Vec<NodeName>,
-    /// `None`: the inbox has ended.
+    /// The position of the note's entry; `None`: the inbox has ended.
     pub(super) entry: Option<EntryPosition>,
 }
 
-/// The answers of this many recipients. At least one of them is answered for.
+/// Reads the answers for up to `count` recipients. At least one recipient must have been handled.
 pub(super) fn fan_out_replies(reply: Reply, count: usize) -> ReplyResult<FanOutReplies> {
     let mut values = list(reply)?.into_iter();
     let mut next = || values.next().ok_or(MALFORMED);
@@ -91,7 +93,7 @@ pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
         2 => Some(GenerationReason::Hash),
         _ => return Err(MALFORMED),
     };
-    // It comes from the hash as text, and as a number if the inbox is new.
+    // The position comes from the hash as text, and as a number if the inbox is new.
     let position = match position {
         Reply::Number(position) => unsigned(position)?,
         other => parsed(other)?,
@@ -100,7 +102,7 @@ pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
     Ok(OpenedReply { made, last, complete: number(&complete)? == 1 })
 }
 
-/// `None`: the generation has ended.
+/// Reads the marks; `None`: the generation has ended.
 pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedReply>> {
     let values = match reply {
         Reply::Number(0) => return Ok(None),
@@ -119,7 +121,7 @@ pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedRep
     Ok(Some(MarkedReply { nodes, position, written, conversations, marks }))
 }
 
-/// The entries after a position.
+/// Reads the entries after a position.
 pub(super) fn read_outcome(reply: Reply, after: Position) -> ReplyResult<ReadOutcome> {
     let texts = match reply {
         Reply::Number(0) => return Ok(ReadOutcome::Reset),
@@ -128,11 +130,11 @@ pub(super) fn read_outcome(reply: Reply, after: Position) -> ReplyResult<ReadOut
     let texts = texts.into_iter().map(text).collect::<ReplyResult<Vec<_>>>()?;
     let entries = (after.saturating_add(1)..).zip(texts);
     let entries = entries.map(|(position, text)| Some((position, entry_text::decode(&text)?)));
-    // Where it is not clear which messages there are, a receiver begins again.
+    // If an entry does not say clearly which messages there are, the receiver begins again.
     Ok(entries.collect::<Option<_>>().map_or(ReadOutcome::Reset, ReadOutcome::Entries))
 }
 
-/// `None`: the user has no inbox.
+/// Reads a note's entry; `None`: the user has no inbox.
 pub(super) fn noted(reply: Reply) -> ReplyResult<Option<NotedReply>> {
     let values = match reply {
         Reply::Number(0) => return Ok(None),
@@ -149,7 +151,7 @@ pub(super) fn noted(reply: Reply) -> ReplyResult<Option<NotedReply>> {
     Ok(Some(NotedReply { nodes: nodes_at(nodes, number(now)?)?, entry }))
 }
 
-/// The nodes that an answer names.
+/// Reads the nodes that an answer names.
 pub(super) fn nodes(reply: Reply) -> ReplyResult<Vec<NodeName>> {
     match &list(reply)?[..] {
         [now, nodes] => nodes_at(nodes, number(now)?),
@@ -157,7 +159,21 @@ pub(super) fn nodes(reply: Reply) -> ReplyResult<Vec<NodeName>> {
     }
 }
 
-/// The answer of a script without a result.
+/// Reads which of a run's users have receivers, and on which nodes.
+pub(super) fn receiving(reply: Reply, run: &[UserId]) -> ReplyResult<BTreeMap<UserId, Vec<NodeName>>> {
+    let values = list(reply)?;
+    let [now, found @ ..] = &values[..] else { return Err(MALFORMED) };
+    let (now, mut receiving) = (number(now)?, BTreeMap::new());
+    for pair in found.chunks(2) {
+        let [index, nodes] = pair else { return Err(MALFORMED) };
+        let user = run.get(size(index)?.wrapping_sub(1)).ok_or(MALFORMED)?;
+        receiving.insert(*user, nodes_at(nodes, now)?);
+    }
+    receiving.retain(|_, nodes| !nodes.is_empty());
+    Ok(receiving)
+}
+
+/// Checks the answer of a script without a result.
 pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
     if number(reply)? == 0 { Ok(()) } else { Err(MALFORMED) }
 }

@@ -15,8 +15,14 @@ end
 if not hi then
     raise(last)
 elseif last > hi then
+    if has_headers and hi >= lo then
+        local before = redis.call('LINDEX', LIST, -1)
+        redis.call('LSET', LIST, -1, header_of(before))
+        bytes = bytes - #before + #header_of(before)
+    end
     for seq = hi + 1, last do
         local entry = ARGV[8 + seq - first]
+        if has_headers and seq < last then entry = header_of(entry) end
         redis.call('RPUSH', LIST, entry)
         bytes = bytes + #entry
         hi = hi + 1
@@ -25,7 +31,13 @@ elseif last > hi then
         bytes = bytes - #redis.call('LPOP', LIST)
         lo = lo + 1
     end
-    redis.call('HSET', HASH, 'lo', lo, 'hi', hi, 'bytes', bytes, 'checked', math.max(checked, at))
+    if has_headers then
+        raise(last)
+        redis.call('HSET', HASH, 'headers', lo)
+    else
+        redis.call('HSET', HASH, 'lo', lo, 'hi', hi)
+    end
+    redis.call('HSET', HASH, 'bytes', bytes, 'checked', math.max(checked, at))
 end
 keep(ARGV[7])
 return { now, dropped, redis.call('GET', KEYS[3]) or '' }

@@ -1,13 +1,18 @@
--- Reads the end of the window for a list of conversations. Takes no lease and changes nothing. ARGV: the number above which
--- headers are read. Returns code, now; of a window also lo, hi, its age, the last entry, and the headers.
+-- Reads the end of the window for a list of conversations, or takes the lease to make a window of headers. ARGV: the number above
+-- which headers are read, token, how long a lease and how long the window lasts. Returns code, now, why the window was dropped; of
+-- a window also lo, hi, its age, the last entry, and the headers in a row; without a window whether the reader has the lease.
 local HIT, MISS, HELD = 0, 1, 3
 local after = tonumber(ARGV[1])
-if hold > now then return { HELD, now } end
-if not hi or not is_whole() or (hi > 0 and lo > hi) then return { MISS, now } end
+if hi and not is_whole() then drop(EVICTED) end
+if hold > now then return { HELD, now, dropped } end
+if not hi then return { MISS, now, dropped, lease_to(ARGV[2], ARGV[3], ARGV[4]) and 1 or 0 } end
+-- The last message had no room: it is read from the store.
+if hi > 0 and lo > hi then return { MISS, now, dropped, 0 } end
 local headers = {}
 if after < hi then
-    for index, entry in ipairs(redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)) do
-        headers[index] = string.sub(entry, 1, 11 + 8 * (string.byte(entry, 11) or 0))
+    headers = redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)
+    for index = has_headers and #headers or 1, #headers do
+        headers[index] = header_of(headers[index])
     end
 end
-return { HIT, now, lo, hi, age(), redis.call('LINDEX', LIST, -1) or '', headers }
+return { HIT, now, dropped, lo, hi, age(), redis.call('LINDEX', LIST, -1) or '', table.concat(headers) }

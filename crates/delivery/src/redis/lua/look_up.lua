@@ -4,7 +4,7 @@ local HIT, MISS, BUSY, HELD = 0, 1, 2, 3
 local first, last, token = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 if hi and not is_whole() then drop(EVICTED) end
 if hold > now then return { HELD, now, dropped } end
-if hi then
+if hi and not has_headers then
     keep(ARGV[5])
     local entries = {}
     first, last = math.max(first, lo), math.min(last, hi)
@@ -12,7 +12,5 @@ if hi then
     return { HIT, now, dropped, lo, hi, age(), entries }
 end
 -- One reader fills: others read the store meanwhile, and may not fill.
-if leased > now then return { BUSY, now, dropped } end
-redis.call('HSET', HASH, 'lease', token, 'leased', now + tonumber(ARGV[4]))
-keep(ARGV[5])
+if not lease_to(token, ARGV[4], ARGV[5]) then return { BUSY, now, dropped } end
 return { MISS, now, dropped }

@@ -67,8 +67,7 @@ pub(super) async fn read_head(node: NodeView, after: Seq, at_least: Seq) -> Resu
     let asked = HeadOf { conversation: node.log, after, at_least };
     let heads = node.windows.heads(&[asked]).await.map_err(|error| error.to_string())?;
     match &heads[..] {
-        [Some(head)] => node.truth.lock().check_head(&floor, node.epoch(), after, at_least, head),
-        [None] => Ok(()),
+        [head] => node.truth.lock().check_head(&floor, node.epoch(), after, at_least, head),
         _ => Err(format!("{} heads", heads.len())),
     }
 }

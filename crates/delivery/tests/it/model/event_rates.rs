@@ -13,6 +13,8 @@ pub(super) struct EventRates {
     pub(super) changes: bool,
     pub(super) epochs_end: bool,
     pub(super) redis_fails: bool,
+    /// Heads are read, so there are windows of headers.
+    pub(super) lists: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,7 @@ impl EventRates {
             changes: rng.random_bool(0.7),
             epochs_end: rng.random_bool(0.4),
             redis_fails: rng.random_bool(0.5),
+            lists: rng.random_bool(0.5),
         }
     }
 

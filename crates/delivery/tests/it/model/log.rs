@@ -17,6 +17,22 @@ pub(super) struct ModelLog {
     pub(super) stage: Arc<Stage>,
 }
 
+impl ModelLog {
+    /// The messages in the document in which the log ends.
+    fn last_document(&self, end: Seq) -> Vec<Message> {
+        self.truth.lock().read(end.max(1) - (end.max(1) - 1) % 100, end)
+    }
+
+    /// A head with this last document; the one before it is read now.
+    fn head(&self, above: Seq, last: &[Message]) -> LogHead {
+        let end = last.last().map_or(0, |last| last.seq);
+        let before =
+            self.truth.lock().read((above + 1).max(end - 99), end - Seq::try_from(last.len()).unwrap());
+        let all = before.iter().chain(last).filter(|message| message.seq > above && message.seq > end - 100);
+        LogHead { last: last.last().cloned(), headers: all.map(StoredHeader::of).collect() }
+    }
+}
+
 #[async_trait]
 impl MessageStore for ModelLog {
     async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
@@ -34,11 +50,15 @@ impl MessageStore for ModelLog {
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("windows read whole messages")
+        unreachable!("windows read heads")
     }
 
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("windows read whole messages")
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        self.stage.gate().await;
+        let end = self.truth.lock().end();
+        let last = self.last_document(end);
+        self.stage.gate().await;
+        Ok(asked.iter().map(|(_, above)| self.head(*above, &last)).collect())
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
@@ -82,7 +102,7 @@ impl MessageStore for OldestFirst {
         let first = document_of(end) * 100 + 1;
         let mut both = Vec::new();
         if first > 1 {
-            both.extend(self.0.messages(log, first - 100, first - 1).await?);
+            both = self.0.messages(log, first - 100, first - 1).await?;
         }
         both.extend(self.0.messages(log, first, first + 99).await?);
         Ok(both)
@@ -93,11 +113,21 @@ impl MessageStore for OldestFirst {
     }
 
     async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("windows read whole messages")
+        unreachable!("windows read heads")
     }
 
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("windows read whole messages")
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        let end = self.0.truth.lock().end();
+        let before = self.0.truth.lock().read(1, end);
+        self.0.stage.gate().await;
+        let mut all = before;
+        all.extend(self.0.truth.lock().read(end + 1, Seq::MAX - 1));
+        let end = all.last().map_or(0, |last| last.seq);
+        let head = |above: Seq| {
+            let some = all.iter().filter(|message| message.seq > above && message.seq > end - 100);
+            LogHead { last: all.last().cloned(), headers: some.map(StoredHeader::of).collect() }
+        };
+        Ok(asked.iter().map(|(_, above)| head(*above)).collect())
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {

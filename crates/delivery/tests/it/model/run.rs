@@ -246,14 +246,14 @@ impl<'a> World<'a> {
             _ => DeathPoint::Never,
         };
         Some(match self.rng.random_range(0..100) {
-            0..25 => read(view, Span { first: 1, last: Seq::MAX }, at_least),
-            25..50 => {
-                read(view, Span { first: recent, last: recent + self.rng.random_range(0..9) }, at_least)
-            }
-            50..58 => (
+            50..62 if self.event_rates.lists => (
                 format!("head above {}", recent - 1),
                 Box::pin(actors::read_head(view, recent - 1, at_least)),
             ),
+            0..25 => read(view, Span { first: 1, last: Seq::MAX }, at_least),
+            25..58 => {
+                read(view, Span { first: recent, last: recent + self.rng.random_range(0..9) }, at_least)
+            }
             58..75 => {
                 let count = [1, 1, 1, 2, 3, 60][self.rng.random_range(0..6)];
                 (format!("write {count}, {death:?}"), Box::pin(actors::write(view, count, death)))

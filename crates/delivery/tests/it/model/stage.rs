@@ -110,7 +110,7 @@ impl Stage {
             ACTOR.set(actor);
             match program.as_mut().poll(context) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
-                // At a gate, or waiting for another actor.
+                // The actor is at a gate, or waits for another actor.
                 Poll::Pending if self.running.load(Ordering::Acquire) == 0 => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }

@@ -143,8 +143,8 @@ impl WindowKeeper for Stepped {
         let lookup =
             self.call(move |keeper| async move { keeper.look_up(log, asked, token).await }.boxed()).await;
         self.stage.count(match &lookup {
-            Ok(WindowLookup::Hit(window)) if window.age.is_some_and(|age| age <= CHECKED) => "hit",
-            Ok(WindowLookup::Hit(_)) => "old",
+            Ok(WindowLookup::Hit { window, .. }) if window.age.is_some_and(|age| age <= CHECKED) => "hit",
+            Ok(WindowLookup::Hit { .. }) => "old",
             Ok(WindowLookup::Miss { .. }) => "miss",
             Ok(WindowLookup::Busy) => "busy",
             Ok(WindowLookup::Held) => "held",
@@ -153,15 +153,20 @@ impl WindowKeeper for Stepped {
         lookup
     }
 
-    async fn fill(&self, log: ConversationId, fill: &Fill) -> Result<FillOutcome, SharedError> {
-        let fill = fill.clone();
-        let filled = self.call(move |keeper| async move { keeper.fill(log, &fill).await }.boxed()).await;
-        self.stage.count(match &filled {
-            Ok(FillOutcome::Stored) => "stored",
-            Ok(FillOutcome::Lost) => "lost",
-            Ok(FillOutcome::Below) => "below",
-            Err(_) => "unfilled",
-        });
+    async fn fill(&self, fills: &[Fill]) -> Vec<Result<FillOutcome, SharedError>> {
+        let (count, fills) = (fills.len(), fills.to_vec());
+        let has_headers = fills.iter().any(|fill| fill.has_headers);
+        let filled = self.call(move |keeper| async move { Ok(keeper.fill(&fills).await) }.boxed()).await;
+        let filled = each(count, filled);
+        for outcome in &filled {
+            self.stage.count(match outcome {
+                Ok(FillOutcome::Stored) if has_headers => "stored headers",
+                Ok(FillOutcome::Stored) => "stored",
+                Ok(FillOutcome::Lost) => "lost",
+                Ok(FillOutcome::Below) => "below",
+                Err(_) => "unfilled",
+            });
+        }
         filled
     }
 
@@ -183,9 +188,22 @@ impl WindowKeeper for Stepped {
         each(count, self.call(move |keeper| async move { Ok(keeper.confirm(&known).await) }.boxed()).await)
     }
 
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadLookup, SharedError>> {
+    async fn heads(
+        &self,
+        asked: &[(ConversationId, Seq)],
+        token: LeaseToken,
+    ) -> Vec<Result<HeadLookup, SharedError>> {
         let (count, asked) = (asked.len(), asked.to_vec());
-        each(count, self.call(move |keeper| async move { Ok(keeper.heads(&asked).await) }.boxed()).await)
+        let heads = self.call(move |keeper| async move { Ok(keeper.heads(&asked, token).await) }.boxed());
+        let heads = each(count, heads.await);
+        for head in &heads {
+            self.stage.count(match head {
+                Ok(HeadLookup::Hit { .. }) => "head",
+                Ok(HeadLookup::Miss { lease: Some(_) }) => "head leased",
+                _ => "no head",
+            });
+        }
+        heads
     }
 
     async fn require_check(&self, log: ConversationId) -> Result<(), SharedError> {

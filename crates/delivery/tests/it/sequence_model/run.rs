@@ -193,7 +193,8 @@ impl<'a> World<'a> {
         if self.event_rates.is_calm { self.end().await } else { Ok(()) }
     }
 
-    /// Nothing begins any more. Where all answered, no number was taken past Redis, and none was lost.
+    /// Ends the run: nothing begins any more. If every call was answered, no number was taken past Redis, and
+    /// none was lost.
     async fn end(&mut self) -> Result<(), String> {
         for _ in 0..ENDS_WITHIN {
             if self.actors.is_empty() {

@@ -18,9 +18,9 @@ pub(super) struct Truth {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
     node: usize,
-    /// Given out by the node to calls that had ended.
+    /// The highest number that the node had given out to calls that had ended.
     of_node: Seq,
-    /// Given out by any node to calls that had ended.
+    /// The highest number that any node had given out to calls that had ended.
     of_all: Seq,
 }
 

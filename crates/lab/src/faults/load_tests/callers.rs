@@ -66,7 +66,7 @@ impl Callers {
         Ok(Self { channels: channels.into(), path: PathAndQuery::from_static(path), messages, heads })
     }
 
-    /// The same callers, on behalf of these users by turns.
+    /// Returns these callers, on behalf of the users by turns.
     pub(super) fn on_behalf_of(&self, users: &[i64]) -> Result<Self> {
         let heads: Vec<_> = users.iter().map(|user| head(Some(*user))).collect::<Result<_>>()?;
         ensure!(!heads.is_empty(), "there is no user to act for");

@@ -178,7 +178,7 @@ impl Deaths<'_> {
         self.site.until_trusted().await
     }
 
-    /// One writes and dies. `None`: it had written nothing.
+    /// Lets a node write and die. `None`: it had written nothing.
     async fn die(&mut self) -> Result<Option<Duration>> {
         let other = self.site.members[1 - self.victim].node.channel();
         let is_shown = async || Ok(self.shows(&other, self.is_applied).await);

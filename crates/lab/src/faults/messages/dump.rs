@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use kith_proto::message::v1::{
-    CountUnreadRequest, GetConversationRequest, PullMessagesRequest,
-    message_service_client::MessageServiceClient,
+    CountUnreadRequest, GetConversationRequest, message_service_client::MessageServiceClient,
 };
 use mongodb::{
     Database,
@@ -20,14 +19,12 @@ use super::{
     calls::{by, logged, number},
 };
 use crate::{
-    faults::calls::{retried, with_deadline},
+    faults::calls::{retried, whole_log},
     history::{DialogEnd, Event, LogCopy, LoggedMessage},
 };
 
 /// Messages in a document.
 const DOCUMENT: u64 = 100;
-/// The largest page.
-const PAGE: i32 = 1_000;
 /// An event's kind, and a silent message's flag, as they are stored.
 const EVENT: i32 = 2;
 const SILENT: i32 = 1;
@@ -48,7 +45,8 @@ pub(in crate::faults) async fn dump(state: &MessageState, database: &Database) -
         let messages = stored.remove(&conversation.id).unwrap_or_default();
         write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;
         for (node, channel) in (0..).zip(&state.clients.nodes) {
-            let messages = retried(async || all(channel, &conversation.id).await).await?;
+            let messages = retried(async || whole_log(channel, &conversation.id, 0).await).await?;
+            let messages = messages.iter().map(logged).collect::<Result<_, _>>()?;
             write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: Some(node), messages }))?;
             for user in &conversation.users {
                 write(Event::Dialog(dialog(channel, node, *user, conversation).await?))?;
@@ -87,24 +85,6 @@ fn element_of(seq: u64, element: &Document) -> Result<LoggedMessage> {
     })
 }
 
-/// A whole log through a node.
-async fn all(node: &Channel, conversation: &str) -> Result<Vec<LoggedMessage>, Status> {
-    let mut client = MessageServiceClient::new(node.clone());
-    let (mut messages, mut from_seq) = (Vec::new(), 1);
-    loop {
-        let (conversation_id, limit) = (conversation.to_owned(), PAGE);
-        let request = PullMessagesRequest { conversation_id, from_seq, limit, ..Default::default() };
-        let page = client.pull_messages(with_deadline(request)).await?.into_inner();
-        for message in &page.messages {
-            messages.push(logged(message)?);
-        }
-        match page.messages.last() {
-            Some(last) if page.more => from_seq = last.seq + 1,
-            _ => return Ok(messages),
-        }
-    }
-}
-
 /// A dialog that did not change while it was read: a mark may still be on its way.
 async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversation) -> Result<DialogEnd> {
     let read = async || read_dialog(node, number, user, &conversation.id).await;
@@ -130,7 +110,7 @@ async fn read_dialog(node: &Channel, at: u32, user: i64, conversation: &str) -> 
     let request =
         CountUnreadRequest { conversation_ids: vec![conversation.to_owned()], ..Default::default() };
     let call = by(client, user, request, async |mut client, request| client.count_unread(request).await);
-    // One without unread messages is left out.
+    // A conversation without unread messages is left out.
     let counted = call.await?.counts.into_iter().next().unwrap_or_default();
     Ok(DialogEnd {
         user,

@@ -129,7 +129,7 @@ const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
 
 const CREATING: Mix = Mix { updates: 100, creations: 300, deletions: 150, strong: 50, by_token: 50 };
 const WRITING: Mix = Mix { updates: 600, creations: 50, deletions: 20, strong: 30, by_token: 50 };
-/// So rare that stale copies are read before the next write.
+/// Writes are so rare that stale copies are read before the next write.
 const SELDOM: Mix = Mix { updates: 80, creations: 2, deletions: 2, strong: 20, by_token: 20 };
 
 const LOAD: Load = Load {

@@ -12,20 +12,20 @@ use super::super::{Digest, identity::User};
 const TOKENS_MAX: usize = 100_000;
 /// Parts with a lock each.
 const SHARDS: usize = 16;
-/// Tokens of one generation of a shard. There are two.
+/// Most tokens in a shard's generation. A shard has two generations.
 const GENERATION: usize = TOKENS_MAX / SHARDS / 2;
 
 /// A token that was verified.
 #[derive(Clone, Debug)]
 pub(super) struct VerifiedToken {
     pub(super) user: Arc<User>,
-    /// From when on its signature has to be verified again.
+    /// The time at which its signature has to be verified again.
     pub(super) until: Instant,
 }
 
-/// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that calls with
-/// wrong ones displace none. In each shard the older of two generations makes room; a token that is used
-/// moves to the younger one.
+/// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that wrong tokens
+/// displace none. In each shard the older generation makes room; a token that is used moves to the younger
+/// generation.
 #[derive(Default)]
 pub(super) struct VerifiedTokens {
     shards: [Mutex<CacheShard>; SHARDS],
@@ -38,7 +38,7 @@ struct CacheShard {
 }
 
 impl VerifiedTokens {
-    /// The user of the token with this digest, if it was verified and is still to be taken.
+    /// The user that this digest's token names, if the token was verified and is still taken.
     pub(super) fn get(&self, digest: &Digest, now: Instant) -> Option<Arc<User>> {
         let key = digest.bytes();
         let mut shard = self.shard(key).lock();

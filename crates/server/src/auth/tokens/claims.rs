@@ -25,7 +25,7 @@ pub(super) struct Claims {
     all: Map<String, Value>,
 }
 
-/// All claims of a token. A map of serde would keep the last one of two.
+/// All claims in a token. A serde map would keep the last of two equal claims.
 pub(super) struct UniqueClaims(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueClaims {
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for UniqueClaims {
     }
 }
 
-/// What follows from claims that are right.
+/// The values that follow from correct claims.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ValidClaims {
     pub(super) user: UserId,
@@ -124,7 +124,8 @@ impl Claims {
     }
 }
 
-/// A time in seconds since 1970, with a fraction or without one. One that is no time is the earliest.
+/// Converts seconds since 1970, with a fraction or without. A number that is no time becomes the earliest
+/// time.
 fn milliseconds(seconds: f64) -> Timestamp {
     let since = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

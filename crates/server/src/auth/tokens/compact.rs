@@ -1,4 +1,4 @@
-//! The text of a token: header, claims and signature as base64url, with a dot between them.
+//! A token's text: header, claims and signature as base64url, with dots between them.
 
 use std::borrow::Cow;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{TokenAlgorithm, TokenRefusal, claims::Claims};
 
-/// Longest id of a key.
+/// Longest key id.
 const KEY_ID_MAX: usize = 128;
 
-/// A token that has the form of one. Nothing of it is proved.
+/// A text in the form of a token. Nothing in it is proved.
 #[derive(Debug)]
 pub(super) struct CompactToken {
     token: Box<[u8]>,
-    /// Bytes of the token that are signed.
+    /// How many of the token's bytes are signed.
     signed: usize,
-    /// Bytes of the header.
+    /// How many bytes the header has.
     header: usize,
     pub(super) algorithm: TokenAlgorithm,
     pub(super) key_id: Box<str>,
     pub(super) signature: Vec<u8>,
 }
 
-/// Everything that is looked at. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are not: who writes the
-/// token chooses them. A field that is there twice is an error of the reader.
+/// The fields that are read. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are not read: the token's author
+/// chooses them. The reader refuses a field that is there twice.
 #[derive(Deserialize)]
 struct Header<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! Issuers of tokens of users.
+//! Configured issuers for users' tokens.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -11,30 +11,32 @@ const KEY: &str = "auth.issuers";
 /// Claims that mean something else.
 const NO_USER: [&str; 7] = ["iss", "aud", "exp", "iat", "nbf", "jti", ""];
 
-/// An issuer of JSON Web Tokens, each of which lets its user call.
+/// An issuer for JSON Web Tokens, each of which lets its user call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
-    /// What its tokens name (`iss`), character by character.
+    /// The name in its tokens (`iss`), compared character by character.
     pub issuer: String,
-    /// Of which its tokens name one (`aud`). Without it every token of the issuer would be taken, also one for another program.
+    /// The audiences, of which a token must name one (`aud`). Without them every token from the issuer would
+    /// be taken, also a token for another program.
     pub audience: Vec<String>,
-    /// How it signs.
+    /// The algorithms that it signs with.
     #[serde(default = "all_algorithms")]
     pub algorithms: Vec<TokenAlgorithm>,
     /// The file with its public keys (JWKS).
     #[serde(default)]
     pub jwks_file: Option<PathBuf>,
-    /// In place of the file: where it publishes them, by HTTPS.
+    /// Where it publishes its keys by HTTPS, in place of the file.
     #[serde(default)]
     pub jwks_url: Option<JwksUrl>,
-    /// The certificates (PEM) that the server of `jwks_url` is trusted by. Default: those that the system trusts.
+    /// The certificates (PEM) that verify the server at `jwks_url`. Default: the certificates that the system
+    /// trusts.
     #[serde(default)]
     pub jwks_ca_file: Option<PathBuf>,
-    /// The claim with the id of the user.
+    /// The claim with the user's id.
     #[serde(default = "subject")]
     pub user_claim: String,
-    /// Most time between `iat` and `exp` of a token.
+    /// Most time between `iat` and `exp` in a token.
     #[serde(default = "day", with = "humantime_serde")]
     pub lifetime_max: Duration,
 }
@@ -42,7 +44,7 @@ pub struct IssuerConfig {
 /// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum TokenAlgorithm {
-    /// Ed25519.
+    /// Signs with Ed25519.
     #[serde(rename = "EdDSA")]
     EdDsa,
     /// P-256 with SHA-256.
@@ -54,10 +56,10 @@ pub enum TokenAlgorithm {
 }
 
 impl TokenAlgorithm {
-    /// Each of them. All sign by a private key: what a node has cannot sign.
+    /// Every algorithm. All sign by a private key: what a node has cannot sign.
     pub const ALL: [Self; 3] = [Self::EdDsa, Self::Es256, Self::Rs256];
 
-    /// As tokens and keys name it.
+    /// The name in tokens and keys.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +69,7 @@ impl TokenAlgorithm {
         }
     }
 
-    /// Of this name.
+    /// The algorithm with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
@@ -86,7 +88,7 @@ const fn day() -> Duration {
     Duration::from_secs(24 * 60 * 60)
 }
 
-/// What would take no token, or too many.
+/// Refuses a configuration that would take no token, or too many.
 pub(crate) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
     let mut names = BTreeSet::new();
     for issuer in issuers {

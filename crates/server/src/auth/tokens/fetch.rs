@@ -1,4 +1,4 @@
-//! Fetches the keys of an issuer by HTTPS: one GET, without redirects, within bounds of time and bytes.
+//! Fetches an issuer's keys by HTTPS: one GET, without redirects, within bounds for time and bytes.
 
 use std::{
     future::poll_fn,
@@ -24,17 +24,17 @@ use tokio_util::task::AbortOnDropHandle;
 use super::JwksUrl;
 use crate::auth::secret_file::{self, Content};
 
-/// How long the whole of it may take.
+/// How long the whole fetch may take.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Most bytes of the keys of an issuer, and of the head of an answer.
+/// Most bytes of an issuer's keys, and of an answer's head.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Reads what an issuer publishes at this address, from a server that is trusted by the certificates of
-/// `ca_file`, or else by those of the system. Takes 5 s at most.
+/// Fetches what an issuer publishes at this address. The server is trusted by the certificates in `ca_file`,
+/// or else by the system's certificates. Takes 5 s at most.
 ///
 /// # Errors
-/// Why it cannot be read, in words that follow the address. Equal for equal causes, without a text of the
-/// server.
+/// Says why it cannot be read, in words that follow the address. Equal for equal causes, without a text from
+/// the server.
 pub(crate) async fn fetch(url: &JwksUrl, ca_file: Option<&Path>) -> Result<Vec<u8>, String> {
     let ca_file = ca_file.map(Path::to_owned);
     let trusted = spawn_blocking(move || trusted(ca_file));

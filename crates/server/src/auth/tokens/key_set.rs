@@ -1,4 +1,4 @@
-//! The keys of an issuer, as it publishes them (JWKS, RFC 7517).
+//! An issuer's keys, as it publishes them (JWKS, RFC 7517).
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::TokenAlgorithm;
 
-/// Bytes of a modulus of RSA: 2048 to 8192 bits.
+/// Bytes in an RSA modulus: 2048 to 8192 bits.
 const MODULUS: std::ops::RangeInclusive<usize> = 256..=1024;
-/// Most bytes of an exponent of RSA.
+/// Most bytes in an RSA exponent.
 const EXPONENT_MAX: usize = 4;
-/// Bytes of a coordinate of P-256, and of a key of Ed25519.
+/// Bytes in a P-256 coordinate, and in an Ed25519 key.
 const COORDINATE: usize = 32;
 
-/// A public key of an issuer.
+/// An issuer's public key.
 pub(super) struct PublicKey {
     material: KeyMaterial,
     /// Cancelled when the key is removed.
@@ -63,21 +63,21 @@ struct Jwk {
     d: Option<IgnoredAny>,
 }
 
-/// The keys of an issuer.
+/// An issuer's keys.
 #[derive(Debug)]
 pub(super) struct KeySet {
     pub(super) keys: BTreeMap<Box<str>, Arc<PublicKey>>,
-    /// What is wrong with keys that are left out, in words that follow the name of the file. No part of a
-    /// key.
+    /// Says what is wrong with each key that is left out, in words that follow the file's name. Contains no
+    /// part of a key.
     pub(super) odd: Vec<String>,
 }
 
-/// The keys that sign by one of these algorithms. Others are left out: issuers publish keys for more than
-/// this. So is a key that cannot be used: it must not keep the keys beside it, or the end of an old one, from
-/// taking effect.
+/// Parses the keys that sign by one of these algorithms. Others are left out: issuers publish keys for more
+/// than this. A key that cannot be used is left out too: it must not keep the other keys, or the end of an
+/// old key, from taking effect.
 ///
 /// # Errors
-/// What is wrong with the file, in words that follow its name. No part of a key.
+/// Says what is wrong with the file, in words that follow its name. Contains no part of a key.
 pub(super) fn parse(jwks: &[u8], algorithms: &[TokenAlgorithm]) -> Result<KeySet, String> {
     let set: JwkSet<'_> = serde_json::from_slice(jwks).map_err(|error| {
         format!(":{}:{} is no set of keys ({{\"keys\": [...]}})", error.line(), error.column())
@@ -96,7 +96,7 @@ pub(super) fn parse(jwks: &[u8], algorithms: &[TokenAlgorithm]) -> Result<KeySet
 }
 
 impl KeySet {
-    /// Adds a key if it signs by one of these algorithms.
+    /// Adds a key if its algorithm is among these.
     fn add(&mut self, jwk: &RawValue, algorithms: &[TokenAlgorithm]) -> Result<(), &'static str> {
         let jwk = Jwk::read(jwk)?;
         jwk.refuse_secret()?;
@@ -122,7 +122,7 @@ impl Jwk {
         read.flatten().ok_or("is no key")
     }
 
-    /// Who has the file could sign tokens.
+    /// A private key in the file would let its readers sign tokens.
     fn refuse_secret(&self) -> Result<(), &'static str> {
         if self.kty == "oct" {
             return Err("is a shared secret (oct); use an issuer that signs by a private key");
@@ -133,7 +133,7 @@ impl Jwk {
         Ok(())
     }
 
-    /// By which it signs; `None`: for something else.
+    /// The algorithm by which it signs. `None`: it is for something else.
     fn algorithm(&self) -> Option<TokenAlgorithm> {
         let algorithm = match (self.kty.as_str(), self.crv.as_deref()) {
             ("OKP", Some("Ed25519")) => TokenAlgorithm::EdDsa,
@@ -166,7 +166,7 @@ fn coordinate(text: Option<&str>) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text?).ok().filter(|bytes| bytes.len() == COORDINATE)
 }
 
-/// Without a zero in front, as ring takes it.
+/// Decodes a number without a leading zero, as ring takes it.
 fn number(text: Option<&str>) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text?).ok().filter(|bytes| bytes.first().is_some_and(|first| *first != 0))
 }
@@ -194,13 +194,13 @@ impl PublicKey {
         .is_ok()
     }
 
-    /// Whether the other one signs what this one does.
+    /// Whether the other key signs what this key does.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.material == other.material
     }
 }
 
-/// Its algorithm alone.
+/// Prints the algorithm alone.
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublicKey({})", self.algorithm().name())

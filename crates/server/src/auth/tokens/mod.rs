@@ -1,8 +1,8 @@
-//! Users by tokens: JSON Web Tokens that configured issuers have signed.
+//! Identifies users by tokens: JSON Web Tokens that configured issuers have signed.
 //!
-//! Kith issues none. The keys of an issuer are in a file, or at an address that the configuration names. A
-//! token is bound to the keys, the audience and the algorithms of the issuer that it names, and the algorithm
-//! to the kind of the key.
+//! Kith issues none. An issuer's keys are in a file, or at an address that the configuration names. A token
+//! is bound to the keys, the audience and the algorithms of the issuer that it names, and the algorithm to
+//! the kind of key.
 
 mod cache;
 mod claims;
@@ -44,23 +44,23 @@ pub use self::{
 
 /// The longest token that is accepted, in bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8192;
-/// How far the clocks of an issuer and a node may be apart.
+/// How far an issuer's clock and a node's clock may be apart.
 pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
 /// How long a token that was verified is taken without another look at its signature, and before its end.
 const KNOWN_FOR: Duration = Duration::from_secs(5 * 60);
 
-/// An issuer of tokens with its keys. Cheap to clone.
+/// A token issuer with its keys. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     config: IssuerConfig,
-    /// By their ids, which are names here and never a path or an address.
+    /// Keys by their ids, which are names here and never a path or an address.
     keys: BTreeMap<Box<str>, Arc<PublicKey>>,
     odd_keys: Vec<String>,
 }
 
-/// What is known of a token before its signature is verified.
+/// The knowledge about a token before its signature is verified.
 pub(crate) enum TokenLookup {
-    /// It was verified before.
+    /// The token was verified before.
     User(Arc<User>),
     /// Everything but its signature is right.
     Unverified(UnverifiedToken),
@@ -77,40 +77,40 @@ pub(crate) struct UnverifiedToken {
 }
 
 /// The issuers that a node knows at this moment, and the tokens that it has verified. Cheap to read; a new
-/// set replaces the whole old one.
+/// set replaces the whole old set.
 pub struct Tokens {
     known: ArcSwap<IssuerSet>,
     /// Everybody can make a token with a known key id and a wrong signature: those must not take all
     /// processors.
     verify_permits: Arc<Semaphore>,
-    /// A token names a key that its issuer does not have, and keys of this issuer are fetched.
+    /// Notified when a token names a key that its issuer does not have, if this issuer's keys are fetched.
     missed: Notify,
 }
 
 struct IssuerSet {
     issuers: Vec<Issuer>,
-    /// With the set: a key that is removed takes the tokens with it that it has signed.
+    /// Replaced with the set: a removed key takes along the tokens that it has signed.
     verified: VerifiedTokens,
 }
 
 impl Issuer {
-    /// With the keys of this file (JWKS).
+    /// Creates an issuer with the keys in this file (JWKS).
     ///
     /// # Errors
-    /// What is wrong with the file, in words that follow its name. No part of a key.
+    /// Says what is wrong with the file, in words that follow its name. Contains no part of a key.
     pub fn new(config: IssuerConfig, jwks: &[u8]) -> Result<Self, String> {
         let KeySet { keys, odd: odd_keys } = key_set::parse(jwks, &config.algorithms)?;
         Ok(Self { config, keys, odd_keys })
     }
 
-    /// What is wrong with keys of the file that are left out, in words that follow its name. No part of a
-    /// key.
+    /// Says what is wrong with keys that are left out, in words that follow the file's name. Contains no part
+    /// of a key.
     #[must_use]
     pub fn odd_keys(&self) -> &[String] {
         &self.odd_keys
     }
 
-    /// An issuer of which no key is known yet.
+    /// Creates an issuer whose keys are not known yet.
     pub(crate) fn without_keys(config: IssuerConfig) -> Self {
         Self { config, keys: BTreeMap::new(), odd_keys: Vec::new() }
     }
@@ -140,7 +140,7 @@ impl Tokens {
         Self::new(Vec::new())
     }
 
-    /// Takes the tokens of these issuers.
+    /// Takes tokens from these issuers.
     #[must_use]
     pub fn new(issuers: Vec<Issuer>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -154,11 +154,11 @@ impl Tokens {
         self.known.load().issuers.len()
     }
 
-    /// The user of a token, as calls find it, also where it is seen for the first time, and how long the
-    /// token is taken.
+    /// Finds the user that a token names, as calls do, also if the token is new here. Returns how long the
+    /// token is taken, too.
     ///
     /// # Errors
-    /// The rule that the token breaks.
+    /// Returns the rule that the token breaks.
     pub async fn user(&self, token: &str) -> Result<(UserId, Duration), TokenRefusal> {
         let now = Instant::now();
         let user = match self.find(token.as_bytes(), Digest::of(token.as_bytes()), now)? {
@@ -168,14 +168,14 @@ impl Tokens {
         Ok((user.id, user.ends.saturating_duration_since(now)))
     }
 
-    /// Returns once a token names a key that is not known, of an issuer whose keys are fetched: it may have a
-    /// new one. Every client can make such a token.
+    /// Returns once a token names an unknown key and its issuer's keys are fetched: the issuer may have a new
+    /// key. Every client can make such a token.
     pub(crate) async fn key_missed(&self) {
         self.missed.notified().await;
     }
 
-    /// Takes on other keys. Those that stay keep their users' streams; the streams of the others end, and no
-    /// token that they have signed is taken any more. Returns whether anything has changed.
+    /// Takes on other keys. A key that stays keeps its users' streams. All other streams end, and tokens that
+    /// the removed keys have signed are no longer taken. Returns whether anything has changed.
     pub fn replace(&self, mut issuers: Vec<Issuer>) -> bool {
         let before = self.known.load_full();
         for issuer in &mut issuers {
@@ -186,17 +186,17 @@ impl Tokens {
         }
         let now = Arc::new(IssuerSet::new(issuers));
         self.known.store(Arc::clone(&now));
-        // After the new set is stored: a call that comes later finds the key in the new set alone.
+        // This comes after the new set is stored: a later call finds the key in the new set alone.
         let ended = before.all().filter(|key| !now.all().any(|other| Arc::ptr_eq(key, other)));
         ended.for_each(|key| key.ended.cancel());
         true
     }
 
-    /// Looks a token up. Costs a lock of a part of the table if it was verified before; else its text is
-    /// read, and no signature verified. `digest` is that of the token.
+    /// Looks a token up. If it was verified before, this locks a part of the table; else the text is read,
+    /// and no signature is verified. `digest` is the token's digest.
     ///
     /// # Errors
-    /// Whatever is wrong with it besides its signature.
+    /// Returns whatever is wrong with it besides its signature.
     pub(crate) fn find(
         &self,
         token: &[u8],
@@ -250,8 +250,8 @@ impl Tokens {
 }
 
 impl UnverifiedToken {
-    /// Verifies the signature; at most a quarter of the processors do that at one time. The token is known
-    /// then. Dropped before, it has done nothing.
+    /// Verifies the signature. At most a quarter of the processors do that at one time. Afterwards the token
+    /// is known. Dropped before, it has done nothing.
     ///
     /// # Errors
     /// When the key has not signed the token.
@@ -272,7 +272,7 @@ impl UnverifiedToken {
 }
 
 impl Issuer {
-    /// Replaces keys that are equal to those of `before` by them, so that their streams go on.
+    /// Replaces keys by equal keys in `before`, so that their streams go on.
     fn reuse_keys(&mut self, before: &IssuerSet) {
         let Some(before) = before.issuer(&self.config.issuer) else { return };
         for (id, key) in &mut self.keys {
@@ -296,7 +296,7 @@ impl IssuerSet {
         self.issuers.iter().flat_map(|issuer| issuer.keys.values())
     }
 
-    /// Whether these have the very keys of this set.
+    /// Whether these issuers have the very keys in this set.
     fn has_keys_of(&self, issuers: &[Issuer]) -> bool {
         let others = issuers.iter().flat_map(|issuer| issuer.keys.iter());
         let own = self.issuers.iter().flat_map(|issuer| issuer.keys.iter());

@@ -1,4 +1,4 @@
-//! The rules for tokens, each with the name by which logs and `kith token check` speak of it.
+//! The rules for tokens. Each has the name that logs and `kith token check` use.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 pub enum TokenRefusal {
     /// It is too long.
     Size,
-    /// It is not three parts of base64url with JSON in the first two.
+    /// It is not three base64url parts with JSON in the first two.
     Form,
     /// Its header lacks a field that every token has.
     Header,
-    /// Its header names another type of token.
+    /// Its header names another token type.
     Type,
     /// Its header has extensions that have to be understood.
     Critical,
@@ -25,9 +25,9 @@ pub enum TokenRefusal {
     NoExpiry,
     /// No claim says when it was issued.
     NoIssueTime,
-    /// No issuer of this name is configured.
+    /// No issuer with this name is configured.
     Issuer,
-    /// The algorithm is none of its issuer's, or not that of the key.
+    /// The algorithm is none that its issuer has, or not the key's.
     Algorithm,
     /// Its issuer has no key with this id.
     Key,
@@ -48,7 +48,7 @@ pub enum TokenRefusal {
 }
 
 impl TokenRefusal {
-    /// In the order of the variants.
+    /// All rules, ordered like the variants.
     pub(crate) const ALL: [Self; 20] = [
         Self::Size,
         Self::Form,
@@ -72,13 +72,13 @@ impl TokenRefusal {
         Self::Signature,
     ];
 
-    /// The name of the rule, in logs and commands.
+    /// The rule's name in logs and commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.texts().0
     }
 
-    /// The name of the rule, and what is wrong with the token, without a value of it.
+    /// The rule's name, and what is wrong with the token. Contains none of its values.
     const fn texts(self) -> (&'static str, &'static str) {
         match self {
             Self::Size => ("size", "it is longer than 8192 bytes"),
@@ -126,7 +126,6 @@ impl TokenRefusal {
     }
 }
 
-/// Says what is wrong with the token, without any of its values.
 impl fmt::Display for TokenRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.texts().1)

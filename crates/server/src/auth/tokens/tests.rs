@@ -1,5 +1,5 @@
-//! Tests of the verification of tokens: signatures, algorithms, headers, claims, lifetimes and the rotation
-//! of keys. The issuers have fixed keys and a fixed time.
+//! Tests token verification: signatures, algorithms, headers, claims, lifetimes and key rotation. The issuers
+//! have fixed keys and a fixed time.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The moment of the tests, in seconds.
+/// The time in all tests, in seconds.
 const NOW: u64 = 1_800_000_000;
 
-/// An issuer of the tests, which can sign.
+/// A test issuer, which can sign.
 struct Signer {
     name: &'static str,
     key_id: &'static str,
@@ -71,7 +71,7 @@ impl Signer {
     }
 }
 
-/// A value of null takes the field away.
+/// A null value removes the field.
 fn changed(mut object: Value, name: &str, value: Value) -> Value {
     let fields = object.as_object_mut().unwrap();
     if value.is_null() {
@@ -121,7 +121,7 @@ async fn algorithm_must_match_issuer_and_key() {
     for alg in ["none", "None", "HS256", "EdDSA ", "eddsa", "ES384", ""] {
         assert_eq!(check(one.with_header("alg", json!(alg))).await, Err(TokenRefusal::Algorithm), "{alg}");
     }
-    // Of the issuer, but not of this key.
+    // The algorithm is the issuer's, but not this key's.
     assert_eq!(check(one.with_header("alg", json!("RS256"))).await, Err(TokenRefusal::Algorithm));
     let only_rsa = Issuer {
         config: IssuerConfig { algorithms: vec![TokenAlgorithm::Rs256], ..one.config() },
@@ -136,7 +136,7 @@ async fn algorithm_must_match_issuer_and_key() {
     assert_eq!(check(empty.to_owned()).await, Err(TokenRefusal::Signature));
 }
 
-/// A43: the public key as the secret of HMAC.
+/// A43: the public key is used as an HMAC secret.
 #[tokio::test]
 async fn a_public_key_signs_nothing() {
     let one = signer("one", "a", 1);
@@ -147,7 +147,7 @@ async fn a_public_key_signs_nothing() {
     assert_eq!(check(forged).await, Err(TokenRefusal::Algorithm));
 }
 
-/// A45: the id of a key is a name in a table.
+/// A45: a key id is a name in a table.
 #[tokio::test]
 async fn ids_of_keys_are_names_alone() {
     let one = signer("one", "a", 1);
@@ -246,7 +246,7 @@ async fn clocks_may_be_30_seconds_apart() {
 
 #[tokio::test]
 async fn each_issuer_signs_for_itself_alone() {
-    // The same id of a key, as many issuers have one.
+    // The key id is the same, as many issuers have it.
     let (one, two) = (signer("one", "a", 1), signer("two", "a", 2));
     let tokens = Tokens::new(vec![one.issuer(), two.issuer()]);
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));
@@ -366,7 +366,7 @@ async fn removed_key_ends_its_tokens_and_streams() {
     assert!(second.is_cancelled() && !foreign.is_cancelled());
 }
 
-/// Keys of a file are read in their period: a look for each wrong token would change nothing.
+/// Keys in a file are read periodically: a look for each wrong token would change nothing.
 #[tokio::test]
 async fn unknown_key_of_an_address_asks_for_a_look() {
     let (by_file, by_url) = (signer("one", "a", 1), signer("two", "b", 2));

@@ -1,4 +1,4 @@
-//! Where an issuer publishes its keys.
+//! The address at which an issuer publishes its keys.
 
 use std::fmt;
 
@@ -30,28 +30,28 @@ impl JwksUrl {
         (self.host(), self.0.port_u16().unwrap_or(HTTPS))
     }
 
-    /// The name that the certificate of the server has to be of.
+    /// The name that the server's certificate must have.
     pub(crate) fn server_name(&self) -> Option<ServerName<'static>> {
         ServerName::try_from(self.host().to_owned()).ok()
     }
 
-    /// The value of the header `host`.
+    /// The value for the header `host`.
     pub(crate) fn authority(&self) -> &str {
         self.0.authority().map_or("", http::uri::Authority::as_str)
     }
 
-    /// What is asked for there: the path, with a query if there is one.
+    /// The request target: the path, with a query if there is one.
     pub(crate) fn target(&self) -> &str {
         self.0.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)
     }
 
-    /// Without the brackets of an address of IPv6.
+    /// An IPv6 address without its brackets.
     fn host(&self) -> &str {
         self.0.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 }
 
-/// Without its query, in which some services keep a password.
+/// Prints no query, in which some services keep a password.
 impl fmt::Display for JwksUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "https://{}{}", self.authority(), self.0.path())

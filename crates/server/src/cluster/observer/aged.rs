@@ -8,22 +8,22 @@ use tokio::time::{Instant, sleep};
 
 use super::{ask::Nodes, findings::Findings, sample::AGES};
 
-/// Namespace of the canary without broadcasts.
+/// The namespace for the canary without broadcasts.
 pub(super) const AGED: &str = "canary_aged";
-/// The longest age of its copies.
+/// The longest age that its copies reach.
 pub(super) const AGE_MAX: Duration = Duration::from_secs(9);
 /// Pause between two checks.
 const EVERY: Duration = Duration::from_secs(2);
-/// A write of this age must be visible. Includes a second for delays.
+/// A write with this age must be visible. Includes a second for delays.
 const AFTER: Duration = AGES[1];
 
-/// The reads of the canary on this node. `None`: no answer.
+/// The canary reads on this node. `None`: no answer.
 #[async_trait]
 pub(super) trait CanaryReads: fmt::Debug + Send + Sync {
     /// A version that was written.
     async fn current(&self) -> Option<u64>;
 
-    /// The version of a copy that is at most [`AGE_MAX`] old.
+    /// The version in a copy that is at most [`AGE_MAX`] old.
     async fn aged(&self) -> Option<u64>;
 }
 
@@ -33,12 +33,11 @@ pub(super) async fn follow(canaries: Arc<dyn CanaryReads>, nodes: Arc<dyn Nodes>
     loop {
         sleep(EVERY).await;
         if !nodes.can_judge() {
-            // Redis may keep copies that it cannot replace. What was read before proves nothing about later
-            // ones.
+            // Redis may keep copies that it cannot replace. Earlier reads prove nothing about later copies.
             seen.clear();
             continue;
         }
-        // Correct copies are not counted: alerts use the count of checks to decide whether nodes receive each
+        // Correct copies are not counted: alerts use the check count to decide whether nodes receive each
         // other's changes.
         if is_stale(&*canaries, &mut seen).await == Some(true) {
             findings.checked(AFTER, true);
@@ -85,12 +84,12 @@ mod tests {
         }
     }
 
-    /// The counted checks of a minute, and how many of them found the copy too old.
+    /// The checks counted in a minute, and how many found the copy too old.
     async fn found(age: Duration) -> (u64, u64) {
         found_by(age, FakeNodes::new(&[])).await
     }
 
-    /// As [`found`], on a node that is not always connected.
+    /// Like [`found`], but on a node that is not always connected.
     async fn found_by(age: Duration, nodes: Arc<FakeNodes>) -> (u64, u64) {
         let found = ExportedFindings::new(Duration::from_secs(3));
         let canaries = Arc::new(Aged { begun: Instant::now(), age });

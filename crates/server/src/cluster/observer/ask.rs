@@ -3,11 +3,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-/// The nodes of a cluster, for an observer.
+/// A cluster's nodes, for an observer.
 #[async_trait]
 pub(super) trait Nodes: fmt::Debug + Send + Sync {
-    /// Whether this node is connected in both directions, and has published all of its changes. While it is
-    /// not, the copies of others, and its own, prove nothing.
+    /// Whether this node is connected in both directions, and has published all its changes. While it is not,
+    /// neither other nodes' copies nor its own prove anything.
     fn can_judge(&self) -> bool;
 
     /// The other nodes that can be reached now, in no order; none while the registry does not answer.
@@ -16,18 +16,18 @@ pub(super) trait Nodes: fmt::Debug + Send + Sync {
 
 #[async_trait]
 pub(super) trait Peer: Send + Sync {
-    /// A cached read of the canary there. `None`: no answer in time.
+    /// Reads the canary there through the caches. `None`: no answer in time.
     async fn canary(&self) -> Option<PeerCopy>;
 
-    /// The copy of a record in its memory, which may be served; nothing is read or filled. `None`: no answer
-    /// in time.
+    /// The copy of a record in the node's memory, if it may be served. Nothing is read or filled. `None`: no
+    /// answer in time.
     async fn held(&self, namespace: &str, key: &str) -> Option<PeerCopy>;
 }
 
-/// The answer of a node about its copy of a record.
+/// A node's answer about its copy of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PeerCopy {
-    /// Version of its copy; 0 for a copy without a version. `None`: no copy.
+    /// Its copy's version; 0 for a copy without a version. `None`: no copy.
     pub(super) version: Option<u64>,
     /// Whether it serves from its memory now.
     pub(super) trusted: bool,

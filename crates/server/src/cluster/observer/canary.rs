@@ -12,14 +12,14 @@ use super::{
     findings::Findings,
 };
 
-/// Pauses between two reads of the canary on a node.
+/// How long to pause between two canary reads on a node.
 const POLL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// The record that is written only to be observed.
 #[async_trait]
 pub(super) trait Canary: fmt::Debug + Send + Sync {
-    /// Acquires the lease of its writer, unless another node has it. Returns the holder of the lease; `None`
-    /// also while the store does not answer.
+    /// Acquires the writer's lease, unless another node has it. Returns the lease's holder; `None` also while
+    /// the store does not answer.
     async fn acquire_lease(&self) -> Option<String>;
 
     /// Writes it, if the lease is still held. Returns its version after the write is acknowledged and
@@ -27,12 +27,12 @@ pub(super) trait Canary: fmt::Debug + Send + Sync {
     async fn write(&self, lease: String) -> Option<u64>;
 }
 
-/// Time limits of a node.
+/// A node's time limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CanaryBounds {
-    /// To return the canary.
+    /// How long a node may take to return the canary.
     pub(super) shown: Duration,
-    /// To detect that it is cut off.
+    /// How long a node may take to detect that it is cut off.
     pub(super) trust: Duration,
 }
 
@@ -125,7 +125,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Written once a check; of version 2 from the first check on.
+    /// Written once a check. Has version 2 from the first check on.
     #[derive(Debug)]
     struct FakeCanary {
         free: bool,
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The findings of a check of these nodes.
+    /// The findings from a check on these nodes.
     async fn found(peers: &[&Arc<FakePeer>]) -> ExportedFindings {
         let found = ExportedFindings::new(BOUNDS.shown);
         let nodes = FakeNodes::new(peers);

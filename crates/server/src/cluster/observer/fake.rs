@@ -1,4 +1,4 @@
-//! Nodes with answers that a test sets, and the figures of the findings about them.
+//! Nodes with answers that a test sets, and the figures for the findings about them.
 
 use std::{
     fmt,
@@ -54,13 +54,13 @@ impl Peer for FakePeer {
     }
 }
 
-/// The answer of a node that trusts its memory.
+/// The answer from a node that trusts its memory.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
 pub(super) const fn holds(version: u64) -> Option<PeerCopy> {
     Some(PeerCopy { version: Some(version), trusted: true })
 }
 
-/// The answer of a node that knows that it is cut off.
+/// The answer from a node that knows that it is cut off.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
 pub(super) const fn cut_off_with(version: u64) -> Option<PeerCopy> {
     Some(PeerCopy { version: Some(version), trusted: false })
@@ -74,7 +74,7 @@ pub(super) struct FakeNodes {
 }
 
 impl FakeNodes {
-    /// It is always connected.
+    /// Makes nodes that are always connected.
     pub(super) fn new(peers: &[&Arc<FakePeer>]) -> Arc<Self> {
         Self::trusting(peers, |_| true)
     }
@@ -119,7 +119,7 @@ impl ExportedFindings {
         Self { findings, exported: recorder.handle() }
     }
 
-    /// Number of nodes that answered at this age, and of those with an older copy.
+    /// How many nodes answered at this age, and how many had an older copy.
     pub(super) fn at(&self, after: &str) -> (u64, u64) {
         let count = |name| self.value(&format!("kith_observer_{name}_total{{after=\"{after}\"}}"));
         (count("checked").unwrap_or(0), count("stale").unwrap_or(0))

@@ -1,5 +1,4 @@
-//! The metrics and log lines of the observer. Every stale copy is counted, but at most one line is logged in
-//! 10 s.
+//! The observer's metrics and log lines. Every stale copy is counted, but at most one line is logged in 10 s.
 
 use std::{
     sync::{
@@ -16,13 +15,13 @@ use tokio::time::Instant;
 
 use super::sample::AGES;
 
-/// Least time between two log lines about stale copies; the metric counts all of them.
+/// Least time between two log lines about stale copies; the metric counts every copy.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
-/// From this age of a write on an old copy is a defect.
+/// An old copy is a defect once the write has this age.
 const DEFECT: Duration = AGES[1];
 
-/// Number of checks of writes that are so old that every node must return them.
+/// Counts checks of writes that are so old that every node must return them.
 #[derive(Debug, Default)]
 pub(crate) struct ObserverCounts {
     checked: AtomicU64,
@@ -30,8 +29,7 @@ pub(crate) struct ObserverCounts {
 }
 
 impl ObserverCounts {
-    /// Nodes that answered, and those of them that trusted their memory and had an older copy; since the
-    /// start.
+    /// Nodes that answered since the start, and how many of these trusted their memory and had an older copy.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
     }
@@ -51,7 +49,7 @@ pub(super) struct Findings {
     logged: Mutex<Option<Instant>>,
 }
 
-/// The figures of writes of one age.
+/// The figures for writes at one age.
 #[derive(Debug)]
 struct AgeCounters {
     after: Duration,
@@ -72,7 +70,7 @@ impl Findings {
         self.lag.record(lag.as_secs_f64());
     }
 
-    /// Records the answer of a node about a write of this age.
+    /// Records a node's answer about a write at this age.
     pub(super) fn checked(&self, after: Duration, stale: bool) {
         let Some(of_age) = self.of_ages.iter().find(|of_age| of_age.after == after) else { return };
         if after >= DEFECT {

@@ -1,7 +1,7 @@
 //! Checks on other nodes, as a caller would, whether earlier writes are visible.
 //!
-//! One node at a time writes the canary and times how long the others take to serve it; every node checks
-//! some of its own writes in the memories of the others, and the age of its own copies of records without
+//! One node at a time writes the canary and times how long the others take to serve it. Every node checks
+//! some of its own writes in the other nodes' memories, and the age of its own copies for records without
 //! broadcasts. Findings become metrics, and stale copies log lines. A node that does not answer, or knows
 //! that it is cut off, is not counted: no bound applies to it.
 
@@ -30,7 +30,7 @@ use crate::{
     config::{Config, ObserverConfig},
 };
 
-/// The observer of one node of a cluster.
+/// The observer on one cluster node.
 #[derive(Debug)]
 pub(crate) struct Observer {
     config: ObserverConfig,
@@ -46,7 +46,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Creates it for a node of a cluster, without starting it. `mutations`: those of the node.
+    /// Creates the observer for a cluster node, without starting it. `mutations` are the node's.
     pub(crate) fn new(
         stores: &Stores,
         config: &Config,
@@ -56,7 +56,7 @@ impl Observer {
     ) -> Self {
         let observer = config.observer.clone();
         let (samples, sampled) = Samples::new(observer.sample_every, observer.waiting_max);
-        // Shorter than the pause of the last holder, so that others get the lease.
+        // Shorter than the last holder's pause, so that others get the lease.
         let lasts = check_period(&observer).mul_f64(0.75);
         Self {
             record: CanaryRecord::new(stores, caches, mutations, lasts),
@@ -70,7 +70,7 @@ impl Observer {
         }
     }
 
-    /// The canary, for requests of other nodes.
+    /// The canary, for requests from other nodes.
     pub(crate) const fn record(&self) -> &CanaryRecord {
         &self.record
     }
@@ -80,7 +80,7 @@ impl Observer {
         Arc::clone(&self.observed)
     }
 
-    /// The queue of writes to be checked; `None`: none.
+    /// The queue with writes to be checked. `None` if writes are not checked.
     pub(crate) fn samples(&self) -> Option<Arc<Samples>> {
         self.config.enabled.then(|| Arc::clone(&self.samples))
     }
@@ -107,7 +107,7 @@ impl Observer {
         });
     }
 
-    /// Stops it. A write of the canary that is in progress runs to its end.
+    /// Stops the observer. A canary write that is in progress runs to its end.
     pub(crate) async fn stop(&self) {
         self.tasks.end().await;
     }

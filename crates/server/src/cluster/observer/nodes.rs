@@ -13,15 +13,15 @@ use tonic::{Response, Status};
 use super::ask::{Nodes, Peer, PeerCopy};
 use crate::cluster::{Admin, Cluster, NodeInfo};
 
-/// In place of an id: the node that is called.
+/// Replaces the id of the node that is called.
 const SELF: &str = "self";
 const MEMORY: &str = "memory";
 
-/// The nodes of the cluster, each with a persistent connection.
+/// The nodes in the cluster, each with a persistent connection.
 #[derive(Debug)]
 pub(super) struct ClusterNodes {
     cluster: Arc<Cluster>,
-    /// By the id of the node; only of nodes in the registry.
+    /// Connections by node id, only for nodes in the registry.
     connections: Mutex<HashMap<String, Admin>>,
 }
 

@@ -1,5 +1,5 @@
-//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as
-//! the mark of the lease of its writer.
+//! The canary: one record in its own namespace, which no user call can reach. The store keeps it as the mark
+//! of its writer's lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,17 +24,17 @@ use super::{
     canary::Canary,
 };
 
-/// Namespace of the canary.
+/// The canary's namespace.
 pub(super) const CANARIES: &str = "canary";
-/// Name of the lease of the one who writes it, and of the mark that is its version.
+/// Names the writer's lease, and the mark that is its version.
 const NAME: &str = "canary";
 const KEY: u8 = 0;
-/// How long a write of it may wait to begin.
+/// How long a canary write may wait to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Version of the format.
+/// The format version.
 const SCHEMA: u16 = 1;
 
-/// The canary behind the tiers of this node. Cheap to clone.
+/// The canary behind this node's tiers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct CanaryRecord {
     cache: TieredCache<u8, u64>,
@@ -42,7 +42,7 @@ pub(crate) struct CanaryRecord {
     aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,
-    /// Duration of the lease of its writer.
+    /// How long the writer's lease lasts.
     lasts: Duration,
 }
 
@@ -156,7 +156,7 @@ impl Loader<u8, u64> for CanaryLoader {
     }
 }
 
-/// The codec of the canary in the shared tier: its version.
+/// The canary's codec in the shared tier: its version.
 #[derive(Clone, Copy, Debug)]
 struct CanaryCodec;
 

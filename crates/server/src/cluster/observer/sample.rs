@@ -1,4 +1,4 @@
-//! The check of sampled writes: 1, 10 and 60 s after a write, no other node may have an older version in its
+//! Checks sampled writes: 1, 10 and 60 s after a write, no other node may have an older version in its
 //! memory.
 
 use std::{
@@ -28,12 +28,12 @@ use super::{
 pub(super) const AGES: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
-/// A sample of this node's writes, which are checked on the others later.
+/// A sample of this node's writes, to be checked on other nodes later.
 #[derive(Debug)]
 pub(crate) struct Samples {
     every: u64,
     written: AtomicU64,
-    /// Creates it with this limit of waiting writes.
+    /// Creates the sample with this limit on waiting writes.
     room: Arc<Semaphore>,
     sender: mpsc::Sender<Sample>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Sample {
     key: String,
     version: u64,
     written: Instant,
-    /// Its place among those that wait.
+    /// Holds its place among the waiting writes.
     _place: OwnedSemaphorePermit,
 }
 
@@ -122,7 +122,7 @@ mod tests {
     };
 
     const TRUST: Duration = Duration::from_millis(1_500);
-    /// After the last check and its time limit.
+    /// A time after the last check and its time limit.
     const ALL: Duration = Duration::from_secs(65);
 
     const fn seconds(seconds: u64) -> Duration {
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// The finding about a node after a write of version 2.
+    /// The finding about a node after a write with version 2.
     async fn found(nodes: Arc<FakeNodes>) -> [(u64, u64); 3] {
         let found = ExportedFindings::new(seconds(3));
         following(nodes, 1, 1, &found).write(2);

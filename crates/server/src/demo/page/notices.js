@@ -8,34 +8,27 @@ const PAGE = 50;
 const $ = (id) => document.getElementById(id);
 
 // The audiences of the person: none on a node where the demo has made none.
-export async function audiencesOf(me) {
-  const headers = { "content-type": "application/json" };
+export async function audiencesOf(me, token) {
+  const headers = { "content-type": "application/json", ...(token && { authorization: `Bearer ${token}` }) };
   const body = JSON.stringify({ audienceId: AUDIENCE, readerId: me });
   const answer = await fetch("/kith.notice.v1.NoticeService/CountNotices", { method: "POST", headers, body }).catch(() => ({}));
   return answer.ok ? [AUDIENCE] : [];
 }
 
 export class Bell {
-  // `ask` makes a call of the socket, `changed` is called after every change.
-  constructor(me, ask, changed) {
-    Object.assign(this, { me, ask, changed, totals: null, listed: [], open: false });
-  }
-
-  // Takes totals as the socket brings them. Zeros are left out there.
-  take({ unread = 0 }) {
-    this.totals = { unread };
-    if (this.open) this.load();
-    this.changed();
+  // `changed` is called after every change that the session does not say.
+  constructor(chat, changed) {
+    Object.assign(this, { chat, changed, totals: undefined, listed: [], open: false });
   }
 
   async load() {
-    const { notices } = await this.ask("ListNotices", this.body({ pageSize: PAGE }));
+    const { notices } = await this.chat.call("ListNotices", this.body({ pageSize: PAGE })).catch(() => ({}));
     if (notices) this.listed = notices;
     this.changed();
   }
 
   body(fields) {
-    return { audienceId: AUDIENCE, readerId: this.me, ...fields };
+    return { audienceId: AUDIENCE, readerId: this.chat.getSnapshot().me, ...fields };
   }
 
   toggle(open = !this.open) {
@@ -45,28 +38,32 @@ export class Bell {
   }
 
   async mark(fields) {
-    await this.ask("NoticeService.MarkRead", this.body(fields));
+    await this.chat.call("NoticeService.MarkRead", this.body(fields)).catch(() => ({}));
     await this.load();
   }
 
   draw() {
     const bell = $("bell");
-    bell.hidden = !this.totals;
+    const totals = this.chat.getSnapshot().notices.get(AUDIENCE);
+    if (this.open && totals !== this.totals) this.load();
+    this.totals = totals;
+    bell.hidden = !totals;
     $("notices").hidden = !this.open;
-    if (!this.totals) return;
-    const { unread } = this.totals;
+    if (!totals) return;
+    // Zeros are left out.
+    const { unread = 0 } = totals;
     bell.setAttribute("aria-expanded", String(this.open));
     bell.setAttribute("aria-label", say("bell", unread));
     $("bell-count").textContent = unread ? String(unread) : "";
     $("bell-count").hidden = !unread;
     // Read aloud when it changes.
     if ($("bell-said").textContent !== say("bell", unread)) $("bell-said").textContent = say("bell", unread);
-    if (this.open) this.list();
+    if (this.open) this.list(unread);
   }
 
-  list() {
+  list(unread) {
     const within = $("notices").contains(document.activeElement);
-    $("read-all").disabled = !this.totals.unread;
+    $("read-all").disabled = !unread;
     $("no-notices").hidden = this.listed.length > 0;
     keep($("notice-list"), this.listed.map((one) => this.row(one)));
     // The button that had the focus may be gone.

@@ -1,6 +1,7 @@
-// Draws what the talk knows. Text is text: nothing is ever read as markup.
+// Draws what the chat session knows. Text is text: nothing is ever read as markup.
 
-import { textOf } from "./chats.js";
+import { observeSeen, textOf } from "./chat.js";
+import { begun } from "./wire.js";
 import { locale, say } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -16,17 +17,20 @@ export function make(tag, name, ...children) {
   return element;
 }
 
-export function face(element, key, name) {
+// A letter, and the picture over it once it has been loaded.
+export function face(element, key, name, icon = "") {
   let hue = 7;
   for (const letter of key) hue = (hue * 31 + letter.codePointAt(0)) % 360;
   element.style.setProperty("--hue", hue);
   element.textContent = [...name.replace(/^#/, "")][0] || "?";
+  if (icon) element.append(Object.assign(document.createElement("img"), { src: icon, alt: "" }));
   return element;
 }
 
 export class View {
-  constructor(talk, act) {
-    Object.assign(this, { talk, act, due: false, drawn: "" });
+  // `act`: what gestures do. `bell`: draws itself.
+  constructor(chat, bell, act) {
+    Object.assign(this, { chat, bell, act, open: "", due: false, drawn: "", older: "", unwatch: () => {} });
   }
 
   // Many changes within a frame of the screen are drawn once.
@@ -40,88 +44,96 @@ export class View {
   }
 
   now() {
+    this.all = this.chat.getSnapshot();
+    const { unread, me, nameOf, iconOf, conversations } = this.all;
+    document.title = `${unread ? `(${unread}) ` : ""}${nameOf(me)} · Kith`;
+    if ($("me-name").textContent !== nameOf(me) || this.icon !== iconOf(me)) {
+      this.icon = iconOf(me);
+      $("me-name").textContent = nameOf(me);
+      face($("me-face"), me, nameOf(me), this.icon);
+    }
     this.state();
     this.lists();
-    this.open();
-    this.talk.bell.draw();
+    this.talk(conversations.find(({ id }) => id === this.open));
+    this.bell.draw();
   }
 
-  nameOf(id) {
-    const { chats, me } = this.talk;
-    const peer = chats.peer(id);
-    if (!peer) return chats.groups.get(id)?.name || id;
-    return peer === me ? say("notes") : chats.name(peer);
+  // Shows a conversation; empty: none.
+  show(id) {
+    this.unwatch();
+    this.open = id;
+    if (id) this.unwatch = observeSeen(this.chat, id, $("messages"));
+    this.draw();
   }
 
   connection() {
-    const { state, why } = this.talk;
-    return state === "refused" ? `${say("refused")}: ${why}` : say(state);
+    const { status, problem } = this.all;
+    return problem ? `${say(status)}: ${problem.message}` : say(status);
   }
 
   state() {
-    const { state, how, chats } = this.talk;
-    const text = this.connection();
-    $("state").textContent = state === "live" && how ? `${text} · ${say(how, chats.missed)}` : text;
-    $("state").dataset.state = state;
+    const { status, storage } = this.all;
+    const how = status === "live" && begun.how ? say(begun.how, begun.missed) : "";
+    $("state").textContent = [this.connection(), how, say(storage)].filter(Boolean).join(" · ");
+    $("state").dataset.state = status;
   }
 
   lists() {
-    const { chats, friends } = this.talk;
-    keep($("chats"), chats.sorted().map((chat) => this.row(chat.id, chat)));
-    const others = friends.filter((user) => !chats.byId.get(this.talk.chatWith(user))?.known);
-    keep($("contacts"), others.map((user) => this.row(this.talk.chatWith(user), null)));
+    const { conversations, friends, nameOf, iconOf } = this.all;
+    keep($("chats"), conversations.map((chat) => this.row(chat)));
+    const known = new Set(conversations.map(({ id }) => id));
+    const others = friends.filter((user) => !known.has(this.chat.directWith(user)));
+    const chatOf = (user) => ({ id: this.chat.directWith(user), peer: user, name: nameOf(user), icon: iconOf(user), isOnline: this.all.status === "live" && this.all.online.has(user), typing: [] });
+    keep($("contacts"), others.map((user) => this.row(chatOf(user))));
   }
 
-  row(id, chat) {
-    const { chats, open } = this.talk;
-    const [name, peer] = [this.nameOf(id), chats.peer(id)];
-    const icon = face(make("span", peer ? "face" : "face group"), id, name);
-    icon.setAttribute("aria-hidden", "true");
-    const online = this.talk.live && peer && chats.online.has(peer);
-    if (online) icon.append(make("span", "dot"));
-    const about = chat?.typing.size ? this.typing(chat) : chat ? this.preview(chat) : "";
-    const row = make("button", "row", icon, make("span", "names", make("strong", "", name), make("span", "about", about)));
+  nameOf({ id, peer, name }) {
+    return peer === this.all.me ? say("notes") : name || id;
+  }
+
+  row(chat) {
+    const { id, peer, icon, isOnline, typing, mentionSeq, unread, unreadMore } = chat;
+    const name = this.nameOf(chat);
+    const picture = face(make("span", peer ? "face" : "face group"), id, name, icon);
+    picture.setAttribute("aria-hidden", "true");
+    if (isOnline) picture.append(make("span", "dot"));
+    const about = typing.length ? this.typing(chat) : this.preview(chat);
+    const row = make("button", "row", picture, make("span", "names", make("strong", "", name), make("span", "about", about)));
     row.type = "button";
     row.dataset.key = id;
-    if (id === open) row.setAttribute("aria-current", "true");
-    if (online) row.append(make("span", "hidden", say("online")));
-    if (chat?.mention) row.append(make("span", "badge at", "@"));
-    if (chat?.unread) row.append(make("span", "badge", String(chat.unread)), make("span", "hidden", say("unread", chat.unread)));
+    if (id === this.open) row.setAttribute("aria-current", "true");
+    if (isOnline) row.append(make("span", "hidden", say("online")));
+    if (mentionSeq) row.append(make("span", "badge at", "@"));
+    if (unread) row.append(make("span", "badge", `${unread}${unreadMore ? "+" : ""}`), make("span", "hidden", say("unread", unread)));
     row.onclick = () => this.act.show(id);
     return make("li", "", row);
   }
 
-  preview(chat) {
-    const { chats, me } = this.talk;
-    if (!chat.last) return "";
-    if (chat.last.kind === "MESSAGE_KIND_EVENT" || chat.last.recall) return this.happened(chat.last);
-    const text = this.talk.preview(chat);
-    if (chat.last.senderId === me) return `${say("you")}: ${text}`;
-    return chats.peer(chat.id) ? text : `${chats.name(chat.last.senderId)}: ${text}`;
+  preview({ peer, last }) {
+    if (!last) return "";
+    if (last.kind === "MESSAGE_KIND_EVENT" || last.recall) return this.happened(last);
+    if (last.senderId === this.all.me) return `${say("you")}: ${textOf(last)}`;
+    return peer ? textOf(last) : `${this.all.nameOf(last.senderId)}: ${textOf(last)}`;
   }
 
-  open() {
-    const { open, chats } = this.talk;
-    document.body.classList.toggle("talking", Boolean(open));
-    $("nothing").hidden = Boolean(open);
-    $("write").hidden = $("messages").hidden = !open;
-    $("newer").hidden ||= !open;
-    $("talk-name").textContent = open ? this.nameOf(open) : "";
-    if (!open) return;
-    const chat = chats.get(open);
-    const peer = chats.peer(open);
-    const members = chats.groups.get(open)?.members.length || 0;
+  talk(chat) {
+    document.body.classList.toggle("talking", Boolean(chat));
+    $("nothing").hidden = Boolean(chat);
+    $("write").hidden = $("messages").hidden = !chat;
+    $("newer").hidden ||= !chat;
+    $("talk-name").textContent = chat ? this.nameOf(chat) : "";
+    if (!chat) return;
     // On a phone this is the only place: what is known of the other one is old while the own connection is away.
-    const { live, state } = this.talk;
-    const about = peer ? say(chats.online.has(peer) ? "online" : "offline") : members ? say("members", members) : "";
-    $("talk-about").textContent = live ? about : this.connection();
-    $("talk-about").dataset.state = live ? "" : state;
-    $("typing").textContent = chat.typing.size ? this.typing(chat) : "";
+    const { status } = this.all;
+    const about = chat.peer ? say(chat.isOnline ? "online" : "away") : chat.members.length ? say("members", chat.members.length) : "";
+    $("talk-about").textContent = status === "live" ? about : this.connection();
+    $("talk-about").dataset.state = status === "live" ? "" : status;
+    $("typing").textContent = chat.typing.length ? this.typing(chat) : "";
     this.messages(chat);
   }
 
-  typing(chat) {
-    return say("typing", [...chat.typing.keys()].map((user) => this.talk.chats.name(user)).join(", "));
+  typing({ typing }) {
+    return say("typing", typing.map(this.all.nameOf).join(", "));
   }
 
   isAtEnd() {
@@ -131,107 +143,91 @@ export class View {
 
   toEnd() {
     $("messages").scrollTop = $("messages").scrollHeight;
-    this.look();
-  }
-
-  // Says what of the open chat is on the screen, or above it.
-  look() {
-    const { open, chats } = this.talk;
-    if (!open || this.drawn !== open) return;
-    const [chat, log, atEnd] = [chats.get(open), $("messages"), this.isAtEnd()];
-    const edge = log.getBoundingClientRect().bottom;
-    const rows = [...log.children].filter((row) => !row.classList.contains("pending"));
-    const last = rows.findLast((row) => row.getBoundingClientRect().bottom <= edge + 1);
-    this.act.seen(chat, Number(last?.dataset.key || 0), atEnd);
-    $("newer").hidden = atEnd || !chat.unread;
-    $("newer").textContent = say("newMessages", chat.unread);
   }
 
   messages(chat) {
     const log = $("messages");
     const atEnd = this.drawn !== chat.id || this.isAtEnd();
     const height = log.scrollHeight - log.scrollTop;
-    const rows = this.talk.chats.shown(chat).filter((message) => !isQuiet(message)).map((message) => this.message(chat, message));
-    keep(log, [...rows, ...chat.pending.map((pending) => this.pending(chat, pending))]);
-    if (atEnd) log.scrollTop = log.scrollHeight;
+    const rows = chat.messages.filter((message) => !isQuiet(message)).map((message) => this.message(chat, message));
+    keep(log, [...rows, ...chat.pending.map((pending) => this.pending(pending))]);
+    if (atEnd) this.toEnd();
     else if (this.older === chat.id) log.scrollTop = log.scrollHeight - height;
-    this.older = "";
     this.drawn = chat.id;
-    this.look();
+    $("newer").hidden = atEnd || !chat.unread;
+    $("newer").textContent = say("newMessages", chat.unread);
   }
 
   message(chat, message) {
-    const { chats, me } = this.talk;
-    const seq = Number(message.seq);
-    if (message.kind === "MESSAGE_KIND_EVENT" || message.recall) return keyed(make("li", "event", this.happened(message)), seq);
-    const mine = message.senderId === me;
-    const mentioned = (message.mentionIds || []).includes(me) || message.mentionAll;
-    const about = make("span", "about", this.time(message), message.edits ? ` · ${say("edited")}` : "", mine && chats.peer(chat.id) ? ` · ${say(seq <= chat.peerRead ? "read" : "sent")}` : "");
-    const bubble = make("div", "bubble", mine || chats.peer(chat.id) ? "" : make("strong", "", chats.name(message.senderId)), make("p", "", textOf(message)), about);
+    const { me, nameOf } = this.all;
+    const { seq, senderId } = message;
+    if (message.kind === "MESSAGE_KIND_EVENT" || message.recall) return keyed(make("li", "event", this.happened(message)), seq, seq);
+    const mine = senderId === me;
+    const mentioned = message.mentionIds?.includes(me) || message.mentionAll;
+    const mark = mine && chat.peer ? say(seq <= chat.peerReadSeq ? "read" : "sent") : "";
+    const about = [this.time(message), message.edits ? say("edited") : "", mark].filter(Boolean).join(" · ");
+    const bubble = make("div", "bubble", mine || chat.peer ? "" : make("strong", "", nameOf(senderId)), make("p", "", textOf(message)), make("span", "about", about));
     const item = make("li", `${mine ? "mine" : ""}${mentioned ? " mention" : ""}`, bubble);
-    const receipt = mine ? chat.receipts.get(seq) : null;
+    const receipt = mine && chat.receipts.get(seq);
     if (receipt) bubble.append(...this.receipt(chat, seq, receipt));
-    if (mine && Date.now() - Date.parse(message.sendTime) < 110000) {
-      const recall = make("button", "quiet recall", say("recall"));
-      recall.onclick = () => this.act.recall(chat.id, seq);
-      item.append(recall);
-    }
-    return keyed(item, seq);
+    if (mine) item.append(button("recall", say("recall"), () => this.act.recall(chat.id, seq)));
+    return keyed(item, seq, seq);
   }
 
   // "Read by 3 of 5", and who once it was asked for.
-  receipt(chat, seq, { has, of, who }) {
-    const count = make("button", "quiet receipt", say("readBy", [has, of]));
-    count.type = "button";
-    count.onclick = () => this.act.who(chat.id, seq);
-    if (!who) return [count];
-    return [count, make("span", "about readers", this.names(who, NAMED_OF_READERS))];
+  receipt({ id }, seq, { read = "0", unread = "0", left = "0" }) {
+    const [has, of] = [Number(read), Number(read) + Number(unread) + Number(left)];
+    const count = button("receipt", say("readBy", [has, of]), () => this.act.who(id, seq, has));
+    const who = this.act.readers(id, seq, has);
+    return who ? [count, make("span", "about readers", this.names(who, NAMED_OF_READERS))] : [count];
   }
 
-  pending(chat, pending) {
-    const state = pending.failed ? `${say("notSent")}: ${pending.why}` : say("sending");
-    const item = make("li", "mine pending", make("div", "bubble", make("p", "", textOf(pending)), make("span", "about", state)));
-    if (pending.failed) {
-      const again = make("button", "quiet recall", say("again"));
-      again.onclick = () => this.act.again(chat, pending);
-      item.append(again);
-    }
-    return keyed(item, pending.clientMessageId);
+  pending(entry) {
+    const { failed, clientMessageId } = entry;
+    const state = failed ? `${say("notSent")}: ${failed.message}` : say("sending");
+    const item = make("li", "mine pending", make("div", "bubble", make("p", "", textOf(entry)), make("span", "about", state)));
+    if (failed) item.append(button("recall", say("again"), () => this.chat.retry(clientMessageId)), button("recall", say("discard"), () => this.chat.discard(clientMessageId)));
+    return keyed(item, clientMessageId, "");
   }
 
   // The names of the first ones, and how many others there are.
   names(users, most) {
     const named = users.length > most + 1 ? users.slice(0, most) : users;
-    const text = named.map((user) => this.talk.chats.name(user)).join(", ");
+    const text = named.map(this.all.nameOf).join(", ");
     return named.length < users.length ? say("andOthers", [text, users.length - named.length]) : text;
   }
 
-  time(message) {
-    return new Date(message.sendTime).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
+  time({ sendTime }) {
+    return new Date(sendTime).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
   }
 
-  happened(message) {
-    const { chats, me } = this.talk;
-    if (message.recall) return message.recall.userId === me ? say("youRecalled") : say("recalled", chats.name(message.senderId));
-    const { joined, left, removed, owner, group } = message.event || {};
+  happened({ recall, senderId, event = {} }) {
+    const { me, nameOf } = this.all;
+    if (recall) return recall.userId === me ? say("youRecalled") : say("recalled", nameOf(senderId));
+    const { joined, left, removed, owner, group } = event;
     const names = (users) => this.names(users || [], NAMED_OF_EVENT);
     const words = say("event");
     if (joined) return `${names(joined.userIds)} ${words.joined}`;
     if (left) return `${names(left.userIds)} ${words.left}`;
     if (removed) return `${names(removed.userIds)} ${words.removed}`;
-    if (owner) return `${chats.name(owner.userId)} ${words.owner}`;
+    if (owner) return `${nameOf(owner.userId)} ${words.owner}`;
     return group ? `${words.group}: ${group.name || ""}` : "";
   }
 }
 
 // Events that only change other messages.
-function isQuiet(message) {
-  const { recalled, edited, erased } = message.event || {};
+function isQuiet({ event }) {
+  const { recalled, edited, erased } = event || {};
   return Boolean(recalled || edited || erased);
 }
 
-export function keyed(item, key) {
-  item.dataset.key = key;
+function button(name, text, act) {
+  return Object.assign(make("button", `quiet ${name}`, text), { type: "button", onclick: act });
+}
+
+// `seq`: the number of a message, by which the session learns that the person has seen the row.
+export function keyed(item, key, seq = "") {
+  Object.assign(item.dataset, { key, seq });
   return item;
 }
 

@@ -16,12 +16,12 @@ struct ReloadFixture {
 }
 
 impl ReloadFixture {
-    /// Of a file of keys.
+    /// Starts with a file of keys.
     async fn new(keys: &str) -> Self {
         Self::of(keys, |config, file| config.api_key_file = Some(file)).await
     }
 
-    /// Of a file of callers.
+    /// Starts with a callers file.
     async fn of_callers(text: &str) -> Self {
         Self::of(text, |config, file| config.auth.callers_file = Some(file)).await
     }
@@ -69,7 +69,7 @@ async fn new_keys_need_no_restart_and_end_streams() {
     assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
 }
 
-/// A public key of Ed25519: that of RFC 8037, or one of which a letter differs.
+/// An Ed25519 public key: the key in RFC 8037, or a key that differs in one letter.
 fn jwks(letter: char) -> String {
     let x = format!("{letter}1qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
     format!(r#"{{"keys": [{{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "{x}"}}]}}"#)

@@ -1,12 +1,12 @@
-//! The configured policies of copies in memory.
+//! The configured policies for copies in memory.
 
 use kith_cache::Policy;
 use kith_service::write::cache_defaults::CacheDefaults;
 
 use crate::config::{Backend, Config};
 
-/// As configured, if others may write to the store. A data file is locked by this node, so copies stay until
-/// this node changes the record.
+/// The configured defaults, if others may write to the store. This node locks a data file, so copies stay
+/// until this node changes the record.
 pub(super) fn cache_defaults(config: &Config) -> CacheDefaults {
     let cache = &config.cache;
     let (ttl, negative_ttl) = match config.store.backend {

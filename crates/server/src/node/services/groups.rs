@@ -19,13 +19,13 @@ use kith_store::StoreError;
 use super::{Assembly, caches::cache_defaults, shared_key};
 use crate::config::Config;
 
-/// The listeners of changes of groups and members.
+/// The listeners for changes to groups and members.
 pub(super) struct MemberAndGroupListeners {
-    /// Listeners of joins and leaves.
+    /// Listeners for joins and leaves.
     pub(super) members: Vec<Arc<dyn MembershipListener>>,
-    /// Listener of these and of new names, after the others.
+    /// Listens to joins and leaves and to new names, after the others.
     pub(super) events: Option<Arc<GroupEvents>>,
-    /// Listener of other changes of groups.
+    /// Listens to other group changes.
     pub(super) changes: Arc<dyn GroupListener>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn groups_and_members(
     (groups, members)
 }
 
-/// Encrypted with the configured key, or with one in the store.
+/// Encrypts invite codes with the configured key, or with a key in the store.
 pub(super) async fn invite_codes(parts: Assembly<'_>) -> Result<InviteCodes, StoreError> {
     let key = match parts.config.secrets.invite_code_key_bytes() {
         Some(key) => key,
@@ -71,7 +71,7 @@ pub(super) async fn invite_codes(parts: Assembly<'_>) -> Result<InviteCodes, Sto
     Ok(InviteCodes::new(key))
 }
 
-/// Secrets of groups are bounded as those of users.
+/// Group secrets have the bounds for users' secrets.
 fn group_rules(config: &Config) -> GroupRules {
     let UserRules { secret_params, tries_per_minute, id_block, .. } = super::users::rules(config);
     let user_params = config.users.group_params.iter().cloned().collect();

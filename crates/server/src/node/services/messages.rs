@@ -26,7 +26,7 @@ use kith_store::NodeName;
 use super::{Assembly, Domains, caches::cache_defaults, groups, relations, routes::MessagingCalls};
 use crate::config::Config;
 
-/// The append and delivery of messages. Domains below messages use it.
+/// How messages are appended and delivered. Domains below messages use it.
 pub(super) struct Sending {
     pub(super) queue: AppendQueue,
     pub(super) notes: Notes,
@@ -38,13 +38,13 @@ pub(super) struct Sending {
     delivery: Delivery,
 }
 
-/// Everything that streams of received messages need besides messages.
+/// Everything that streams with received messages need besides messages.
 pub(super) struct StreamParts {
     /// Issues their cursors.
     pub(super) pages: PageTokens,
-    /// The totals of notices that they report.
+    /// The notice totals that they report.
     pub(super) totals: LiveTotals,
-    /// The sessions of their users.
+    /// Their users' sessions.
     pub(super) sessions: Arc<dyn ReceiverSessions>,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn messaging(
     Messaging { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
 }
 
-/// The records of conversations besides their messages.
+/// The conversations' records besides their messages.
 fn records(parts: Assembly<'_>) -> ConversationData {
     let (context, defaults) = (parts.context, cache_defaults(parts.config));
     ConversationData {
@@ -129,7 +129,7 @@ fn records(parts: Assembly<'_>) -> ConversationData {
     }
 }
 
-/// The messages; with Redis, the last ones of each conversation in windows.
+/// The messages; with Redis, each conversation's last messages in windows.
 fn logs(parts: Assembly<'_>) -> Logs {
     let Assembly { context, config, cluster, .. } = parts;
     let (store, limits) = (&context.stores.messages, config.messages.windows());
@@ -138,7 +138,7 @@ fn logs(parts: Assembly<'_>) -> Logs {
     Logs::new(Arc::clone(store), context.caches, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
-/// The inboxes of all users: in Redis, or without one in the memory of this node.
+/// The inboxes of all users: in Redis, or without Redis in this node's memory.
 fn inboxes(parts: Assembly<'_>) -> Inboxes {
     let limits = parts.config.messages.inboxes();
     let keeper: Arc<dyn InboxKeeper> = match parts.cluster {
@@ -148,12 +148,12 @@ fn inboxes(parts: Assembly<'_>) -> Inboxes {
     Inboxes::new(keeper, node_name(parts.node_id))
 }
 
-/// The id of a node is a valid name of a receiving node.
+/// A node's id is a valid name for a receiving node.
 fn node_name(node_id: &str) -> NodeName {
     node_id.parse().unwrap_or_else(|_| unreachable!("the id of a node is a UUID"))
 }
 
-/// The delivery of messages to inboxes.
+/// Delivers messages to inboxes.
 fn delivery(parts: Assembly<'_>, inboxes: Inboxes, roles: Roles, offline: Option<OfflineLogs>) -> Delivery {
     let (messages, stores) = (&parts.config.messages, parts.context.stores);
     let notes = parts.cluster.and_then(|cluster| {
@@ -164,14 +164,14 @@ fn delivery(parts: Assembly<'_>, inboxes: Inboxes, roles: Roles, offline: Option
     Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)
 }
 
-/// The events of groups; `None`: disabled by the configuration.
+/// The group events. `None`: disabled by the configuration.
 pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<GroupEvents>> {
     // A call that changes members is answered in time also if its event takes long.
     let wait = config.limits.write_answer / 4;
     config.messages.events.then(|| Arc::new(GroupEvents::new(queue.clone(), wait)))
 }
 
-/// The erasure of the messages of deleted users; `None`: disabled by the configuration.
+/// Erases deleted users' messages. `None`: disabled by the configuration.
 pub(super) fn erasure_cleanup(parts: Assembly<'_>) -> Option<Arc<dyn AccountCleanup>> {
     let cleanup = || -> Arc<dyn AccountCleanup> { Arc::new(ErasureCleanup::new(parts.context)) };
     parts.config.messages.erase_on_delete.then(cleanup)

@@ -47,9 +47,9 @@ use crate::{
     telemetry::instance,
 };
 
-/// Time limit of a write of the store, after which its outcome counts as unknown.
+/// Time limit for a store write, after which its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// Minimum time to publish to other nodes, if writes took all of the time.
+/// Minimum time to publish to other nodes, if writes took the whole time.
 const PUBLISH_LEAST: Duration = Duration::from_millis(500);
 
 /// The services, and the background tasks that end with the node.
@@ -59,42 +59,42 @@ pub struct Services {
     pub routes: Routes,
     /// Running writes.
     pub mutations: Mutations,
-    /// The tiers of this node.
+    /// This node's tiers.
     pub node: Node,
     /// The other nodes, in a cluster.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// The observer of this node's writes on the others.
+    /// Observes this node's writes on the other nodes.
     pub(crate) observer: Option<Observer>,
-    /// The clean-up of deleted users. Idle until it is started.
+    /// The clean-up for deleted users. Idle until it is started.
     pub cleanup: BackgroundJob,
-    /// The end of what is open for users who are let in no more.
+    /// Ends what is open for users who are no longer let in.
     pub access: BackgroundJob,
-    /// The background tasks of presence.
+    /// The background tasks for presence.
     pub(crate) presence: Background,
-    /// The completion of applications that a dead node left incomplete.
+    /// Completes applications that a dead node left incomplete.
     pub(crate) applications: BackgroundJob,
-    /// Retries of failed deliveries.
+    /// Retries failed deliveries.
     pub repeats: FanOutRetries,
-    /// The messages of the node.
+    /// The messages on this node.
     pub messages: Messages,
-    /// Delivery of messages that other nodes left undelivered.
+    /// Delivers messages that other nodes left undelivered.
     pub(crate) resumption: BackgroundJob,
-    /// The streams of users.
+    /// The users' streams.
     pub(crate) receiving: Receiving,
-    /// The background tasks of receivers.
+    /// The background tasks for receivers.
     pub receivers: BackgroundJob,
-    /// Notification of senders of read messages.
+    /// Notifies senders of read messages.
     pub receipts: BackgroundJob,
-    /// The upkeep of messages. Idle until it is started.
+    /// The message upkeep. Idle until it is started.
     pub message_upkeep: BackgroundJob,
-    /// The upkeep of notices. Idle until it is started.
+    /// The notice upkeep. Idle until it is started.
     pub notice_upkeep: BackgroundJob,
     /// The time by which old data are removed.
     pub(crate) removal_time: RemovalTime,
 }
 
 impl Services {
-    /// Brings the metrics of tiers and following up to date.
+    /// Brings the metrics for tiers and following up to date.
     pub(crate) fn export_metrics(&self) {
         self.node.export_metrics();
         self.presence.export_metrics();
@@ -138,9 +138,9 @@ impl Services {
         let written = self.mutations.drain(limit).await;
         self.receipts.stop().await;
         self.receivers.stop().await;
-        // Failed deliveries of the last writes are retried once.
+        // Deliveries that failed for the last writes are retried once.
         self.repeats.stop().await;
-        // It is notified of joins and leaves of the last writes.
+        // It is notified of joins and leaves in the last writes.
         self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
             cluster.stop(until.saturating_duration_since(Instant::now()).max(PUBLISH_LEAST)).await;
@@ -149,8 +149,8 @@ impl Services {
     }
 }
 
-/// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens of earlier
-/// runs of this node are not valid for its empty memory.
+/// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens from this
+/// node's earlier runs are not valid for its empty memory.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -167,7 +167,7 @@ pub async fn services(
     build(stores, config, node_status, NodeMode::Single(node)).await
 }
 
-/// The same for a node of a cluster. Its memory is trusted after it follows.
+/// Like [`services`], but for a cluster node. Its memory is trusted after it follows.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -213,7 +213,7 @@ impl NodeMode {
     }
 }
 
-/// The invalidations of each domain for changes in the store.
+/// Each domain's invalidations for changes in the store.
 pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();
     all.extend(group::feed_mappings(stores));
@@ -267,7 +267,7 @@ async fn build(
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
         Arc::new(NoticeCleanup::new(notices.clone())),
-        // After the members: the user is no longer a member when the end of the log is read.
+        // It runs after the members: the user is no longer a member when the end of the log is read.
         Arc::new(messaging.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(parts));
@@ -316,22 +316,22 @@ struct Assembly<'a> {
     cluster: Option<&'a Cluster>,
     /// New for each start in single-node mode.
     node_id: &'a str,
-    /// By which old data are removed.
+    /// The time by which old data are removed.
     removal_time: &'a RemovalTime,
 }
 
 impl<'a> Assembly<'a> {
-    /// The name of this node among others, if there may be some.
+    /// This node's name among the other nodes, if there may be some.
     fn among(&self) -> Option<&'a str> {
         self.cluster.map(|cluster| cluster.node_info().id.as_str())
     }
 
-    /// Whether there is a store of relations.
+    /// Whether there is a relation store.
     fn has_relations(&self) -> bool {
         self.cluster.is_none() || !self.config.store.cql.contact_points.is_empty()
     }
 
-    /// Whether the nodes of the cluster agree on its schema; a node alone always does.
+    /// Whether the cluster's nodes agree on its schema. In single-node mode they always do.
     fn agreement(&self) -> SchemaAgreement {
         self.cluster.map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone())
     }
@@ -345,8 +345,8 @@ struct LowerDomains {
     upkeep: RelationUpkeep,
 }
 
-/// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the
-/// listener of presence for joins and leaves.
+/// Builds users, groups, members and relations, and the message append, which they use. `moves` is the
+/// presence listener for joins and leaves.
 async fn lower_domains(
     parts: Assembly<'_>,
     users: Users,
@@ -416,7 +416,7 @@ impl Domains {
     }
 }
 
-/// The mutations, and the observer of a sample of them on other nodes.
+/// The mutations, and the observer for a sample of these on other nodes.
 fn writes(
     stores: &Stores,
     config: &Config,
@@ -443,7 +443,7 @@ fn write_limits(config: &Config) -> WriteLimits {
     WriteLimits { at_once, wait, takes: WRITE_LIMIT, answer }
 }
 
-/// The key of this name, made at the first start of the first node.
+/// The key with this name. The first node makes it at its first start.
 async fn shared_key(stores: &Stores, name: &str) -> Result<[u8; 32], StoreError> {
     stores.node.key(name, rand::random()).await
 }

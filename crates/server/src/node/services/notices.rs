@@ -1,4 +1,4 @@
-//! Notices, as they are configured: their readers are counted by bitmaps in Redis, or without one by scans.
+//! Notices, as configured: their readers are counted by bitmaps in Redis, or without Redis by scans.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kith_service::{
 use super::{Assembly, caches::cache_defaults};
 use crate::cluster::Cluster;
 
-/// The notices of a deployment, and their upkeep.
+/// A deployment's notices, and their upkeep.
 pub(super) fn notices(parts: Assembly<'_>, users: &Users) -> (NoticeRecords, BackgroundJob) {
     let Assembly { context, config, .. } = parts;
     let bitmaps = parts.cluster.and_then(Cluster::reader_bitmaps);

@@ -1,4 +1,4 @@
-//! Presence, as configured: by Redis, or without one in the memory of this node.
+//! Presence, as configured: in Redis, or without Redis in this node's memory.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 
 use super::{Assembly, Domains, caches::cache_defaults};
 
-/// What issues the tokens of calls, and bounds calls.
+/// Issues call tokens, and bounds calls.
 pub(super) struct CallRules {
     pub(super) pages: PageTokens,
     pub(super) gateways: PageTokens,
-    /// Shared with the other domains: all of them count the records of a user together.
+    /// Shared with the other domains: all count a user's records together.
     pub(super) limits: Limits,
 }
 

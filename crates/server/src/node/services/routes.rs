@@ -1,4 +1,4 @@
-//! The services as routes of the port.
+//! The services as routes on the port.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use tonic::codec::CompressionEncoding;
 use super::Domains;
 use crate::{admin::AdminRpc, config::Config, edge::Routes};
 
-/// Records of one import message that are written concurrently.
+/// Records in one import message that are written concurrently.
 const IMPORT_AT_ONCE: usize = 64;
 
 /// Generated servers share no trait; each has these methods.
@@ -54,7 +54,7 @@ macro_rules! compressed {
     };
 }
 
-/// The domains that are built over the lower ones.
+/// The domains that are built over the lower domains.
 pub(super) struct UpperDomains {
     pub(super) applications: Applications,
     pub(super) online: PresenceRpc,
@@ -63,18 +63,18 @@ pub(super) struct UpperDomains {
     pub(super) sequences: SequenceRpc,
 }
 
-/// The handlers of calls about messages.
+/// The handlers for calls about messages.
 pub(super) struct MessagingCalls {
     pub(super) messages: Messages,
     pub(super) dialogs: Dialogs,
     pub(super) receiving: Receiving,
     pub(super) receipts: Receipts,
     pub(super) offline: OfflineRpc,
-    /// The agreement of the nodes on the schema, without which messages are unavailable.
+    /// The nodes' agreement on the schema, without which messages are unavailable.
     pub(super) agreement: SchemaAgreement,
 }
 
-/// The services of all domains.
+/// The services in all domains.
 pub(super) fn routes(
     domains: Domains,
     upper: UpperDomains,
@@ -113,7 +113,7 @@ pub(super) fn routes(
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }
 
-/// The limits of calls. Each result counts the records of users apart: a node makes one.
+/// The limits on calls. Each result counts users' records apart, so a node makes only one.
 pub(super) fn limits(config: &Config, node: Node) -> Limits {
     Limits {
         batch_ids: config.limits.batch_ids,

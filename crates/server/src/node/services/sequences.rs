@@ -1,4 +1,4 @@
-//! Sequences, as they are configured: by Redis, or without one in the memory of this node.
+//! Sequences, as configured: in Redis, or without Redis in this node's memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Calls that are refused: the first of a caller, cause and rule for tokens at once, then their number.
+//! Logs refused calls: the first for each caller, cause and token rule at once, then their number.
 
 use std::{array, collections::HashMap, fmt};
 
@@ -13,18 +13,18 @@ use crate::auth::{RefusalCause, RefusedCall};
 
 /// Callers that are counted apart. Callers are configured, so that clients cannot make more.
 const CALLERS_MAX: usize = 1_000;
-/// Of a call whose credential is that of no caller.
+/// Names a call whose credential belongs to no caller.
 const NO_CALLER: &str = "(unknown)";
-/// Of callers beyond those that are counted apart.
+/// Names all callers beyond those that are counted apart.
 const OTHERS: &str = "(other)";
 
-/// What was refused since the last report, by caller and cause.
+/// The refusals since the last report, by caller and cause.
 pub(crate) struct RefusalLog {
     counters: [Counter; RefusalCause::ALL.len()],
     seen: Mutex<HashMap<Box<str>, CauseCounts, RandomState>>,
 }
 
-/// By cause; `None`: the next one is logged at once. Else how many were not logged.
+/// Counts by cause. `None`: the next refusal is logged at once. Else the number that was not logged.
 type CauseCounts = [Option<u64>; RefusalCause::ALL.len()];
 
 impl RefusalLog {
@@ -35,7 +35,7 @@ impl RefusalLog {
         Self { counters: RefusalCause::ALL.map(counter), seen: Mutex::default() }
     }
 
-    /// Counts a call of this method that is refused, and writes a line unless one was written since the last
+    /// Counts a refused call to this method, and writes a line unless a line was written since the last
     /// report but one.
     pub(crate) fn add(&self, refused: &RefusedCall, method: (&str, &str), trace_id: Option<&str>) {
         self.counters[refused.cause.place()].increment(1);
@@ -63,7 +63,7 @@ impl RefusalLog {
     fn is_first(&self, caller: &str, cause: RefusalCause) -> bool {
         let mut all = self.seen.lock();
         let caller = if all.len() < CALLERS_MAX || all.contains_key(caller) { caller } else { OTHERS };
-        // Most refusals are of a caller that is known: they cost no allocation.
+        // Most refused calls come from a caller that is in the map already: they cost no allocation.
         if !all.contains_key(caller) {
             all.insert(caller.into(), array::from_fn(|_| None));
         }
@@ -74,8 +74,8 @@ impl RefusalLog {
         first
     }
 
-    /// What was counted and not logged. A caller and cause of which none came since the report before is
-    /// forgotten.
+    /// Takes the counts that were not logged. A caller and cause without a refusal since the previous report
+    /// is forgotten.
     fn take_counts(&self) -> Vec<(Box<str>, RefusalCause, u64)> {
         let mut found = Vec::new();
         self.seen.lock().retain(|caller, seen| {

@@ -18,7 +18,9 @@ use crate::{
 
 /// Fields that differ, and may be 0 or false and left out: reads in one call that miss the same record at
 /// once may share a load, and upkeep writes when it is due, after which a conversation has no `trim`.
-const COUNTED: [&str; 9] = [
+const COUNTED: [&str; 11] = [
+    "entries",
+    "weightBytes",
     "hits",
     "misses",
     "joined",
@@ -30,7 +32,7 @@ const COUNTED: [&str; 9] = [
     "storeFreeBytes",
 ];
 /// Fields that differ between nodes and moments.
-const VARYING: [&str; 31] = [
+const VARYING: [&str; 29] = [
     "lastTime",
     "time",
     "banTime",
@@ -53,8 +55,6 @@ const VARYING: [&str; 31] = [
     "p99",
     "nextPageToken",
     "inviteCode",
-    "entries",
-    "weightBytes",
     "evictions",
     "mutationsInFlight",
     "applied",

@@ -46,6 +46,52 @@ async fn created_group_has_defaults_and_unique_tags() {
     assert_eq!(private.visibility(), Visibility::Private);
 }
 
+async fn import(node: &TestNode, group: Group) {
+    let records = vec![ImportGroup { record: 1, group: Some(group), ..Default::default() }];
+    let messages = tokio_stream::iter([ImportGroupsRequest { records }]);
+    node.groups().import_groups(messages).await.unwrap().into_inner().message().await.unwrap();
+}
+
+/// The group's picture in each answer that has it.
+async fn icons(node: &TestNode, group_id: i64) -> [String; 4] {
+    let mut client = node.groups();
+    let get = GetGroupRequest { group_id, consistency: None };
+    let get = client.get_group(get).await.unwrap().into_inner();
+    let batch = BatchGetGroupsRequest { group_ids: vec![group_id], consistency: None };
+    let batch = client.batch_get_groups(batch).await.unwrap().into_inner().results.remove(0);
+    let Some(group_result::Result::Group(in_batch)) = batch.result else { panic!("{batch:?}") };
+    let keyword = SearchGroupsRequest { keyword: "下棋".into(), ..Default::default() };
+    let found = client.search_groups(keyword).await.unwrap().into_inner().groups.remove(0);
+    let export = ExportGroupsRequest { after_group_id: group_id - 1 };
+    let export = client.export_groups(export).await.unwrap().into_inner().message().await.unwrap();
+    let exported = export.unwrap().groups.remove(0);
+    [get.group.unwrap(), in_batch, found, exported].map(|group| group.icon)
+}
+
+#[tokio::test]
+async fn picture_is_set_shown_and_removed() {
+    let node = TestNode::start().await;
+    let first = "https://img.example.org/将.png?size=64";
+    let group_id = node.group(Group { icon: first.into(), ..chess() }).await.group_id;
+    assert_eq!(icons(&node, group_id).await, [first; 4]);
+    let update = async |icon: &str, mask: &str| {
+        let change = Group { group_id, icon: icon.into(), r#type: 1, join_policy: 1, ..chess() };
+        node.groups().update_group(update_of_group(change, &[mask])).await.map(|answer| answer.into_inner())
+    };
+    update("lost", "tags").await.unwrap();
+    assert_eq!(icons(&node, group_id).await, [first; 4], "the mask does not name it");
+    for (icon, mask) in [("key-of-2", "icon"), ("", "icon"), ("key-of-3", "*"), ("", "*")] {
+        assert_eq!(update(icon, mask).await.unwrap().group.unwrap().icon, icon);
+        assert_eq!(icons(&node, group_id).await, [icon; 4]);
+    }
+    assert_invalid(update(&"é".repeat(2_049), "icon").await, "icon");
+    let longest = "é".repeat(2_048);
+    import(&node, Group { group_id: group_id + 1, icon: longest.clone(), ..chess() }).await;
+    let request = GetGroupRequest { group_id: group_id + 1, consistency: None };
+    let imported = node.groups().get_group(request).await.unwrap().into_inner().group.unwrap();
+    assert_eq!(imported.icon, longest);
+}
+
 #[tokio::test]
 async fn public_groups_are_found_by_tag_and_prefix() {
     let node = TestNode::start().await;

@@ -1,4 +1,4 @@
-//! Sockets whose peers are lost: who is named for what they were sent, and who gets their places.
+//! Sockets whose peers are lost: users are named for what they were sent, and others get their places.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn pushes(node: &TestNode) -> Streaming<WatchOfflineResponse> {
     stream
 }
 
-/// The next users who are named: the number of the message, and who.
+/// Reads the next named users: the message's number, and the users.
 async fn named(stream: &mut Streaming<WatchOfflineResponse>, count: usize) -> Vec<(i64, Vec<i64>)> {
     let mut named = Vec::new();
     while named.len() < count {
@@ -46,7 +46,7 @@ async fn named(stream: &mut Streaming<WatchOfflineResponse>, count: usize) -> Ve
     named
 }
 
-/// A socket of a user, once it is not refused any more.
+/// Opens a user's socket, once it is no longer refused.
 async fn accepted(node: &TestNode, user: i64) -> Socket {
     let mut accepted = None;
     until(async || {
@@ -66,7 +66,7 @@ async fn messages_of_a_lost_socket_are_named() {
     let (node, [ann, bea, cid]) = node(|_| {}).await;
     let (group, id) = chat_with_id(&node, ann, &[bea, cid]).await;
     let mut stream = pushes(&node).await;
-    // A peer answers pings while it reads. This one reads no more, and stays connected.
+    // A peer answers pings while it reads. This peer reads no more, and stays connected.
     let socket = Socket::live(node.address, bea).await;
     let read = say(&node, ann, To::GroupId(group), "read").await.unwrap();
     let unread = say(&node, ann, To::GroupId(group), "unread").await.unwrap();
@@ -87,7 +87,7 @@ async fn lost_socket_beside_a_stream_names_nothing() {
     let socket = Socket::live(node.address, bea).await;
     let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
     assert_eq!(receiver.seqs(&id, 1).await, [seq]);
-    // The place of the lost one is free again.
+    // The lost socket's place is free again.
     accepted(&node, bea).await.close().await;
     drop(receiver);
     let mut last = seq;
@@ -123,7 +123,7 @@ async fn closed_socket_names_nothing() {
     assert!(first[0].0 > seq, "the peer closed it, and had the first: {first:?}");
 }
 
-/// Takes ten seconds, as the place does.
+/// This takes ten seconds: the place is freed after that time.
 #[tokio::test]
 async fn lost_socket_gives_its_place() {
     let (node, [ann, bea]) = node(|config| {
@@ -140,7 +140,7 @@ async fn lost_socket_gives_its_place() {
     assert_eq!(new.until("message").await["message"]["seq"], seq.to_string());
 }
 
-/// Whether the node notices by its stop that a socket is lost: pings are far apart.
+/// Returns the users that the node names if it notices a lost socket only by its stop: pings are far apart.
 async fn named_after_stop(answers: bool, drain: Duration) -> Vec<(i64, Vec<i64>)> {
     let (node, [ann, bea]) = node(|config| {
         (config.ws.ping_every, config.drain) = (Duration::from_secs(100), drain);
@@ -181,7 +181,7 @@ async fn stop_names_for_silent_sockets() {
     assert_eq!(closed, [], "its peer closed it");
 }
 
-/// The node does not wait until they have answered.
+/// The node does not wait until the peers have answered.
 #[tokio::test]
 async fn stop_names_for_sockets_that_are_cut_off() {
     let named = named_after_stop(false, Duration::from_millis(100)).await;

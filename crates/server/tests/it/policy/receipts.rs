@@ -241,7 +241,7 @@ async fn cached_receipt_respects_the_callers_range() {
     add(&node, group, &[late]).await;
     leave(&node, group, b).await;
     let last = say_to(&node, a, group).await;
-    // From now on the node knows the senders of both.
+    // From now on the node knows both messages' senders.
     assert_eq!(counts(&node, SERVICE, &id, seq).await.unwrap(), [0, 3, 1]);
     assert_eq!(counts(&node, SERVICE, &id, last).await.unwrap(), [0, 4, 0]);
     for _ in 0..2 {

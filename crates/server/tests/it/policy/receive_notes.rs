@@ -5,7 +5,7 @@ use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};
 use crate::group_calls::{add, chat, chat_with_id, mute, mute_all, public_group, set_role, transfer};
 use crate::message_calls::*;
 use crate::message_streams::*;
-use crate::node::{TestNode, mask, params, update_of_group};
+use crate::node::{TestNode, mask, update_of_group};
 use crate::node::{assert_denied, assert_forbidden, assert_not_found};
 use crate::relation_calls::{block, follow, node_with_users, unfollow, with_users};
 use kith_proto::message::v1::{
@@ -180,8 +180,8 @@ async fn changed_picture_of_a_group_is_noted() {
     let (node, [ann, bea]) = with_users().await;
     let group_id = chat(&node, ann, &[bea]).await;
     let mut streams = [live(&node, ann).await, live(&node, bea).await];
-    let picture = Group { group_id, params: params([("picture", "a.png")]), ..Group::default() };
-    node.groups().update_group(update_of_group(picture, &["params"])).await.unwrap();
+    let picture = Group { group_id, icon: "a.png".to_owned(), ..Group::default() };
+    node.groups().update_group(update_of_group(picture, &["icon"])).await.unwrap();
     for stream in &mut streams {
         assert_eq!(next_note(stream).await, group_changed(group_id));
     }

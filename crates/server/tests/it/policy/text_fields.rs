@@ -1,4 +1,4 @@
-//! Every text field of a request has a class, and behaves as docs/guide/texts.md says of that class.
+//! Every text field in a request has a class, and behaves as docs/guide/texts.md says about the class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use prost_reflect::{Kind, MessageDescriptor};
 use tokio::net::TcpStream;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/guide/texts.md");
-/// Of many messages, and the same in all.
-const EVERYWHERE: [&str; 2] = ["request_id", "page_token"];
+/// Fields that many messages have, with equal rules.
+const EVERYWHERE: [&str; 4] = ["request_id", "page_token", "conversation_id", "conversation_ids"];
 
 /// A call that sets one text, at `%`.
 struct Case {
@@ -27,7 +27,7 @@ struct Case {
 }
 
 /// The calls for each text that people read.
-const CASES: [Case; 18] = [
+const CASES: [Case; 20] = [
     case("User.user_name", "CreateUser", r#"{"user":{"userName":"%"}}"#, "user_name"),
     case(
         "User.user_name",
@@ -46,6 +46,13 @@ const CASES: [Case; 18] = [
         "UpdateGroup",
         r#"{"group":{"groupId":1,"name":"%"},"updateMask":{"paths":["name"]}}"#,
         "name",
+    ),
+    case("Group.icon", "CreateGroup", r#"{"group":{"name":"g","icon":"%","creatorId":1}}"#, "icon"),
+    case(
+        "Group.icon",
+        "UpdateGroup",
+        r#"{"group":{"groupId":1,"icon":"%"},"updateMask":{"paths":["icon"]}}"#,
+        "icon",
     ),
     case("Group.tags", "CreateGroup", r#"{"group":{"name":"g","tags":["fine","%"],"creatorId":1}}"#, "tags"),
     case("SetRemarkRequest.remark", "SetRemark", r#"{"userId":1,"targetId":2,"remark":"%"}"#, "remark"),

@@ -1,4 +1,4 @@
-//! A message service that says what the test gives it.
+//! A message service that sends what the test gives it.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,7 @@ use tonic::{Status, body::Body, server::NamedService};
 
 type Item = Result<ReceiveResponse, Status>;
 
-/// Two conversations on two pages, and streams that say what they are given.
+/// Two conversations on two pages, and streams that send what the test gives them.
 #[derive(Clone, Default)]
 pub struct FakeMessages(Arc<Mutex<Recorded>>);
 
@@ -37,32 +37,32 @@ struct Recorded {
     requests: Vec<ReceiveRequest>,
     acting: Vec<String>,
     streams: Vec<UnboundedSender<Item>>,
-    /// What each stream says first.
+    /// Items that each stream sends first.
     begins: Vec<Item>,
-    /// What each stream says once the first page of conversations was read.
+    /// Items that each stream sends once the first page of conversations was read.
     meanwhile: Vec<Item>,
-    /// The conversations of the first page; empty: one.
+    /// The conversations on the first page. If empty, there is one conversation.
     listed: Vec<Conversation>,
-    /// The client ids of the sends that have begun.
+    /// The client ids in sends that have begun.
     sent: Vec<String>,
-    /// Set: sends wait in it until they are released.
+    /// If set, sends wait in it until they are released.
     held: Option<HashMap<String, oneshot::Sender<Result<SendMessageResponse, Status>>>>,
 }
 
 impl FakeMessages {
-    /// Each stream begins with `live`.
+    /// Makes a service whose streams begin with `live`.
     pub fn new() -> Self {
         let fake = Self::default();
         fake.0.lock().begins = vec![Ok(live_response("c-0"))];
         fake
     }
 
-    /// What comes while the conversations are read.
+    /// Sets items that arrive while the conversations are read.
     pub fn meanwhile(&self, items: Vec<ReceiveResponse>) {
         self.0.lock().meanwhile = items.into_iter().map(Ok).collect();
     }
 
-    /// What streams say at first in place of `live`.
+    /// Sets items that streams send first, in place of `live`.
     pub fn begin_with(&self, items: Vec<ReceiveResponse>) {
         self.0.lock().begins = items.into_iter().map(Ok).collect();
     }
@@ -72,7 +72,7 @@ impl FakeMessages {
         self.0.lock().listed = conversations;
     }
 
-    /// Sends wait from now on, until they are released.
+    /// From now on, sends wait until they are released.
     pub fn hold_sends(&self) {
         self.0.lock().held = Some(HashMap::new());
     }
@@ -83,27 +83,27 @@ impl FakeMessages {
         drop(held.send(result));
     }
 
-    /// The client ids of the sends that have begun so far.
+    /// Returns the client ids in sends that have begun so far.
     pub fn sent(&self) -> Vec<String> {
         self.0.lock().sent.clone()
     }
 
-    /// The requests of all streams so far.
+    /// Returns all streams' requests so far.
     pub fn requests(&self) -> Vec<ReceiveRequest> {
         self.0.lock().requests.clone()
     }
 
-    /// For whom they were.
+    /// Returns the acting users in these requests.
     pub fn acting(&self) -> Vec<String> {
         self.0.lock().acting.clone()
     }
 
-    /// Says it on the stream that was opened last.
+    /// Sends the item on the stream that was opened last.
     pub fn say(&self, item: Item) {
         self.0.lock().streams.last().expect("a stream").send(item).unwrap();
     }
 
-    /// How many streams still have a reader.
+    /// Returns how many streams still have a reader.
     pub fn open(&self) -> usize {
         self.0.lock().streams.iter().filter(|stream| !stream.is_closed()).count()
     }
@@ -195,7 +195,7 @@ impl tower::Service<http::Request<Body>> for FakeMessages {
     }
 }
 
-/// As gRPC frames it, with the status behind it.
+/// Frames messages like gRPC, with the status at the end.
 fn streamed<M: prost::Message + 'static>(
     items: UnboundedReceiver<Result<M, Status>>,
 ) -> http::Response<Body> {

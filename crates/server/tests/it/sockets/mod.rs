@@ -1,4 +1,4 @@
-//! Sockets as a browser has them, and messages as a node would have them.
+//! Sockets like a browser's, and messages like a node's.
 
 pub mod messages;
 
@@ -13,7 +13,7 @@ use tokio_tungstenite::{
     tungstenite::{Error, Message, client::IntoClientRequest as _},
 };
 
-/// Within this every frame has to come: a hang is a failure.
+/// Every frame has to come within this time: a hang is a failure.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Turns sockets on.
@@ -23,7 +23,7 @@ pub fn on(config: &mut Config) {
     crate::secured_node::without_user_quotas(config);
 }
 
-/// One socket.
+/// A client's socket.
 pub struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
@@ -31,21 +31,21 @@ impl Socket {
         Self::from_page(address, None).await.expect("a socket")
     }
 
-    /// Opened, with this hello as its first frame.
+    /// Opens a socket, with this hello as its first frame.
     pub async fn greeted(address: SocketAddr, hello: &Value) -> Self {
         let mut socket = Self::open(address).await;
         socket.send(&json!({ "hello": hello })).await;
         socket
     }
 
-    /// Opened, and greeted by this user; the frames up to `live` are read.
+    /// Opens a socket with this user's hello, and reads the frames up to `live`.
     pub async fn live(address: SocketAddr, user: i64) -> Self {
         let mut socket = Self::greeted(address, &json!({"user": user})).await;
         socket.until("live").await;
         socket
     }
 
-    /// Asks for one as a page of this origin. The code of HTTP where it is refused.
+    /// Opens a socket as a page from this origin. Returns the HTTP code if it is refused.
     pub async fn from_page(address: SocketAddr, origin: Option<&str>) -> Result<Self, u16> {
         let mut request = format!("ws://{address}/ws").into_client_request().unwrap();
         if let Some(origin) = origin {
@@ -67,23 +67,23 @@ impl Socket {
         self.message(Message::text(text)).await;
     }
 
-    /// What it says may be refused before all of it is written.
+    /// The node may refuse a message before it is written completely.
     pub async fn message(&mut self, message: Message) {
         drop(self.0.send(message).await);
     }
 
-    /// Makes a call and returns the frame that answers it; other frames are passed over.
+    /// Makes a call and returns the frame that answers it. Other frames are ignored.
     pub async fn call(&mut self, name: &str, body: &Value) -> Value {
         self.send(&json!({"id": 1, "call": name, "body": body})).await;
         self.until("id").await
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub async fn next(&mut self) -> Value {
         serde_json::from_str(&self.next_text().await).unwrap()
     }
 
-    /// The text of the next frame.
+    /// Returns the next frame's text.
     pub async fn next_text(&mut self) -> String {
         loop {
             match timeout(BOUND, self.0.next()).await.expect("a frame in time") {
@@ -94,7 +94,7 @@ impl Socket {
         }
     }
 
-    /// The next frame that has this name.
+    /// Returns the next frame with this name.
     pub async fn until(&mut self, name: &str) -> Value {
         loop {
             let frame = self.next().await;
@@ -104,7 +104,7 @@ impl Socket {
         }
     }
 
-    /// The code with which the node closes it; frames before are returned too.
+    /// Returns the code with which the node closes the socket, and the frames before.
     pub async fn closed(&mut self) -> (u16, Vec<Value>) {
         let mut frames = Vec::new();
         loop {
@@ -117,7 +117,8 @@ impl Socket {
         }
     }
 
-    /// The node closes it with this code. The first frame before that is an error of this reason, and returned.
+    /// Checks that the node closes the socket with this code. The first frame before that is an error with
+    /// this reason. Returns the error.
     pub async fn assert_closed(&mut self, code: u16, reason: &str) -> Value {
         let (closed, frames) = self.closed().await;
         assert_eq!((closed, &frames[0]["error"]["reason"]), (code, &json!(reason)), "{frames:?}");
@@ -130,7 +131,8 @@ impl Socket {
     }
 }
 
-/// The request for a socket, as bytes, with these headers in place of its own ones or besides; an empty one is left out.
+/// Formats a request for a socket as bytes. These headers replace its own headers or are added; an empty
+/// header is left out.
 pub fn opening(changes: &[(&str, &str)]) -> Vec<u8> {
     let usual = [
         ("host", "127.0.0.1:7600"),

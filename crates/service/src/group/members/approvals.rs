@@ -1,5 +1,5 @@
-//! The group interface for applications: checks whether one may be made, names who is notified, and admits
-//! accepted users.
+//! The group interface for applications: checks whether an application may be made, names who is notified,
+//! and admits accepted users.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -119,8 +119,8 @@ impl Members {
         Ok(above.into_iter().map(|member| member.key.user).collect())
     }
 
-    /// Checks that a group exists, and that the user is a member or may become one: not banned, and the group
-    /// not full.
+    /// Checks that a group exists, and that the user is a member or may join: it is not banned, and the group
+    /// is not full.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.

@@ -84,7 +84,7 @@ impl Members {
     async fn hide_messages(&self, group: GroupId, most: Seq) -> Result<(), Error> {
         let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Read after the log's end: messages of a newer group with this id have higher numbers.
+        // The group is read after the log's end: a newer group with this id has messages with higher numbers.
         if end <= most || self.group_created(group, &Consistency::Strong).await?.is_some() {
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Members {
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
             let others = self.changed_with_members(group, &change).await;
-            // Without rows, so without deciders: the admins' invites were closed with the group.
+            // There are no rows, and so no deciders: the admins' invites were closed with the group.
             let event = EventKind::of(&change).event(group, change.users(), &[]);
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {

@@ -12,7 +12,7 @@ pub struct MembersConfig {
     pub members_max: u32,
     /// Maximum banned users of a group. Above 0.
     pub bans_max: u32,
-    /// How often a user may try the code of one group in a minute. Above 0.
+    /// Tries of one group's code by a user in a minute. Above 0.
     pub code_tries_per_minute: u32,
     /// Whom AddMembers by a user adds.
     pub added_by_users: AddedByUsers,

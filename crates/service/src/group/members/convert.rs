@@ -15,13 +15,13 @@ use crate::{
     },
 };
 
-/// Above every user id, so that a position with it is after all changes with a version.
+/// A number above every user id, so that a position with it is after all changes with a version.
 const AFTER_ALL: i64 = i64::MAX;
 
 /// Where a page of changes begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncPosition {
-    /// After this change.
+    /// The page begins after this change.
     pub(super) after: MemberChangeEvent,
     /// The version that the caller knows after the last page.
     pub(super) until: i64,

@@ -28,7 +28,7 @@ pub trait GroupInvitations: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct AddedOrInvited {
     pub(super) added: Committed<MembersUpdated>,
-    /// Those who are neither members nor friends, in the request's order.
+    /// The users who are neither members nor friends, in the request's order.
     pub(super) invited: Vec<UserId>,
 }
 
@@ -39,7 +39,7 @@ impl Members {
     }
 
     /// Adds a user's friends to a group, and invites the others: strangers, and those who have blocked the
-    /// user, with one answer. Changes nothing if one of them is banned.
+    /// user, with one answer. Changes nothing if any user is banned.
     ///
     /// # Errors
     /// The errors of [`Self::apply_change`].

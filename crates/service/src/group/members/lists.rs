@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct InvalidMemberPageKey;
 
 /// A page's key: at most `size` entries with the role `least` or a higher role, by rising id, above the id
-/// `after`. 0: from the first one.
+/// `after`. 0: from the first entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemberPageKey {
     pub(super) least: Role,
@@ -135,7 +135,7 @@ impl PageLoader<GroupId, MemberPageKey, UserId> for MemberPages {
         _options: LoadOptions,
     ) -> Result<Page<UserId>, LoadError> {
         let after = UserId::new(asked.after).ok();
-        // One more, to find out whether there is a next page.
+        // One more entry is read, to find out whether there is a next page.
         let found = self.0.member_list(*group, asked.least, after, asked.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > asked.size;

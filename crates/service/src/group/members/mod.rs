@@ -59,9 +59,9 @@ pub const MEMBERSHIP_PAGES: &str = "membership_list_page";
 /// Policies for member namespaces.
 #[derive(Clone, Debug)]
 pub struct MemberPolicies {
-    /// For members; strict.
+    /// The policy for members; strict.
     pub members: Policy<Member>,
-    /// For rosters; strict.
+    /// The policy for rosters; strict.
     pub rosters: Policy<Roster>,
     /// Policies for the lists.
     pub lists: MemberListPolicies,

@@ -42,8 +42,8 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads one member, if the user is one, and the group's roster, to check the right to send messages.
-    /// Sees every acknowledged change. Does not check whether the group exists.
+    /// Reads the user's member record, if it is a member, and the group's roster, to check the right to send
+    /// messages. Sees every acknowledged change. Does not check whether the group exists.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
         let (members, roster) = tokio::join!(

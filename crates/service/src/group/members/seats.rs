@@ -12,7 +12,7 @@ use crate::{error::Error, metric::RECEIPT_LOADS};
 const PAGE: usize = 1_000;
 /// Most changes that are read individually; with more, all rows are read again.
 const CHANGES_MAX: usize = 1_000;
-/// Above every user id, so that a position with it is after all changes with a version.
+/// A number above every user id, so that a position with it is after all changes with a version.
 const LAST_USER: i64 = i64::MAX;
 
 /// All present and former group members, at a roster version or later.
@@ -32,7 +32,7 @@ impl Members {
         group: GroupId,
         known: Option<Arc<GroupSeats>>,
     ) -> Result<Arc<GroupSeats>, Error> {
-        // Read first: later reads have at least the changes up to this version.
+        // The version is read first: later reads have at least the changes up to it.
         let version = self.roster(group, &Consistency::Cached).await?.version;
         let Some(mut known) = known else { return self.load_seats(group, version).await.map(Arc::new) };
         if known.version >= version {
@@ -84,7 +84,7 @@ impl Members {
 }
 
 impl GroupSeats {
-    /// For a direct conversation: the user with the smaller id first.
+    /// Creates the seats for a direct conversation: the user with the smaller id is first.
     pub(crate) fn direct(one: UserId, other: UserId) -> Self {
         let users = if one == other { vec![one] } else { vec![one.min(other), one.max(other)] };
         let seats = users.into_iter().map(|user| Some(Seat::direct(user))).collect();

@@ -18,7 +18,8 @@ use crate::{
     write::mutations::{Mutations, unknown},
 };
 
-/// After a change of unknown outcome the window is held again after each time: the write may arrive late.
+/// If a change's outcome is unknown, the window is held again after each of these pauses: the write may
+/// arrive late.
 const HOLD_PAUSES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn no_time_is_never() {
-        // Another node's clock may be ahead of this one.
+        // Another node's clock may be ahead of this node's clock.
         for now in [999, 1_000, 1_001] {
             assert!(!is_within(Timestamp(1_000), Duration::ZERO, Timestamp(now)));
         }

@@ -3,8 +3,8 @@
 //!
 //! A node says every few seconds that it runs, and with each renewal of an inbox what its user's receivers
 //! have confirmed. When it has said nothing for [`ABANDONED_AFTER`], clients that are there have had time to
-//! come back, and a lease's holder ends its receivers, some users at a time. What was done is forgotten; what
-//! is done twice is a replay, because entries have a key.
+//! come back, and a lease's holder ends its receivers, some users at a time. Finished work is forgotten; work
+//! that is done twice is a replay, because entries have a key.
 //!
 //! A node that is paused or cut off for so long is taken for dead, too. Its users may then be named for
 //! messages that they have; it goes on when it is back.

@@ -5,9 +5,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
 use kith_store::{ConversationId, DOCUMENT, Message, Seq, SeqRange, Timestamp, UserId, document_parts};
-use prost::bytes::Bytes;
 
 use super::{
     super::{
@@ -174,12 +172,8 @@ impl Delivery {
         let mentioned: BTreeSet<UserId> =
             messages.iter().flat_map(|message| &message.mentions).copied().collect();
         let members = self.0.recipients.members_among(conversation, mentioned.into_iter().collect()).await?;
-        let keeper = &self.0.inboxes.keeper;
-        // A signal that is not published says which nodes have receivers.
-        let wakes = members.iter().map(async |user| keeper.signal(*user, Bytes::new()).await);
-        let wakes = join_all(wakes).await;
-        let absent =
-            members.iter().zip(wakes).filter(|(_, wakes)| wakes.as_ref().map_or(true, Vec::is_empty));
-        Ok(AbsentRecipients::Mentioned(absent.map(|(user, _)| *user).collect()))
+        let receiving = self.0.inboxes.keeper.receiving(&members).await.unwrap_or_default();
+        let absent = members.into_iter().filter(|user| !receiving.contains_key(user));
+        Ok(AbsentRecipients::Mentioned(absent.collect()))
     }
 }

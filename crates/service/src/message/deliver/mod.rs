@@ -1,9 +1,9 @@
 //! Delivers appended messages: enters them into their recipients' inboxes, and wakes the nodes on which these
 //! receive.
 //!
-//! A fan-out may be repeated, late or lost: an inbox's ranges are contiguous, so the next one repairs it. A
-//! failed fan-out is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond
-//! [`FAN_OUT_WAIT`]. If its node dies first, another one finds the step's note (`notes.rs`) and resumes it
+//! A fan-out may be repeated, late or lost: an inbox's ranges are contiguous, so the next fan-out repairs it.
+//! A failed fan-out is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond
+//! [`FAN_OUT_WAIT`]. If its node dies first, another node finds the step's note (`notes.rs`) and resumes it
 //! (`resumption.rs`).
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured
@@ -69,8 +69,8 @@ struct DeliveryInner {
 }
 
 impl Delivery {
-    /// Creates it over inboxes with these limits. `notes`: let another node resume what this one leaves
-    /// unfinished. `offline`: the logs for recipients without a receiver.
+    /// Creates it over inboxes with these limits. `notes`: let another node resume steps that this node
+    /// leaves unfinished. `offline`: the logs for recipients without a receiver.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -163,7 +163,8 @@ impl Delivery {
         self.deliver(sent, None, ready(None), steps).await;
     }
 
-    /// The wake for messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
+    /// The wake for messages up to `last`. `messages`: the last of them, with contiguous numbers; may be
+    /// empty.
     fn sent_messages(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
         let sent = messages.last().map_or_else(Timestamp::now, |message| message.sent);
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
@@ -199,7 +200,7 @@ impl Delivery {
     }
 
     /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if
-    /// this one dies.
+    /// this node dies.
     async fn keep_missing_notes(&self, conversation: ConversationId, mut steps: NotedSteps) -> NotedSteps {
         let Some(notes) = &self.0.notes else { return steps };
         if steps.is_missing() && !self.0.pending.is_in_store(conversation) {
@@ -224,7 +225,7 @@ impl Delivery {
         }
     }
 
-    /// Returns those who have no receiver.
+    /// Returns the recipients who have no receiver.
     async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<Vec<UserId>, Error> {
         let DeliveryInner { inboxes, limits, .. } = &*self.0;
         let some = users.chunks(limits.users_at_once.max(1));

@@ -39,7 +39,7 @@ pub struct StepNotes {
     ended: Arc<EndedNotes>,
 }
 
-/// Where notes are.
+/// The place where notes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoteStorage {
     Redis,

@@ -88,7 +88,7 @@ impl UndeliveredMessages {
         self.unannounced = [self.unannounced, other.unannounced].into_iter().flatten().min();
     }
 
-    /// Whether all is delivered when the other one is.
+    /// Whether everything here is delivered when `other` is.
     fn is_within(self, other: Self) -> bool {
         let is_announced =
             self.unannounced.is_none_or(|first| other.unannounced.is_some_and(|other| other <= first));

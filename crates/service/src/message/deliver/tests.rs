@@ -123,7 +123,7 @@ struct DeliveryFixture {
 }
 
 impl DeliveryFixture {
-    /// With a group that has users 1 and 2, who receive.
+    /// Creates the fixture with a group that has users 1 and 2, who receive.
     async fn new() -> Self {
         Self::with(None).await
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use kith_delivery::{Entry, ReadFrom, ReadOutcome};
 use kith_store::{ConversationId, SeqRange};
-use prost::bytes::Bytes;
 
 use super::{Delivery, inboxes_unavailable};
 use crate::error::Error;
@@ -56,9 +55,8 @@ impl Delivery {
         from: ReadFrom,
         mut unconfirmed: UnconfirmedRanges,
     ) -> Result<(), Error> {
-        // A signal that is not published says which nodes have receivers.
-        let wakes = self.0.inboxes.keeper.signal(from.user, Bytes::new()).await;
-        if !wakes.map_err(|_| inboxes_unavailable())?.is_empty() {
+        let receiving = self.0.inboxes.keeper.receiving(&[from.user]).await;
+        if !receiving.map_err(|_| inboxes_unavailable())?.is_empty() {
             return Ok(());
         }
         self.add_unread(from, &mut unconfirmed).await?;

@@ -1,4 +1,4 @@
-//! Dialogs between the wire and the domain. Raw numbers and strings do not pass this module.
+//! Converts dialogs between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_proto::message::v1::{self as wire, read_seq_result::Result as ReadAnswer};
 use kith_store::{
@@ -18,20 +18,20 @@ use crate::{
     },
 };
 
-/// All fields of the settings of a dialog.
+/// All fields in a dialog's settings.
 const ALL_FIELDS: [&str; 4] = ["pinned", "do_not_disturb", "marked_unread", "ext"];
 
-/// The user of the dialogs: the named one, or else the acting one.
+/// The user of the dialogs: the named user, or else the acting user.
 pub(in crate::message) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
     acting_user(named, principal)?.ok_or_else(|| missing("user_id"))
 }
 
-/// A dialog of the named user, or else of the acting one.
+/// A dialog of the named user, or else of the acting user.
 pub(super) fn key(named: i64, conversation_id: &str, principal: Principal) -> Result<DialogKey, Error> {
     Ok(DialogKey { user: user(named, principal)?, conversation: conversation(conversation_id)? })
 }
 
-/// The dialog of a user in its direct conversation with another one.
+/// A user's dialog in its direct conversation with another user.
 pub(super) fn direct_key(named: i64, other: i64, principal: Principal) -> Result<DialogKey, Error> {
     let user = user(named, principal)?;
     let other = ids::user("other_user_id", other)?;

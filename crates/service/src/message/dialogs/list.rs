@@ -1,9 +1,11 @@
-//! Lists of the conversations of a user.
+//! Lists a user's conversations.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, Timestamp, UserId};
+use kith_store::{
+    BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, LogHead, Seq, Timestamp, UserId,
+};
 
 use super::{
     Dialogs,
@@ -26,18 +28,28 @@ pub(super) struct DialogPage {
     pub(super) shown: Vec<(DialogPosition, ShownConversation)>,
     /// Whether others follow.
     pub(super) more: bool,
-    /// Number of conversations that are not listed because there are too many; a lower bound.
+    /// How many conversations are not listed because there are too many; a lower bound.
     pub(super) left_out: usize,
 }
 
 /// All listed conversations of a user, by their position.
 pub(super) struct ListedDialogs {
-    pub(super) views: Vec<(DialogPosition, DialogView, LogEnd)>,
+    pub(super) views: Vec<ListedDialog>,
     pub(super) left_out: usize,
 }
 
+/// A listed conversation.
+pub(super) struct ListedDialog {
+    pub(super) position: DialogPosition,
+    pub(super) view: DialogView,
+    pub(super) end: Seq,
+    /// The end with the headers above what is read; `None`: they were not read.
+    pub(super) head: Option<LogHead>,
+}
+
 impl Dialogs {
-    /// Returns the conversations of a user after a position. Logs that seem to end below `at_least` are read again.
+    /// Returns a user's conversations after a position. Logs that seem to end below `at_least` are read
+    /// again.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -48,21 +60,29 @@ impl Dialogs {
         size: usize,
         at_least: &AtLeast,
     ) -> Result<DialogPage, Error> {
-        let ListedDialogs { mut views, left_out } = self.listed(user, at_least).await?;
-        views.retain(|(position, ..)| after.is_none_or(|after| after < *position));
+        let ListedDialogs { mut views, left_out } = self.listed(user, at_least, size).await?;
+        views.retain(|listed| after.is_none_or(|after| after < listed.position));
         let more = views.len() > size;
         views.truncate(size);
-        let (positions, views): (Vec<_>, Vec<_>) =
-            views.into_iter().map(|(position, view, _)| (position, view)).unzip();
-        let shown = self.show(views, &Consistency::Cached, at_least).await?;
+        let positions: Vec<DialogPosition> = views.iter().map(|listed| listed.position).collect();
+        let (views, heads): (Vec<_>, Vec<_>) =
+            views.into_iter().map(|listed| (listed.view, listed.head)).unzip();
+        let heads = heads.into_iter().collect();
+        let shown = self.show(views, heads, &Consistency::Cached, at_least).await?;
         Ok(DialogPage { shown: positions.into_iter().zip(shown).collect(), more, left_out })
     }
 
-    /// All listed conversations of a user, by their position. Dialogs and ends are read from the store.
+    /// All listed conversations of a user, by their position, with their heads if there are no more than
+    /// `heads_max`. Dialogs are read from the store.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
-    pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<ListedDialogs, Error> {
+    pub(super) async fn listed(
+        &self,
+        user: UserId,
+        at_least: &AtLeast,
+        heads_max: usize,
+    ) -> Result<ListedDialogs, Error> {
         let users = &self.messages.dependencies.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
@@ -71,30 +91,57 @@ impl Dialogs {
         )?;
         created.ok_or_else(|| Error::not_found("user"))?;
         let (chosen, left_out) = choose(groups, &dialogs, self.messages.config.conversations_max);
-        let (bounds, ends) = tokio::try_join!(
-            self.messages.bounds(Some(user), &chosen),
-            self.messages.logs.ends(&chosen, at_least)
-        )?;
+        let bounds = self.messages.bounds(Some(user), &chosen).await?;
         let mut views = Vec::with_capacity(chosen.len());
-        for ((conversation, bounds), end) in chosen.into_iter().zip(bounds).zip(ends) {
+        for (conversation, bounds) in chosen.into_iter().zip(bounds) {
             let key = DialogKey { user, conversation };
             let dialog = dialogs.remove(&conversation).unwrap_or_else(|| Dialog::absent(key));
             let view = match bounds {
                 Ok(bounds) => DialogView::new(bounds, Arc::new(dialog)),
-                // It just left the group, or the group was dismissed.
+                // The user just left the group, or the group was dismissed.
                 Err(error) if error.reason() == Reason::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            if !view.is_of_former_member() && is_listed(&view, end) {
-                views.push((position(&view, end), view, end));
-            }
+            views.extend((!view.is_of_former_member()).then_some(view));
         }
-        views.sort_unstable_by_key(|(position, ..)| *position);
+        let ends = self.ends(&views, at_least, heads_max).await?;
+        let listed = views.into_iter().zip(ends).filter(|(view, (end, _))| is_listed(view, *end));
+        let listed = listed.map(|(view, (end, head))| ListedDialog {
+            position: position(&view, end),
+            view,
+            end: end.seq,
+            head,
+        });
+        let mut views: Vec<ListedDialog> = listed.collect();
+        views.sort_unstable_by_key(|listed| listed.position);
         Ok(ListedDialogs { views, left_out })
     }
 
-    /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it
-    /// just left; and the number of the others, because there are too many.
+    /// The ends of logs. Those of up to a page come from windows: with the headers above what is read if
+    /// there are no more than `heads_max`. Those of more come from the store.
+    async fn ends(
+        &self,
+        views: &[DialogView],
+        at_least: &AtLeast,
+        heads_max: usize,
+    ) -> Result<Vec<(LogEnd, Option<LogHead>)>, Error> {
+        let logs = &self.messages.logs;
+        if views.len() <= heads_max {
+            let heads = self.heads.heads(&unread_of(views), at_least).await?;
+            return Ok(heads.into_iter().map(|head| (end_of(&head), Some(head))).collect());
+        }
+        let conversations: Vec<ConversationId> = views.iter().map(|view| view.key().conversation).collect();
+        if views.len() <= PAGE_MAX && logs.windows.is_enabled() {
+            let asked: Vec<_> = conversations.iter().map(|log| (*log, Seq::MAX)).collect();
+            let heads = self.heads.heads(&asked, at_least).await?;
+            return Ok(heads.iter().map(|head| (end_of(head), None)).collect());
+        }
+        let ends = logs.ends(&conversations, at_least).await?;
+        Ok(ends.into_iter().map(|end| (end, None)).collect())
+    }
+
+    /// The conversations of a user that may be listed, also those that are hidden or empty, and those of
+    /// groups that it just left; and the number of the others, because there are too many.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
@@ -112,7 +159,7 @@ impl Dialogs {
         Ok(choose(groups, &dialogs, self.messages.config.conversations_max))
     }
 
-    /// The groups that a user is in, by rising id.
+    /// Returns a user's groups, by rising id.
     pub(in crate::message) async fn groups_of(&self, user: UserId) -> Result<Vec<GroupId>, Error> {
         let members = &self.messages.dependencies.members;
         let mut groups: Vec<GroupId> = Vec::new();
@@ -131,7 +178,8 @@ impl Dialogs {
         let yesterday = Dialog::day_of(Timestamp::now()) - 1;
         let mut dialogs = HashMap::new();
         if self.scan(user, i64::MIN, &mut dialogs).await? > 1 {
-            // Dialogs that were written in between moved to the front, perhaps from a page that was not read yet.
+            // Dialogs that were written meanwhile have moved to the front, perhaps from a page that was not
+            // read yet.
             self.scan(user, yesterday, &mut dialogs).await?;
         }
         Ok(dialogs)
@@ -158,8 +206,8 @@ impl Dialogs {
     }
 }
 
-/// The conversations of a user that are read, and the number of the others: pinned ones, then groups, then direct ones
-/// by falling day.
+/// Chooses the conversations to read, and counts the others: first pinned conversations, then groups, then
+/// direct conversations by falling day.
 fn choose(
     groups: Vec<GroupId>,
     dialogs: &HashMap<ConversationId, Dialog>,
@@ -179,6 +227,16 @@ fn choose(
     let count = chosen.len();
     chosen.truncate(most);
     (chosen, count.saturating_sub(most))
+}
+
+/// Conversations, each with the number up to which nothing is unread.
+pub(super) fn unread_of(views: &[DialogView]) -> Vec<(ConversationId, Seq)> {
+    views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect()
+}
+
+fn end_of(head: &LogHead) -> LogEnd {
+    let last = head.last.as_ref();
+    LogEnd { seq: last.map_or(0, |last| last.seq), sent: last.map(|last| last.sent) }
 }
 
 /// Groups are listed also while they are empty.

@@ -21,9 +21,9 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct MarkedRead {
     pub(super) read_seq: Seq,
-    /// Unread ones of the last messages that the user may read, and whether there may be others.
+    /// The number of unread messages among the last that the user may read, and whether there may be others.
     pub(super) unread: (u64, bool),
-    /// `None`: nothing was written.
+    /// The token of the write; `None`: nothing was written.
     pub(super) token: Option<Token>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct DialogReadState {
 }
 
 impl Dialogs {
-    /// Marks messages as read, together with marks of others. Durable when this returns.
+    /// Marks messages as read, together with other callers' marks. Durable when this returns.
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, RESOURCE_EXHAUSTED, or errors of the store.
@@ -65,8 +65,8 @@ impl Dialogs {
         })
     }
 
-    /// Notifies the devices of the user, in the background, and those of the other user of a direct conversation, which must not
-    /// learn of a hidden mark.
+    /// Notifies the user's devices, in the background. In a direct conversation, also notifies the other
+    /// user's devices, which must not learn of a hidden mark.
     fn notify_of_mark(&self, key: DialogKey, read_seq: Seq, is_hidden: bool) {
         self.notes.dialog_changed(key, read_seq);
         let Some(peer) = peer_of(key).filter(|_| !is_hidden && self.messages.config.signals) else { return };
@@ -79,7 +79,7 @@ impl Dialogs {
         });
     }
 
-    /// What is unread after a mark, when the log ended so.
+    /// Counts the unread messages after a mark, for a log with this end.
     async fn unread_of(
         &self,
         view: DialogView,
@@ -95,7 +95,7 @@ impl Dialogs {
         if let Some(counted) = counted {
             return Ok(counted);
         }
-        let mut shown = self.show(vec![view], &Consistency::Cached, &AtLeast::default()).await?;
+        let mut shown = self.show(vec![view], None, &Consistency::Cached, &AtLeast::default()).await?;
         let shown = shown.pop().ok_or_else(Error::internal)?;
         Ok((shown.unread.count, shown.more))
     }

@@ -1,11 +1,11 @@
 //! The calls of dialogs: marks, settings, unread counts, and lists of conversations.
 //!
-//! **Unread.** Computed from the headers of the messages ([`kith_store::count_unread`]), and never stored.
+//! **Unread.** Counts are computed from message headers ([`kith_store::count_unread`]), and never stored.
 //!
-//! **Lists.** The order is computed for each page from the ends of all conversations of a user. Dialogs of a list, and
-//! the heads of logs, are read from the store.
+//! **Lists.** The order is computed for each page from the ends of all the user's conversations. A list's
+//! dialogs, and the heads of logs, are read from the store.
 //!
-//! **Freshness.** Lowest numbers of conversations and members are strict.
+//! **Freshness.** The lowest readable numbers of conversations and members are strict.
 
 mod convert;
 mod heads;

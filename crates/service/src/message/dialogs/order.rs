@@ -4,11 +4,12 @@ use std::cmp::{Ordering, Reverse};
 
 use kith_store::{ConversationId, Timestamp};
 
-/// The position of a conversation in the list of a user: pinned ones first, then by the time of the last message, the latest first.
+/// A conversation's position in a user's list: pinned conversations come first, then the order is by the last
+/// message's time, the latest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DialogPosition {
     pub(super) pinned: bool,
-    /// When the last message was sent; of an empty log, the smallest number.
+    /// When the last message was sent; the smallest number if the log is empty.
     pub(super) time: Timestamp,
     pub(super) conversation: ConversationId,
 }

@@ -11,15 +11,15 @@ use crate::error::Error;
 /// The peer's part of a direct conversation; the default for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Peer {
-    /// Up to where the other user has read everything; 0 if one of the two has blocked the other.
+    /// The number up to which the other user has read everything; 0 if either user has blocked the other.
     pub(super) read_seq: Seq,
-    /// Whether the user has set do-not-disturb for the other one.
+    /// Whether the user has set do-not-disturb for the other user.
     pub(super) do_not_disturb: bool,
 }
 
 impl Dialogs {
-    /// The peers in these conversations, in their order. Their dialogs and their settings for each other come through
-    /// the tiers.
+    /// Returns the peers in these conversations, in their order. Their dialogs and their settings for each
+    /// other come through the tiers.
     pub(super) async fn peers(
         &self,
         keys: &[DialogKey],
@@ -60,7 +60,7 @@ pub(super) fn peer_of(key: DialogKey) -> Option<UserId> {
     edge_of(key).map(|edge| edge.to)
 }
 
-/// From the user to the other one; `None`: a group, or notes to oneself.
+/// The edge from the user to its peer; `None`: a group, or notes to oneself.
 fn edge_of(key: DialogKey) -> Option<Edge> {
     let ConversationId::Direct(one, other) = key.conversation else { return None };
     let peer: UserId = if one == key.user { other } else { one };

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What page tokens are bound to, besides the user.
+/// The query that page tokens are bound to, besides the user.
 const QUERY: &[u8] = b"ListConversations";
 
 /// The calls of dialogs on the wire.
@@ -33,7 +33,7 @@ pub struct DialogRpc {
 }
 
 impl DialogRpc {
-    /// The calls over the dialogs of a deployment.
+    /// Creates the calls over a deployment's dialogs.
     #[must_use]
     pub const fn new(dialogs: Dialogs, pages: PageTokens, limits: Limits) -> Self {
         Self { dialogs, pages, limits }
@@ -59,7 +59,8 @@ impl DialogRpc {
         let (call, request) = Call::open(request);
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let shown = self.dialogs.get(key, &consistency).await?;
+        let at_least = AtLeast::of_all(self.limits.at_least(call, 0)?);
+        let shown = self.dialogs.get(key, &consistency, &at_least).await?;
         let conversation = Some(convert::conversation_to_wire(shown, call.principal));
         Ok(Response::new(wire::GetConversationResponse { conversation }))
     }
@@ -73,8 +74,8 @@ impl DialogRpc {
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
         let mut quota = self.limits.records.page(call, size)?;
         let after = self.position(call, user, &request.page_token)?;
-        let page =
-            self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
+        let at_least = AtLeast::of_request(&request.at_least, self.limits.at_least(call, 0)?)?;
+        let page = self.dialogs.list(user, after, quota.size, &at_least).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
         let (conversations, next) = fit_page(page, call);
         quota.answered(conversations.len());
@@ -88,7 +89,7 @@ impl DialogRpc {
         }))
     }
 
-    /// Where a page begins.
+    /// Returns the position where a page begins.
     fn position(&self, call: Call, user: UserId, token: &str) -> Result<Option<DialogPosition>, Error> {
         let position = self.pages.of(call).verify_bytes(&[QUERY, &user.get().to_be_bytes()], token)?;
         let read = |bytes: Vec<u8>| DialogPosition::of_bytes(&bytes).ok_or_else(Error::internal);
@@ -104,8 +105,9 @@ impl DialogRpc {
         let mut conversations = conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let mut seen = std::collections::HashSet::with_capacity(conversations.len());
         conversations.retain(|conversation| seen.insert(*conversation));
-        let at_least = AtLeast::of_request(&request.at_least)?;
-        let counts = self.dialogs.count(user, conversations, &at_least).await?;
+        let at_least = AtLeast::of_request(&request.at_least, self.limits.at_least(call, 0)?)?;
+        let consistency = self.limits.consistency(call, None)?;
+        let counts = self.dialogs.count(user, conversations, &at_least, &consistency).await?;
         Ok(Response::new(convert::counts_to_wire(&counts)))
     }
 
@@ -213,7 +215,8 @@ impl DialogRpc {
     }
 }
 
-/// The conversations of a page that fit into an answer, and the position of the last one if others follow.
+/// Returns the page's conversations that fit into an answer, and the last conversation's position if others
+/// follow.
 fn fit_page(page: DialogPage, call: Call) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
     let mut budget = ByteBudget::new(call.answer_bytes);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);

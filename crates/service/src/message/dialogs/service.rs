@@ -10,7 +10,7 @@ use crate::{
     rpc::secret::SecretHasher,
 };
 
-/// Read marks, settings, and lists of conversations of users. Cheap to clone.
+/// The users' read marks, settings, and lists of conversations. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dialogs {
     pub(super) messages: Messages,
@@ -20,7 +20,7 @@ pub struct Dialogs {
 }
 
 impl Dialogs {
-    /// Over the messages of a deployment. `notes` notifies the devices of users.
+    /// Creates it over a deployment's messages. `notes` notifies users' devices.
     #[must_use]
     pub fn new(context: DomainContext<'_>, messages: Messages, notes: Notes) -> Self {
         let heads = LogHeads::new(messages.logs.clone());
@@ -36,10 +36,10 @@ impl Dialogs {
         bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))
     }
 
-    /// The range of a user in a conversation, as far as it sees it by its dialog.
+    /// Returns a user's range in a conversation, as far as its dialog shows it.
     ///
     /// # Errors
-    /// As [`Self::bounds`].
+    /// Fails like [`Self::bounds`].
     pub(super) async fn seen_bounds(&self, key: DialogKey) -> Result<ReadBounds, Error> {
         let bounds = self.messages.seen_bounds(Some(key.user), &[key.conversation]).await?;
         bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))

@@ -1,4 +1,4 @@
-//! Settings of users and services for a conversation.
+//! Changes the settings that users and services have for a conversation.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -6,7 +6,7 @@ use kith_store::{
 };
 use tokio::time::Instant;
 
-use super::{Dialogs, shown::ShownConversation};
+use super::{super::AtLeast, Dialogs, shown::ShownConversation};
 use crate::{
     dialog::out_of_range,
     error::Error,
@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl Dialogs {
-    /// Makes the dialogs of a direct conversation, for a user who may send to it. Returns the conversation, and a token if something
-    /// was written.
+    /// Makes a direct conversation's dialogs, for a user who may send to it. Returns the conversation, and a
+    /// token if something was written.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
@@ -33,7 +33,7 @@ impl Dialogs {
         let work =
             Box::pin(async move { records.create_missing(key.conversation, std::iter::empty()).await });
         let token = self.messages.mutations.call(deadline, work).await?;
-        Ok((self.get(key, &Consistency::Cached).await?, token))
+        Ok((self.get(key, &Consistency::Cached, &AtLeast::default()).await?, token))
     }
 
     /// Changes settings of a dialog. Returns the dialog after the write.
@@ -50,10 +50,10 @@ impl Dialogs {
         self.write(key, patch, context).await
     }
 
-    /// Leaves a conversation out of the list of a user until it has a new message.
+    /// Leaves a conversation out of a user's list until it has a new message.
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// Fails like [`Self::change`].
     pub(super) async fn hide(
         &self,
         key: DialogKey,
@@ -67,7 +67,7 @@ impl Dialogs {
     /// Hides the present messages of a conversation from a user.
     ///
     /// # Errors
-    /// As [`Self::change`].
+    /// Fails like [`Self::change`].
     pub(super) async fn clear(
         &self,
         key: DialogKey,
@@ -97,12 +97,13 @@ impl Dialogs {
         self.messages.mutations.call(call.deadline, work).await
     }
 
-    /// The end of a conversation, as far as a user may read it.
+    /// Returns the end of a conversation, as far as a user may read it.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
     async fn end(&self, key: DialogKey) -> Result<Seq, Error> {
-        // The read is the most expensive one: a user who may not read the conversation must not cause it.
+        // The read of the end is the most expensive step: a user who may not read the conversation must not
+        // cause it.
         let bounds = self.seen_bounds(key).await?;
         let end = self.messages.logs.strong_end(key.conversation).await?;
         Ok(bounds.with(end).max)

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use kith_cache::Consistency;
 use kith_delivery::Span;
 use kith_store::{
-    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange,
-    count_unread, document_parts,
+    DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange, count_unread,
+    document_parts,
 };
 
-use super::{Dialogs, peers::Peer};
+use super::{Dialogs, list::unread_of, peers::Peer};
 use crate::{
     error::Error,
     message::{AtLeast, ReadBounds, ReadRange},
 };
 
-/// The range and the read mark of a user in a conversation, before the end of the log is known.
+/// A user's range and read mark in a conversation, before the log's end is known.
 #[derive(Clone, Debug)]
 pub(super) struct DialogView {
     pub(super) dialog: Arc<Dialog>,
@@ -27,9 +27,9 @@ pub(super) struct DialogView {
 pub(super) struct ShownConversation {
     pub(super) dialog: Arc<Dialog>,
     pub(super) range: ReadRange,
-    /// Unread ones of the last [`DOCUMENT`] messages that the user may read.
+    /// Counts the unread among the last [`DOCUMENT`] messages that the user may read.
     pub(super) unread: Unread,
-    /// Whether there may be other unread ones before.
+    /// Whether there may be other unread messages before these.
     pub(super) more: bool,
     /// The last message that the user may read.
     pub(super) last: Option<Message>,
@@ -39,7 +39,7 @@ pub(super) struct ShownConversation {
 }
 
 impl DialogView {
-    /// Within `bounds`, as far as the user sees them by its dialog.
+    /// Creates the view within `bounds`, as far as the dialog shows them.
     pub(super) fn new(bounds: ReadBounds, dialog: Arc<Dialog>) -> Self {
         Self { bounds: bounds.of_dialog(&dialog), dialog }
     }
@@ -48,13 +48,13 @@ impl DialogView {
         self.dialog.key
     }
 
-    /// The range that the user may read of a log with this end.
+    /// Returns the range that the user may read if the log has this end.
     pub(super) fn range(&self, end: Seq) -> ReadRange {
         self.bounds.with(end)
     }
 
-    /// The highest number that the user has marked. A member, or a former one, that may read messages of before its
-    /// join begins with a mark at the join.
+    /// The highest number that the user has marked. A present or former member that may read messages from
+    /// before its join begins with a mark at the join.
     pub(super) fn read_seq(&self) -> Seq {
         read_seq(self.bounds, &self.dialog)
     }
@@ -69,20 +69,20 @@ impl DialogView {
         self.bounds.left().is_some()
     }
 
-    /// How many of the last messages are unread, and whether there may be others before them. `None`: the user may not read up to the
-    /// end of the log.
+    /// Counts how many of the last messages are unread, and says whether there may be others before them.
+    /// `None`: the user may not read up to the log's end.
     pub(super) fn count_head(&self, head: &LogHead) -> Option<(u64, bool)> {
         let end = head.last.as_ref().map_or(0, |last| last.seq);
         let range = self.range(end);
         (range.max == end).then(|| (self.count(range, &head.headers).count, self.has_more(range)))
     }
 
-    /// Whether there may be unread messages before the last [`DOCUMENT`] ones that the user may read.
+    /// Whether there may be unread messages before the last [`DOCUMENT`] that the user may read.
     fn has_more(&self, range: ReadRange) -> bool {
         self.read_up_to() < range.max - DOCUMENT
     }
 
-    /// Counts the unread ones of these messages.
+    /// Counts the unread messages among these.
     pub(super) fn count(&self, range: ReadRange, headers: &[StoredHeader]) -> Unread {
         let range = UnreadRange {
             user: self.dialog.key.user,
@@ -109,26 +109,32 @@ impl Dialogs {
         &self,
         key: DialogKey,
         consistency: &Consistency,
+        at_least: &AtLeast,
     ) -> Result<ShownConversation, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
         let view = DialogView::new(bounds, dialog);
-        let mut shown = self.show(vec![view], consistency, &AtLeast::default()).await?;
+        let mut shown = self.show(vec![view], None, consistency, at_least).await?;
         shown.pop().ok_or_else(Error::internal)
     }
 
-    /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
+    /// Shows conversations, in their order. `heads`: those of their logs, if they were read. Logs that seem
+    /// to end below `at_least` are read again.
     pub(super) async fn show(
         &self,
         views: Vec<DialogView>,
+        heads: Option<Vec<LogHead>>,
         consistency: &Consistency,
         at_least: &AtLeast,
     ) -> Result<Vec<ShownConversation>, Error> {
         let keys: Vec<DialogKey> = views.iter().map(DialogView::key).collect();
-        let asked: Vec<(ConversationId, Seq)> =
-            views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect();
-        let (heads, peers) =
-            tokio::try_join!(self.heads.heads(&asked, at_least), self.peers(&keys, consistency))?;
+        let heads = async {
+            match heads {
+                Some(heads) => Ok(heads),
+                None => self.heads.heads(&unread_of(&views), at_least).await,
+            }
+        };
+        let (heads, peers) = tokio::try_join!(heads, self.peers(&keys, consistency))?;
         let mut shown = Vec::with_capacity(views.len());
         for ((view, head), peer) in views.into_iter().zip(heads).zip(peers) {
             shown.push(self.show_one(view, head, peer).await?);
@@ -160,8 +166,8 @@ impl Dialogs {
         })
     }
 
-    /// The same as a head, for a log that the user sees up to a number below its end. Reads whole messages: what they
-    /// mention depends on what is withheld.
+    /// Returns headers and last message, like a head, for a log that the user sees up to a number below its
+    /// end. Reads whole messages: their mentions depend on what is withheld.
     async fn head_of_range(
         &self,
         view: &DialogView,

@@ -3,22 +3,27 @@
 use kith_cache::Consistency;
 use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, SeqRange, UserId, document_parts};
 
-use super::{Dialogs, list::ListedDialogs, service::keys_of, shown::DialogView};
+use super::{
+    Dialogs,
+    list::{ListedDialogs, PAGE_MAX, unread_of},
+    service::keys_of,
+    shown::DialogView,
+};
 use crate::{
     error::{Error, Reason},
     message::AtLeast,
 };
 
-/// Most messages of a conversation that are counted.
+/// The most messages that are counted in a conversation.
 const MESSAGES_MAX: Seq = 1_000;
-/// Most parts of documents that one call reads besides the heads.
+/// The most parts of documents that a call reads besides the heads.
 const PARTS_MAX: usize = 200;
 
 /// The unread count of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnreadCount {
     pub(super) conversation: ConversationId,
-    /// Above 0, unless there may be other unread messages that were not counted.
+    /// The number of unread messages. Above 0, unless there may be others that were not counted.
     pub(super) unread: u64,
     pub(super) more: bool,
     /// Whether the user has set do-not-disturb for it.
@@ -26,25 +31,29 @@ pub(super) struct UnreadCount {
 }
 
 impl Dialogs {
-    /// Counts what is unread for a user in these conversations, in their order, or in all that are listed. Those that it cannot read
-    /// and those without unread messages are left out. Logs that seem to end below `at_least` are read again.
+    /// Counts a user's unread messages in these conversations, in their order, or in all listed
+    /// conversations. Conversations that the user cannot read or that have no unread messages are left out.
+    /// Logs that seem to end below `at_least` are read again. `consistency` is that of the marks.
     pub(super) async fn count(
         &self,
         user: UserId,
         conversations: Vec<ConversationId>,
         at_least: &AtLeast,
+        consistency: &Consistency,
     ) -> Result<Vec<UnreadCount>, Error> {
         let mut views = if conversations.is_empty() {
             self.views_of_all(user, at_least).await?
         } else {
-            self.views_of(user, conversations, at_least).await?
+            self.views_of(user, conversations, at_least, consistency).await?
         };
-        views.retain(|(view, end)| view.read_up_to() < view.range(*end).max);
-        let asked: Vec<(ConversationId, Seq)> =
-            views.iter().map(|(view, _)| (view.key().conversation, view.read_up_to())).collect();
-        let heads = self.heads.heads(&asked, at_least).await?;
+        views.retain(|(view, end, _)| view.read_up_to() < view.range(*end).max);
+        let (views, heads): (Vec<_>, Vec<_>) = views.into_iter().map(|(view, _, head)| (view, head)).unzip();
+        let heads: Vec<LogHead> = match heads.into_iter().collect() {
+            Some(heads) => heads,
+            None => self.heads.heads(&unread_of(&views), at_least).await?,
+        };
         let (mut counts, mut parts_left) = (Vec::with_capacity(views.len()), PARTS_MAX);
-        for ((view, _), head) in views.into_iter().zip(heads) {
+        for (view, head) in views.into_iter().zip(heads) {
             let (unread, more) = self.count_one(&view, head, &mut parts_left).await?;
             let (conversation, do_not_disturb) = (view.key().conversation, view.dialog.do_not_disturb);
             counts.extend((unread > 0 || more).then_some(UnreadCount {
@@ -72,29 +81,34 @@ impl Dialogs {
         Ok(counts)
     }
 
-    /// All that are listed, each with the end of its log.
-    async fn views_of_all(&self, user: UserId, at_least: &AtLeast) -> Result<Vec<(DialogView, Seq)>, Error> {
-        let ListedDialogs { views, .. } = self.listed(user, at_least).await?;
-        Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
+    /// All that are listed, each with the end of its log, and its head if it was read.
+    async fn views_of_all(
+        &self,
+        user: UserId,
+        at_least: &AtLeast,
+    ) -> Result<Vec<(DialogView, Seq, Option<LogHead>)>, Error> {
+        let ListedDialogs { views, .. } = self.listed(user, at_least, PAGE_MAX).await?;
+        Ok(views.into_iter().map(|listed| (listed.view, listed.end, listed.head)).collect())
     }
 
-    /// The ones that the user can read, each once.
+    /// Those that the user can read, each once.
     async fn views_of(
         &self,
         user: UserId,
         conversations: Vec<ConversationId>,
         at_least: &AtLeast,
-    ) -> Result<Vec<(DialogView, Seq)>, Error> {
+        consistency: &Consistency,
+    ) -> Result<Vec<(DialogView, Seq, Option<LogHead>)>, Error> {
         let keys = keys_of(user, &conversations);
         let (bounds, dialogs, ends) = tokio::try_join!(
             self.messages.bounds(Some(user), &conversations),
-            self.messages.dialogs.get_many(&keys, &Consistency::Cached),
+            self.messages.dialogs.get_many(&keys, consistency),
             self.messages.logs.ends(&conversations, at_least)
         )?;
         let mut views = Vec::with_capacity(conversations.len());
         for ((bounds, dialog), end) in bounds.into_iter().zip(dialogs).zip(ends) {
             match bounds {
-                Ok(bounds) => views.push((DialogView::new(bounds, dialog), end.seq)),
+                Ok(bounds) => views.push((DialogView::new(bounds, dialog), end.seq, None)),
                 Err(error) if error.reason() == Reason::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -102,7 +116,7 @@ impl Dialogs {
         Ok(views)
     }
 
-    /// The number of unread messages, and whether there may be others.
+    /// Returns the number of unread messages, and whether there may be others.
     async fn count_one(
         &self,
         view: &DialogView,

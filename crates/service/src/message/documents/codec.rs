@@ -22,7 +22,7 @@ struct PackedDocument {
     version: i64,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     entries: Vec<Bytes>,
-    /// Written last, so that truncated bytes lack it.
+    /// This field is written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -50,7 +50,7 @@ impl RecipientStates for StoredRecipientStates {
                 state.do_not_disturb |= set?.is_some_and(|entry| entry.value.do_not_disturb.is_some());
             }
         }
-        // To a suspended user nothing is new.
+        // For a suspended user, no message is new.
         for (state, suspended) in states.iter_mut().zip(self.accesses.suspended(users).await) {
             if suspended {
                 state.read_seq = Seq::MAX;

@@ -28,7 +28,7 @@ pub struct OfflineRpc {
 }
 
 impl OfflineRpc {
-    /// Over a deployment's logs. `tokens` issues cursors.
+    /// Creates the calls over a deployment's logs. `tokens` issues cursors.
     #[must_use]
     pub fn new(logs: Option<OfflineLogs>, tokens: PageTokens) -> Self {
         Self { logs, tokens, watcher_permits: Arc::new(Semaphore::new(WATCHERS_MAX)) }

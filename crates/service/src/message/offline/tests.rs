@@ -37,7 +37,7 @@ impl RecipientStates for FakeRecipientStates {
     }
 }
 
-/// Over these logs. No user has read or set anything.
+/// Creates it over these logs. No user has read or set anything.
 pub(in crate::message) fn over(store: &Arc<FakeLogs>) -> OfflineLogs {
     with(store, FakeRecipientStates::default())
 }

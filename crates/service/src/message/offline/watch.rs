@@ -103,7 +103,7 @@ impl OfflineWatcher {
     async fn next(mut self) -> Option<(Result<wire::WatchOfflineResponse, Status>, Self)> {
         let mut tries = 0;
         while !self.ended {
-            // Before the read: an entry during the read makes the next one begin at once.
+            // This precedes the read: an entry during the read makes the next read begin at once.
             self.entered.mark_unchanged();
             match self.read().await {
                 Ok(next) if !self.has_begun || next.is_some() => {

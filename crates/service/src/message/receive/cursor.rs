@@ -15,7 +15,7 @@ use crate::{error::Error, rpc::page_token::PageTokens};
 const QUERY: &[u8] = b"Receive";
 /// The first byte of a cursor in this form.
 const FORM: u8 = 1;
-/// Before a group's id, and before those of two users.
+/// A tag before a group's id, and a tag before two users' ids.
 const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 

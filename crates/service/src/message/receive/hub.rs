@@ -39,7 +39,7 @@ const READERS: usize = 8;
 /// all its members on the node.
 const DELIVERERS: usize = 64;
 /// Receivers that start at the same time. Each reads its user, its inbox and the user's groups, with a
-/// backlog also where all conversations end: after a node's death, ten thousand may start on another one.
+/// backlog also where all conversations end: after a node's death, ten thousand may start on another node.
 const STARTERS: usize = 8;
 /// A receiver whose client has not answered a ping for this long gives way to its user's new receiver.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);

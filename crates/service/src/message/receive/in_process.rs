@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 
 use super::receiver::ReceiveStream;
 
-/// Where a reader in this process takes the responses of its stream, so that they are neither encoded nor decoded: an empty response
-/// passes the stream for each. A socket puts it into the request of its stream. Holds one response; the stream waits until it is
-/// taken.
+/// A slot from which a reader in this process takes its stream's responses, so that they are neither encoded
+/// nor decoded: for each response, an empty response passes the stream. A socket puts the slot into its
+/// stream's request. Holds one response; the stream waits until it is taken.
 #[derive(Debug, Default)]
 pub struct ResponseSlot {
     response: Mutex<Option<ReceiveResponse>>,
@@ -19,14 +19,14 @@ pub struct ResponseSlot {
 }
 
 impl ResponseSlot {
-    /// The response for which an empty one came; `None`: the one that came is complete.
+    /// Takes the response for which an empty response came; `None`: the response that came is complete.
     pub fn take(&self) -> Option<ReceiveResponse> {
         let response = self.response.lock().take();
         self.taken.notify_one();
         response
     }
 
-    /// Puts all responses of a stream here.
+    /// Puts all of a stream's responses here.
     pub(super) fn fill_from(self: Arc<Self>, stream: ReceiveStream) -> ReceiveStream {
         let put = move |response| {
             let this = Arc::clone(&self);

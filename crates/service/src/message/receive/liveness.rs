@@ -103,12 +103,12 @@ struct InboxPositions {
 }
 
 impl ReceiverLiveness {
-    /// For a stream over a connection that says when bytes come.
+    /// Creates it for a stream over a connection that reports when bytes come.
     pub(super) fn of_connection(signs: Arc<ConnectionSigns>) -> Self {
         Self { signs: LifeSigns::Connection(signs), ..Self::default() }
     }
 
-    /// For a stream over a connection that says nothing.
+    /// Creates it for a stream over a connection that reports nothing.
     pub(super) fn without_signs() -> Self {
         Self { signs: LifeSigns::None, ..Self::default() }
     }
@@ -183,7 +183,7 @@ impl ReceiverLiveness {
         !matches!(self.signs, LifeSigns::None)
     }
 
-    /// For how long the client has not answered a ping.
+    /// Returns how long the client has not answered a ping.
     pub(super) fn silent_for(&self) -> Option<Duration> {
         self.state.lock().silent_since.map(|since| since.elapsed())
     }

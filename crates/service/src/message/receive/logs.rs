@@ -49,7 +49,7 @@ struct TrackedLog {
 }
 
 impl TrackedLogs {
-    /// None yet; the list must be read.
+    /// Creates it without conversations; the list must be read.
     pub(super) fn unknown() -> Self {
         Self { must_track: true, ..Self::default() }
     }
@@ -108,8 +108,8 @@ impl TrackedLogs {
 }
 
 impl Receiver {
-    /// Determines the conversations that the stream must read itself, and begins with new ones. Failures are
-    /// retried when the inbox is renewed.
+    /// Determines the conversations that the stream must read itself, and begins with the new conversations.
+    /// Failures are retried when the inbox is renewed.
     pub(super) async fn track_large_groups(&mut self) {
         self.logs.must_track = false;
         let begins_now = mem::take(&mut self.begins_now);
@@ -159,7 +159,8 @@ impl Receiver {
     /// messages. `None`: failed.
     async fn start_tracking(&mut self, conversations: &[ConversationId]) -> Option<MarkOutcome> {
         let parts = &self.parts;
-        // So that they are in memory when the next message reaches all members at once.
+        // The read brings the bounds into memory, where they are needed when the next message reaches all
+        // members at once.
         parts.messages.seen_bounds(Some(self.reader.user), conversations).await.ok()?;
         self.registration.subscribe_logs(conversations);
         parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
@@ -218,7 +219,7 @@ impl ReceiversInner {
     }
 }
 
-/// For dead nodes' receivers.
+/// Serves dead nodes' receivers.
 #[async_trait]
 impl LargeGroups for ReceiversInner {
     async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {

@@ -28,7 +28,8 @@ struct LostReceiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // Before the end is known: a lost receiver must not be found as its user's other receiver.
+        // The receiver leaves before the end is known: a lost receiver must not be found as its user's other
+        // receiver.
         let is_last = self.registration.leave();
         let from = ReadFrom { user: self.reader.user, generation: self.generation, after: self.position };
         let parts = Arc::clone(&self.parts);

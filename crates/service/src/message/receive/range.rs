@@ -132,8 +132,9 @@ impl Reader {
     }
 }
 
-/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled.
-/// The nodes' clocks may differ; the messages are used only if the send time is near this node's time.
+/// The messages from `first` to `last`, if they are in a recent wake: an older message may have been
+/// recalled. The nodes' clocks may differ; the messages are used only if the send time is near this node's
+/// time.
 fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
     let FreshMessages { sent, received_at } = due.fresh.as_ref().filter(|_| first <= last)?;
     let age = Timestamp::now().0.abs_diff(sent.sent.0);

@@ -107,7 +107,7 @@ impl Receiver {
                 self.find_due().await;
                 continue;
             }
-            // What is boxed takes memory of a stream only while it runs.
+            // A boxed future takes a stream's memory only while it runs.
             match Box::pin(self.send_due()).await {
                 Ok(Some(response)) => return Some((Ok(response), self)),
                 Ok(None) => tries = 0,

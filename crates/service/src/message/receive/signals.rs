@@ -57,7 +57,7 @@ impl Receiving {
         if parts.config.signals && parts.signals.allows(activity) {
             let kind = if activity.kind == SignalKind::Typing { "typing" } else { "stopped" };
             metrics::counter!(SIGNALS.name, "kind" => kind).increment(1);
-            parts.inboxes().signal(others, convert::activity_to_bytes(activity));
+            parts.inboxes().signal(others, &convert::activity_to_bytes(activity));
         }
         Ok(())
     }

@@ -119,8 +119,8 @@ impl Erasures {
     /// Erases in some of a conversation's documents. False: another node continues the erasure.
     async fn erase_in(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.cursor.from);
-        // Only the present primary answers this read. A deposed one could lack the last messages before the
-        // call.
+        // Only the present primary answers this read. A deposed primary could lack the last messages before
+        // the call.
         self.queue.logs.strong_end(conversation).await?;
         let search = self.store.documents_sent_by(conversation, user, from).await;
         let SentDocuments { firsts, next } = search.map_err(store_error)?;

@@ -77,7 +77,7 @@ pub(super) struct CountedReaders {
 }
 
 impl ReaderCounts {
-    /// Over a deployment's readers, and the bitmaps that its nodes share.
+    /// Creates it over a deployment's readers, and the bitmaps that its nodes share.
     #[must_use]
     pub fn new(
         store: Arc<dyn NoticeReaderStore>,
@@ -215,7 +215,7 @@ impl ReaderCounts {
             if !is_fresh && self.0.running.lock().insert(*part) {
                 let live = audience.entries.iter().flat_map(|entry| entry.slots());
                 let live = live.filter(|slot| slot / 64 == part.page).collect();
-                // Otherwise an earlier failure would be the answer until the scan has ended.
+                // If it stayed, an earlier failure would be the answer until the scan has ended.
                 self.0.scanned.lock().remove(part);
                 tokio::spawn(self.clone().scan(*part, live));
             }

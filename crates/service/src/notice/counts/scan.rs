@@ -54,7 +54,7 @@ impl ReaderCounts {
     async fn try_scan(&self, part: SectionPage, live: Vec<Slot>) -> Result<ScannedCounts, StoreError> {
         let _permit = self.0.permits.acquire().await;
         let bitmaps = self.0.bitmaps.as_ref();
-        // Before the scan: it may miss later marks, which a bitmap keeps.
+        // The ticket precedes the scan, which may miss later marks; a bitmap keeps them.
         let ticket = match bitmaps {
             Some(bitmaps) => bitmaps.begin_fill(part.section).await.ok(),
             None => None,

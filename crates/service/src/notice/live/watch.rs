@@ -28,7 +28,7 @@ struct LastTotals {
 struct SeenVersions {
     audience: Version,
     last_time: Timestamp,
-    /// Below all others: not registered.
+    /// A reader's version, below all others if it is not registered.
     reader: Version,
 }
 

@@ -3,7 +3,7 @@
 //! The record is strict: after a change is acknowledged, no node lets the user in by the state before. Nearly
 //! no user has such a record, and absence is kept in memory, so that a call's check is one lookup there. It
 //! is decided in one place for all calls ([`Accesses::known`], [`Accesses::check`]), and once a second for
-//! what is open ([`LiveUsers`]).
+//! what is open (`LiveUsers`).
 
 mod convert;
 mod live;

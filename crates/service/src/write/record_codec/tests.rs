@@ -83,6 +83,7 @@ fn group() -> Group {
         id: GroupId::new(9).unwrap(),
         version: version(3),
         name: "Chess".into(),
+        icon: "a.png".into(),
         tags: vec!["games".into(), "".into()],
         kind: GroupType::Channel,
         visibility: Visibility::Private,
@@ -101,7 +102,7 @@ fn groups_keep_their_form() {
     assert_form(
         RecordCodec::GROUP,
         &group(),
-        "1206054368657373020567616d6573000101020101010101610162010e0204",
+        "120605436865737305612e706e67020567616d6573000101020101010101610162010e0204",
     );
     for join_policy in [JoinPolicy::Open, JoinPolicy::Approval, JoinPolicy::Invite] {
         let group = Group { join_policy, creator: None, kind: GroupType::Chat, ..group() };

@@ -38,7 +38,8 @@ const READ: Statement = Statement::plain(
     "UPDATE %k.application_lists USING TTL ? SET received = ?, read_at = ? \
      WHERE list = ? AND owner = ? AND month = ? AND id = ?",
 );
-/// Above all milliseconds in the next hundred thousand years: the earlier a mark, the higher its timestamp.
+/// A number above all milliseconds in the next hundred thousand years: the earlier a mark, the higher its
+/// timestamp.
 const EARLIEST_WINS: i64 = 1 << 52;
 
 impl Cql {

@@ -175,8 +175,8 @@ const fn stamp_at(moment: Timestamp) -> i64 {
     moment.0.saturating_mul(1000)
 }
 
-/// From this minute on all are read next time, and earlier minutes with incomplete work: so one note that
-/// cannot be ended does not make all minutes since then be read again.
+/// Makes the mark: the minute from which all are read next time, and earlier minutes with incomplete work. So
+/// a note that cannot be ended does not make all minutes since then be read again.
 fn mark(closed: i64, left: &BTreeSet<i64>) -> Vec<u8> {
     // If there are too many to list, all are read from the first unlisted minute on.
     let first = left.iter().nth(LEFT_MAX).copied().unwrap_or(closed);

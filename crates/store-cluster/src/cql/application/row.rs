@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version = ?",
 );
-/// For test builds without the condition, which is always true here.
+/// The statement for test builds without the condition: this condition is always true.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version >= ?",

@@ -118,11 +118,12 @@ impl Cql {
 
     /// Decides from what is stored.
     async fn decide_change(&self, requested: &RequestedChange<'_>) -> Result<ChangeDecision, StoreError> {
-        // Read first: the write is conditional on this version, so nothing that is read later can be older.
+        // The version is read first: the write is conditional on it, so nothing that is read later can be
+        // older.
         let before = self.read_pending(&PENDING, requested.receiver).await?;
         let found = self.target(requested.receiver, requested.change).await?;
-        // Read last: if this request's effect is in what was read, its answer is stored by now, so the
-        // request is not refused because of its own effect.
+        // The answer is read last: if the earlier reads show this request's effect, its answer is stored by
+        // now, so the request is not refused because of its own effect.
         if let Some(key) = requested.key
             && let Some(record) = self.application_answer(requested.receiver, key).await?
         {

@@ -37,7 +37,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
-/// For test builds without the condition, which is always true here.
+/// The statement for test builds without the condition: this condition is always true.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
@@ -207,8 +207,8 @@ impl Cql {
         unanswered: &mut UnansweredWrites,
     ) -> Result<Option<BlockOutcome<(Block, Option<RelationEvent>)>>, StoreError> {
         let before = self.confirmed_block(edge).await?;
-        // Read after the record: if the record shows this request's effect, its answer is stored by now, so
-        // the request is not refused because of its own effect.
+        // The answer is read after the record: if the record shows this request's effect, its answer is
+        // stored by now, so the request is not refused because of its own effect.
         if let Some(key) = key
             && let Some(kept) = self.block_answer(edge, key).await?
         {

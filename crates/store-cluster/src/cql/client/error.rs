@@ -34,7 +34,7 @@ pub(in crate::cql) fn unavailable(cause: &'static str, outcome: Outcome) -> Stor
     StoreError::Unavailable { outcome, source: Arc::new(CqlFailure(cause)) }
 }
 
-/// The same error with the outcome of the whole change. If that is unknown, an error that implies that
+/// Returns the error with the outcome of the whole change. If that is unknown, an error that implies that
 /// nothing was applied is replaced.
 pub(in crate::cql) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     match error {

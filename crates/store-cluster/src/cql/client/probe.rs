@@ -30,8 +30,8 @@ impl CqlProbe {
         Self { client: Arc::downgrade(client) }
     }
 
-    /// Returns why the store cannot serve calls, or `None` if it can. Makes one small read, within `limit`. While no
-    /// server answers it, calls are refused at once.
+    /// Returns why the store cannot serve calls, or `None` if it can. Makes one small read, within `limit`.
+    /// While no server answers it, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Unreachable) };
         let unfit = unfit(&client, limit).await;

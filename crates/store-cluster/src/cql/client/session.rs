@@ -365,7 +365,8 @@ async fn build(options: &CqlOptions) -> Result<Session, bool> {
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(options.request))
-        // For reads, which have no effect. Each write has its own policy, which remembers its attempts.
+        // This policy is for reads, which have no effect. Each write has its own policy, which remembers its
+        // attempts.
         .retry_policy(Arc::new(Attempts::default()))
         .build();
     let mut builder = SessionBuilder::new()

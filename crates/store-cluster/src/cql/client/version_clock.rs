@@ -7,7 +7,8 @@ use std::{
 
 /// A version's low bits, which distinguish writes at the same moment.
 const LOW: i64 = (1 << 10) - 1;
-/// Above the versions of all imports until the year 2112, and far below the versions of other writes.
+/// A version above the versions of all imports until the year 2112, and far below the versions of other
+/// writes.
 pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
 
 /// Assigns versions to follows: microseconds since 1970 by this node's clock, but above the previous version.

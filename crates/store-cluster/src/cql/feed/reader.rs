@@ -82,7 +82,7 @@ impl ChangeFeed for RelationFeed {
 struct OpenRelationFeed {
     cql: Arc<Cql>,
     window: OpenMinutes,
-    /// Read and not yet delivered.
+    /// Entries that were read and are not delivered yet.
     held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left
     /// them long ago.

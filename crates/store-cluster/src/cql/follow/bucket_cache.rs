@@ -9,9 +9,9 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
-/// For how long a head is used after it was read. Together with a slow write, and clocks that differ by a
-/// minute, this is below the two minutes (`clocks_apart`) after which a bucket that is not the newest one
-/// counts as closed.
+/// How long a head is used after it was read. Together with a slow write, and clocks that differ by a minute,
+/// this is below the two minutes (`clocks_apart`) after which a bucket that is not the newest one counts as
+/// closed.
 const KEPT: Duration = Duration::from_secs(45);
 /// About 50 bytes each.
 const LISTS_MAX: usize = 262_144;
@@ -117,8 +117,8 @@ impl BucketCache {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// For the caller that got [`BucketChoice::Count`]. If it drops this without a result, another caller
-    /// counts.
+    /// Begins the count for the caller that got [`BucketChoice::Count`]. If it drops this without a result,
+    /// another caller counts.
     pub(in crate::cql) fn begin_count(&self, key: ListKey, bucket: i32) -> CountInProgress<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         CountInProgress { heads: self, key, bucket, room }

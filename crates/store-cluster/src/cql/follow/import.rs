@@ -74,8 +74,8 @@ impl Cql {
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
             slots.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
-        // As late as possible: the first of several concurrent imports should be the import that writes
-        // first.
+        // The version is taken as late as possible: imported versions fall with time, and among concurrent
+        // imports the first to write should have the highest version.
         let version = self.client.clock.imported_version();
         let row = |(edge, slot, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };

@@ -256,7 +256,7 @@ impl Cql {
         limit: usize,
     ) -> Result<EntriesRead<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        // Without a position: a position before every entry.
+        // No position means a position before every entry.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![of.owner.get(), number(of.list), bucket, at, user, rows_max];
         let rows = self.client.read(statement, asked).await?;

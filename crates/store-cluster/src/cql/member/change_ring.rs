@@ -13,8 +13,8 @@ use crate::cql::{
     stores::Cql,
 };
 
-/// More rows than versions that are returned. A row that was overwritten after the roster was read has a
-/// version above the roster's.
+/// There are more rows than versions that are returned. A row that was overwritten after the roster was read
+/// has a version above the roster's.
 const SLOTS: i64 = 1_024;
 const _: () = assert!(SLOTS > MEMBER_CHANGES_KEPT);
 

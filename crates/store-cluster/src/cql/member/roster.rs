@@ -25,7 +25,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
      WHERE grp = ? IF version = ?",
 );
-/// For test builds that lack the condition: this condition is always true.
+/// The statement for test builds without the condition: this condition is always true.
 const CHANGE_UNCHECKED: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? \
      WHERE grp = ? IF version >= ?",

@@ -198,7 +198,7 @@ pub(super) fn meaning(event: &RawDocument) -> EventMeaning {
     }
 }
 
-/// `None`: version and record are unchanged.
+/// Returns the event's effect on the version; `None`: version and record are unchanged.
 fn version_effect(event: &RawDocument, operation: &str) -> Option<VersionEffect> {
     match operation {
         "insert" => Some(insert_effect(event)),
@@ -248,7 +248,7 @@ fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
     Some(DocumentKey { conversation: id.get_str("c").ok()?.parse().ok()?, document })
 }
 
-/// `None`: the event concerns no record.
+/// Returns the record that the event concerns; `None`: it concerns no record.
 fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
     let name = event.get_document("ns").ok()?.get_str("coll").ok()?;
     let watched = WATCHED.iter().find(|watched| watched.name == name)?;

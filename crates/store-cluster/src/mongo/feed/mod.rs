@@ -58,7 +58,7 @@ struct VersionAssignment {
 struct OpenDocumentFeed {
     mongo: Arc<Mongo>,
     items: Receiver<Result<StreamItem, FeedError>>,
-    /// Read and not yet returned.
+    /// Items that were read and are not returned yet.
     held: Vec<StreamItem>,
     /// Assigns versions to the held events; continues if a call is dropped.
     assignment: Option<VersionAssignment>,

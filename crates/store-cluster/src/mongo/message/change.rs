@@ -210,7 +210,7 @@ impl Mongo {
         self.hints.forget(conversation);
         let key = change.event.key;
         let sent = self.find_sent(conversation, &[key]).await?.get(&key).copied();
-        // Read after the event: it has the change.
+        // The message is read after the event, so it has the change.
         let Some(message) = self.confirmed_message(conversation, change.seq).await? else {
             return Ok(Some(MessageChangeOutcome::Missing));
         };

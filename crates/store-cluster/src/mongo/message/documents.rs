@@ -103,7 +103,7 @@ pub(super) enum DocumentInsert {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EarlierSend {
     pub(super) seq: Seq,
-    /// `None`: the message was erased.
+    /// The content's hash; `None`: the message was erased.
     pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }
@@ -133,8 +133,8 @@ impl Documents for Mongo {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<PushOutcome, StoreError> {
-        // Sent as a raw command: for the typed command, which the driver may retry, the server would keep an
-        // image of the whole document.
+        // The push is a raw command: for the typed command, which the driver may retry, the server would keep
+        // an image of the whole document.
         let push = doc! {
             "findAndModify": MESSAGES,
             "query": room_in(conversation, document, messages),
@@ -173,7 +173,7 @@ impl Documents for Mongo {
         let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
         let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
         let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
-        // Read in one reply: a second reply would not be linearizable.
+        // All documents come in one reply: a second reply would not be linearizable.
         let find = find.hint(Hint::Name("sent".to_owned())).batch_size(reply_size(keys.len()));
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;

@@ -24,7 +24,7 @@ pub(super) const MENTIONS_ALL: i32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendRecord {
     pub(super) key: MessageKey,
-    /// `None`: the message was erased.
+    /// The content's hash; `None`: the message was erased.
     pub(super) hash: Option<ContentHash>,
     pub(super) sent: Timestamp,
 }

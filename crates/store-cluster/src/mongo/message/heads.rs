@@ -155,8 +155,8 @@ impl Mongo {
         }
         let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
         let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields(headers));
-        // In document order: a later read includes the earlier reads.
-        let find = find.sort(doc! { "_id": 1 }).batch_size(reply_size(wanted.len()));
+        // The newest first: a change whose event is in a document is seen in the documents before it.
+        let find = find.sort(doc! { "_id": -1 }).batch_size(reply_size(wanted.len()));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
         let mut parts = HashMap::with_capacity(wanted.len());
         while cursor.advance().await.map_err(read_failed)? {

@@ -15,7 +15,7 @@ async fn delivered_version(stage: &Stage, edit: Document) -> i64 {
     assert_eq!(delivered[0].record, FeedRecord::User(user_id(1)));
     assert!(delivered[0].by_hand && !delivered[1].by_hand, "{delivered:?}");
     assert_eq!(delivered[0].version, delivered[1].version);
-    // And it goes on.
+    // The feed goes on.
     stage.create(2).await;
     assert_eq!(reader.take(1).await, [of_user(2, version(1))]);
     delivered[0].version.unwrap().get()

@@ -167,7 +167,7 @@ async fn mark_older_than_the_log_is_lost() {
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.create(1).await;
     reader.take(1).await;
-    // 82, and the seconds since 1970.
+    // A token begins with 82 and the seconds since 1970.
     let whole = token(&reader.mark);
     assert_lost(&stage, &mark_of(&format!("8250000000{}", &whole[10..]))).await;
 }

@@ -201,7 +201,7 @@ async fn unknown_end_refuses_only_joins_and_leaves() {
         MemberChange::Remove(vec![user(11)]),
         MemberChange::MuteAll(Some(Timestamp(9))),
     ];
-    // Sent at once, so that steps have some of both.
+    // The changes are sent at once, so that steps have some of both kinds.
     let changes = moves.iter().zip(&others).flat_map(|(one, other)| [one.clone(), other.clone()]);
     let made = join_all(changes.map(|one| change(&unreadable, one))).await;
     for (at, made) in made.into_iter().enumerate() {
@@ -225,7 +225,7 @@ async fn row_without_ranges_opens_nothing() {
     change(&stores, MemberChange::Leave(user(2))).await.unwrap();
     for id in [2, 3] {
         let row = format!("grp = 7 AND kind = 0 AND place = 0 AND member = {id}");
-        // Under a condition, as all writes to this table.
+        // The write has a condition, like all writes to this table.
         stage.run(&format!("UPDATE %k.members SET named = null WHERE {row} IF EXISTS")).await;
     }
     assert_eq!((former(&stores, 2).await, former(&stores, 3).await), (None, None));

@@ -117,7 +117,7 @@ pub async fn a_renewed_lease_lasts_from_its_renewal(stores: Stores) {
         assert!(!takes(&stores, "feed", "b", LONG).await);
         sleep(Duration::from_millis(5)).await;
     }
-    // And a shorter one shortens it.
+    // A shorter lease shortens it.
     assert!(takes(&stores, "feed", "a", SHORT).await);
     takes_at_last(&stores, "feed", "b").await;
 }

@@ -8,7 +8,7 @@ use super::sample::{
 };
 use crate::{
     BATCH_MAX, Group, GroupId, GroupPatch, GroupType, JoinPolicy, NewGroup, PARAMS_BYTES_MAX, Params,
-    ParamsPatch, ReceiptVisibility, StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+    ParamsPatch, ReceiptVisibility, StoreError, Stored, Stores, Text, Timestamp, Version, Visibility, Write,
 };
 
 pub async fn a_group_that_was_never_stored_is_never(stores: Stores) {
@@ -33,6 +33,7 @@ fn as_created(new: &NewGroup, now: Timestamp) -> Group {
         id: new.id,
         version: Version::FIRST,
         name: new.name.clone(),
+        icon: new.icon.clone(),
         tags: new.tags.clone(),
         kind: new.kind,
         visibility: new.visibility,
@@ -137,6 +138,8 @@ fn single_field_patches() -> Vec<(GroupPatch, Change)> {
     let none = GroupPatch::default;
     vec![
         (GroupPatch { name: Some("new".into()), ..none() }, |group| group.name = "new".into()),
+        (GroupPatch { icon: Some("東.png".into()), ..none() }, |group| group.icon = "東.png".into()),
+        (GroupPatch { icon: Some(Text::default()), ..none() }, |group| group.icon = Text::default()),
         (GroupPatch { tags: Some(tags(&["z", "a"])), ..none() }, |group| group.tags = tags(&["z", "a"])),
         (GroupPatch { kind: Some(GroupType::Chat), ..none() }, |group| group.kind = GroupType::Chat),
         (GroupPatch { visibility: Some(Visibility::Private), ..none() }, |group| {

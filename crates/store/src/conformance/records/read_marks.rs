@@ -156,7 +156,7 @@ pub async fn skipped_part_of_an_earlier_stay_stays_unread(stores: Stores) {
     make(&stores, &[DialogMark { key, mark: rejoined, expected: None }]).await;
     let stays = vec![range(11, 20), range(31, 40)];
     assert_eq!((read_seq(&stores, key).await, unread(&stores, key).await), (60, stays.clone()));
-    // From here on the caller leaves the stays out; what was skipped cannot be marked any more.
+    // From here on the caller leaves the stays out; skipped messages cannot be marked any more.
     let known = ReadMark { joined: 51, earlier: Vec::new(), kind: MarkKind::UpTo(70) };
     make(&stores, &[DialogMark { key, mark: known, expected: None }]).await;
     assert_eq!((read_seq(&stores, key).await, unread(&stores, key).await), (70, stays));

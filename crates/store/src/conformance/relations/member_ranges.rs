@@ -41,7 +41,7 @@ fn only(changed: &MembersUpdated) -> &MemberRow {
     &changed.rows[0]
 }
 
-/// `from_seq`, `joined_seq`, `left_seq` and `first_seq` after a change to one user.
+/// Returns `from_seq`, `joined_seq`, `left_seq` and `first_seq` after a change to one user.
 async fn numbers(stores: &Stores, change_of_one: MemberChange) -> [Seq; 4] {
     let changed = change(stores, change_of_one).await;
     let MemberRow { member, stays, .. } = only(&changed);

@@ -17,7 +17,7 @@ use crate::faults::{Better, Figure, calls::with_deadline, figure::float};
 
 /// Users in one call.
 const BATCH: usize = 500;
-/// More than any group has.
+/// A page is larger than any group.
 const PAGE: i32 = 1_000;
 /// A node sees so soon that all was lost.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -193,7 +193,7 @@ async fn group_presence(node: &Channel, group_id: i64) -> Result<GroupPresence, 
     })
 }
 
-/// Since when something is so without a break, by whether it is now.
+/// Returns since when a state has lasted without a break. `is_so`: it lasts now.
 fn since(before: Option<Duration>, is_so: bool, began: Instant) -> Option<Duration> {
     if is_so { before.or_else(|| Some(began.elapsed())) } else { None }
 }

@@ -39,7 +39,7 @@ pub(super) struct RemovedUser {
     sends: Mutex<Vec<SentMessage>>,
 }
 
-/// From a removal's acknowledgement until the next join began.
+/// The time from a removal's acknowledgement until the next join began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Absence {
     pub(super) from: Instant,

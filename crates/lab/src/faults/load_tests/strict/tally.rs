@@ -84,7 +84,7 @@ impl StrictTally {
 mod tests {
     use super::*;
 
-    /// The figures if the goal is two writes, and one was acknowledged for each decision.
+    /// The figures if the goal is two writes, and one write was acknowledged for each decision.
     fn figures(tally: &StrictTally) -> Vec<Figure> {
         let progress = Progress::new("writes are acknowledged", 2);
         progress.add(tally.decisions);

@@ -73,7 +73,7 @@ async fn next_step_is_stored_while_one_is_delivered() {
     assert_eq!(stages.answers(), [(110, "a")]);
     assert_eq!(stages.fixture.entries(1).await, [1], "the second step is entered after the first one");
     stages.stored_at(400).await;
-    // A fan-out after the other, and no append between.
+    // The fan-outs follow each other, without an append between them.
     assert_eq!(stages.answers(), [(110, "a"), (210, "b"), (310, "c"), (310, "d")]);
     assert_eq!(stages.fixture.entries(1).await, [1, 2, 4]);
 }

@@ -18,7 +18,7 @@ use crate::mongo::error::out_of_time;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WITHIN: Duration = Duration::from_secs(10);
-/// For a test about another time.
+/// A long time, for tests about another time.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn seconds(seconds: u64, answer: ScriptedAnswer) -> (Duration, ScriptedAnswer) {

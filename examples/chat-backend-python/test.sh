@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Checks the sample, and runs its README against a node. KITH names the program. clients/python/test.sh comes first: it
+# installs the tools.
+set -euo pipefail
+cd "$(dirname "$0")"
+KITH=$(realpath "${KITH:?names the program kith}")
+# A node refuses variables that begin with KITH_ and that it does not know.
+unset KITH_SCRIPT
+tools=../../target/python/tools/bin
+settings=../../clients/python/pyproject.toml
+
+rm -f ../../target/python/chat-backend/installed
+"$tools/ruff" format --check --config "$settings" .
+"$tools/ruff" check --config "$settings" --config 'lint.isort.known-first-party=["chat"]' .
+"$tools/python" test.py "$KITH"
+../../target/python/chat-backend/bin/pip install -q types-grpcio types-protobuf
+"$tools/mypy" --strict --python-executable ../../target/python/chat-backend/bin/python backend.py chat.py test.py

@@ -1,0 +1,3 @@
+-- The address of a group's picture.
+
+ALTER TABLE groups ADD COLUMN icon TEXT NOT NULL DEFAULT '';
