@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, StoreError,
-    Timestamp, UserId, Version,
+    AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, SeqRange,
+    StoreError, Timestamp, UserId, Version,
 };
 
 /// The most changes in one [`FeedBatch`].
@@ -95,6 +95,9 @@ pub enum FeedRecord {
     Conversation(ConversationId),
     /// Messages in a conversation, at least one changed.
     Document(DocumentKey),
+    /// Messages were appended to a conversation: from the first number to the last. Feeds deliver these only
+    /// where changes are kept; no copy depends on them.
+    Messages(ConversationId, SeqRange),
     /// An audience, with the entries of its notices.
     Audience(AudienceId),
     /// A notice record.

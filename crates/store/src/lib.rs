@@ -12,6 +12,7 @@ mod address;
 mod application;
 mod ban;
 mod block;
+mod changes;
 mod characters;
 mod clock;
 mod conversation;
@@ -66,6 +67,10 @@ pub use application::{
 };
 pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
+pub use changes::{
+    ChangesEntry, ChangesExtent, ChangesStore, ChangesWriter, ENTRIES_READ_MAX, ENTRY_CHANGES_MAX,
+    KeptPositions,
+};
 pub use clock::{CLOCKS_APART_MAX, ClockDifference, clocks_agree};
 pub use conversation::{Conversation, ConversationStore};
 pub use coordination::Coordination;
