@@ -1,10 +1,13 @@
 //! The kept changes: what other systems read to follow every change.
 
+mod packed;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
 
 use crate::{FeedChange, StoreError, Timestamp};
+pub use packed::{pack_changes, unpack_changes};
 
 /// The most changes in one [`ChangesEntry`].
 pub const ENTRY_CHANGES_MAX: usize = 256;

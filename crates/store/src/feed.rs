@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, SeqRange,
@@ -62,7 +63,7 @@ pub struct FeedBatch {
 }
 
 /// A record was created, changed or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedChange {
     /// The changed record.
     pub record: FeedRecord,
@@ -74,8 +75,9 @@ pub struct FeedChange {
     pub by_hand: bool,
 }
 
-/// Identifies a record of any kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Identifies a record of any kind. The order of the kinds is a part of the stored form: a new kind comes
+/// last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FeedRecord {
     /// A user's record.
     User(UserId),
