@@ -33,6 +33,8 @@ pub struct ChangesExtent {
     /// Identifies this past. A new one begins when changes may be missing: after changes were not kept for a
     /// while, after a feed was lost, after a restore. Positions of another generation mean nothing.
     pub generation: u64,
+    /// Whether changes to dialogs are kept.
+    pub dialogs: bool,
     /// The kept positions of each feed that has any entry.
     pub feeds: BTreeMap<String, KeptPositions>,
 }
@@ -63,11 +65,11 @@ pub trait ChangesStore: Send + Sync + fmt::Debug + 'static {
 
     /// Begins a new generation: removes all entries, so that earlier positions are refused. Atomic for those
     /// who read: they see the old generation, or the new one without entries. Positions continue above the
-    /// earlier ones.
+    /// earlier ones. `dialogs`: whether changes to dialogs are kept.
     ///
     /// # Errors
     /// If the store cannot answer; the new generation may have begun.
-    async fn begin_generation(&self) -> Result<(), StoreError>;
+    async fn begin_generation(&self, dialogs: bool) -> Result<(), StoreError>;
 
     /// Ends the keeping of changes: removes the generation and all entries.
     ///
