@@ -35,7 +35,8 @@ pub struct ChangesExtent {
     pub generation: u64,
     /// Whether changes to dialogs are kept.
     pub dialogs: bool,
-    /// The kept positions of each feed that has any entry.
+    /// The kept positions of each feed that ever had an entry. In a new generation there are none:
+    /// `first` is above `last`, from which positions continue. A feed that is absent continues from 0.
     pub feeds: BTreeMap<String, KeptPositions>,
 }
 

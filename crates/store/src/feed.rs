@@ -97,8 +97,9 @@ pub enum FeedRecord {
     Conversation(ConversationId),
     /// Messages in a conversation, at least one changed.
     Document(DocumentKey),
-    /// Messages were appended to a conversation: from the first number to the last. Feeds deliver these only
-    /// where changes are kept; no copy depends on them.
+    /// Messages were appended to a conversation: from the first number to the last. May begin with earlier
+    /// messages, which are repeated then. Feeds deliver these only where changes are kept; no copy depends on
+    /// them.
     Messages(ConversationId, SeqRange),
     /// An audience, with the entries of its notices.
     Audience(AudienceId),
