@@ -35,12 +35,12 @@ pub struct ChangesExtent {
     pub generation: u64,
     /// Whether changes to dialogs are kept.
     pub dialogs: bool,
-    /// The kept positions of each feed that ever had an entry. In a new generation there are none:
-    /// `first` is above `last`, from which positions continue. A feed that is absent continues from 0.
+    /// The kept positions of each feed that ever had an entry.
     pub feeds: BTreeMap<String, KeptPositions>,
 }
 
-/// The positions of a feed's kept entries. The last entry is never removed.
+/// The positions of a feed's kept entries. The last entry is never removed, except by a new generation: until
+/// its first entry, `first` is one above `last`, the highest number that there was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptPositions {
     /// The lowest number that is kept.
