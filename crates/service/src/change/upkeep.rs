@@ -50,6 +50,7 @@ pub fn upkeep_job(
     time: RemovalTime,
     node_id: Option<&str>,
 ) -> BackgroundJob {
+    metrics::gauge!(CHANGES_AGE.name).set(0.0);
     if config.kept.is_zero() {
         return BackgroundJob::new([]);
     }
