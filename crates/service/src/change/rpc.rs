@@ -54,9 +54,9 @@ impl ChangeService for ChangeRpc {
         request: Request<wire::ReadChangesRequest>,
     ) -> RpcResult<wire::ReadChangesResponse> {
         let (call, request) = Call::open(request);
+        let cursor = self.cursors.verify(&request.cursor)?;
         let kinds = Kinds::asked(&request.kinds, call.rights)?;
-        let terms = PageTerms { kinds, limit: convert::limit(request.limit)? };
-        let page = self.changes.page(self.cursors.verify(&request.cursor)?, terms).await?;
+        let page = self.changes.page(cursor, PageTerms { kinds, limit: convert::limit(request.limit)? }).await?;
         let delivered = u64::try_from(page.changes.len()).unwrap_or(u64::MAX);
         metrics::counter!(CHANGES_DELIVERED.name).increment(delivered);
         let wait = if page.is_last { ASK_AGAIN } else { Duration::ZERO };
