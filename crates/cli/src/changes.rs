@@ -69,7 +69,7 @@ async fn print_all(
 ) -> Result<()> {
     let target = &options.target;
     let kinds: Vec<i32> = options.kinds.iter().map(|kind| (*kind).into()).collect();
-    let mut first = true;
+    let (mut first, mut was_last) = (true, false);
     loop {
         let request = ReadChangesRequest { cursor: cursor.clone(), kinds: kinds.clone(), limit: 0 };
         let page: ReadChangesResponse =
@@ -82,9 +82,11 @@ async fn print_all(
         }
         *cursor = page.cursor;
         let wait = page.ask_again_after.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or_default();
-        if !wait.is_zero() && !options.follow {
+        // A node may not know of the last changes at first: the end is where it is again after the wait.
+        if !wait.is_zero() && was_last && !options.follow {
             return Ok(());
         }
+        was_last = !wait.is_zero();
         sleep(wait).await;
     }
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    change_calls::{cursor, keeping, page, read_all, users},
+    change_calls::{cursor, keeping, page, read_all, until_seen, users},
     node::{TestNode, assert_error},
     secured_node::{ALL, SecuredNode, by, by_token},
     signing::Signer,
@@ -49,11 +49,13 @@ async fn cursor_goes_on_after_a_restart() {
     let node = TestNode::start_with(keeping).await;
     let begin = cursor(&node).await;
     let ann = node.user("ann").await.user_id;
+    until_seen(&node, &begin, |change| change.user_id == ann).await;
     let (_, read) = read_all(&node, &begin, &[], 0).await;
     let bea = node.user("bea").await.user_id;
     let folder = node.stop().await;
     let node = over(&folder, 60, true).await;
     let cid = node.user("cid").await.user_id;
+    until_seen(&node, &begin, |change| change.user_id == cid).await;
     assert_eq!(users(&read_all(&node, &begin, &[], 0).await.0), [ann, bea, cid]);
     assert_eq!(users(&read_all(&node, &read, &[], 0).await.0), [bea, cid]);
     node.stop().await;
@@ -64,7 +66,8 @@ async fn trimmed_cursor_has_expired() {
     let node = TestNode::start_with(keeping).await;
     let begin = cursor(&node).await;
     node.user("ann").await;
-    node.user("bea").await;
+    let bea = node.user("bea").await.user_id;
+    until_seen(&node, &begin, |change| change.user_id == bea).await;
     let (_, end) = read_all(&node, &begin, &[], 0).await;
     let folder = node.stop().await;
     with_stores(&folder, async |stores| {
@@ -74,7 +77,8 @@ async fn trimmed_cursor_has_expired() {
     let node = over(&folder, 3_600, true).await;
     assert_expired(&node, &begin).await;
     let cid = node.user("cid").await.user_id;
-    assert_eq!(users(&read_all(&node, &end, &[], 0).await.0), [cid], "the end is never trimmed");
+    let seen = until_seen(&node, &end, |change| change.user_id == cid).await;
+    assert_eq!(users(&seen), [cid], "the end is never trimmed");
     node.stop().await;
 }
 

@@ -11,7 +11,7 @@ use crate::{
     change_calls::{cursor, keeping, page, read_all, until_seen, users},
     dialog_calls::{mark_up_to, trim},
     group_calls::{join, public_group},
-    message_calls::{direct, edit, recall, say},
+    message_calls::{direct, edit, recall, say, to_edit},
     node::{SERVICE, TestNode, update_of_user},
     notice_calls::{audience, new_notice, publish},
     relation_calls::{block, follow, node_with_users},
@@ -82,7 +82,7 @@ async fn changed_messages_come_as_their_events() {
     let both = direct(ann, bea);
     let seq = say(&node, ann, To::UserId(bea), "secret words").await.unwrap();
     let begin = cursor(&node).await;
-    edit(&node, ann, &both, seq, "other words").await.unwrap();
+    edit(&node, ann, to_edit(&both, seq, "other words")).await.unwrap();
     recall(&node, ann, &both, seq).await.unwrap();
     let is_last = |change: &Change| change.kind() == ChangeKind::Messages && change.last_seq == seq + 2;
     let seen = until_seen(&node, &begin, is_last).await;
