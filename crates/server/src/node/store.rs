@@ -10,6 +10,8 @@ use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
 pub(crate) use super::store_info::{DataLocation, RelationsUnfit, StoreFailure, StoreInfo, StoreObstacle};
 
+#[cfg(feature = "cluster")]
+use crate::cluster::KeptKinds;
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, node::ephemeral};
 use crate::{
@@ -141,6 +143,7 @@ async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
         pool_max: mongodb.pool_max,
         server_selection: mongodb.server_selection,
         connect: mongodb.connect,
+        appends_in_feed: KeptKinds::of(config).is_some(),
         ..MongoOptions::new(uri, mongodb.database.as_str())
     };
     let refused = |error| StartError::new(refused_options(&error, &mongodb.database));
