@@ -130,6 +130,13 @@ pub mod notice {
     }
 }
 
+/// Changes of records, for other systems.
+pub mod change {
+    pub mod v1 {
+        tonic::include_proto!("kith.change.v1");
+    }
+}
+
 /// Node operations for administrators.
 pub mod admin {
     pub mod v1 {
