@@ -15,9 +15,9 @@ use kith_store::{
     ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
 };
 
-use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
+use kith_service::{change::ChangesConfig, rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
-use super::kept_changes::{ChangesKeeper, KeptFeed, KeptKinds};
+use super::kept_changes::{ChangesKeeper, KeptFeed};
 
 /// How long to wait for a new feed's position.
 const FIRST: Duration = Duration::from_millis(200);
@@ -39,14 +39,14 @@ pub(super) struct StoreFeed {
 
 impl StoreFeed {
     /// Returns all feeds that the store has; none if only this process can change the store. `holder` names
-    /// this node. `kept`: what is kept of the changes, if they are kept.
+    /// this node. `changes`: whether and which of their changes are kept.
     pub(super) fn all(
         stores: &Stores,
         mappings: &Arc<[Arc<dyn FeedMapping>]>,
         holder: &str,
-        kept: Option<KeptKinds>,
+        changes: ChangesConfig,
     ) -> Vec<Self> {
-        let keeper = ChangesKeeper::new(stores, kept);
+        let keeper = ChangesKeeper::new(stores, changes);
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),

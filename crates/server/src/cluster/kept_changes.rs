@@ -7,43 +7,27 @@
 use std::sync::Arc;
 
 use kith_cache::remote::FeedError;
+use kith_service::change::ChangesConfig;
 use kith_store::{
     ChangesEntry, ChangesExtent, ChangesStore, ChangesWriter, ENTRY_CHANGES_MAX, FEED_BATCH_MAX, FeedChange,
     FeedRecord, StoreError, Stores, Timestamp,
 };
 
-use crate::config::Config;
-
 const _: () = assert!(FEED_BATCH_MAX <= ENTRY_CHANGES_MAX);
-
-/// Which changes a cluster keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeptKinds {
-    /// Whether changes to dialogs are kept, too.
-    pub(crate) dialogs: bool,
-}
-
-impl KeptKinds {
-    /// `None`: changes are not kept.
-    pub(crate) const fn of(_config: &Config) -> Option<Self> {
-        None
-    }
-}
 
 /// Begins and ends the keeping of changes.
 #[derive(Clone, Debug)]
 pub(super) struct ChangesKeeper {
     store: Arc<dyn ChangesStore>,
     writer: Arc<dyn ChangesWriter>,
-    /// `None`: changes are not kept.
-    kinds: Option<KeptKinds>,
+    config: ChangesConfig,
 }
 
 impl ChangesKeeper {
     /// `None`: the store keeps its changes itself.
-    pub(super) fn new(stores: &Stores, kinds: Option<KeptKinds>) -> Option<Self> {
+    pub(super) fn new(stores: &Stores, config: ChangesConfig) -> Option<Self> {
         let writer = Arc::clone(stores.changes_writer.as_ref()?);
-        Some(Self { store: Arc::clone(&stores.changes), writer, kinds })
+        Some(Self { store: Arc::clone(&stores.changes), writer, config })
     }
 
     /// Begins to keep a feed's changes after the feed was opened; `None`: changes are not kept. `follows`:
@@ -54,12 +38,13 @@ impl ChangesKeeper {
     /// If the store does not answer.
     pub(super) async fn begin(&self, feed: &str, follows: bool) -> Result<Option<KeptFeed>, FeedError> {
         let extent = self.extent().await?;
-        let Some(KeptKinds { dialogs }) = self.kinds else {
+        let ChangesConfig { kept, dialogs, .. } = self.config;
+        if kept.is_zero() {
             if extent.is_some() {
                 self.end();
             }
             return Ok(None);
-        };
+        }
         let extent = match extent.filter(|extent| follows && extent.dialogs == dialogs) {
             Some(extent) => extent,
             None => self.begin_generation(dialogs).await?,

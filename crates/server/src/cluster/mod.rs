@@ -44,7 +44,6 @@ pub(crate) use callers_digest::CallersDigest;
 pub(crate) use calls::{Admin, NodeCalls};
 pub(crate) use database_lease::{DatabaseLease, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
-pub(crate) use kept_changes::KeptKinds;
 pub use keys::NodeKeys;
 pub(crate) use node_info::{ListedNode, NodeInfo, PublishedNode};
 pub(crate) use proofs::Proofs;
@@ -136,7 +135,7 @@ impl Cluster {
             agreement: SchemaAgreement::unknown(),
         };
         let calls = NodeCalls::new(proofs.clone(), config, &node_info.id);
-        let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id, KeptKinds::of(config));
+        let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id, config.changes);
         let caches = CacheFactory::shared(node, member.bus.sharing.clone());
         Self {
             server,

@@ -10,8 +10,6 @@ use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
 pub(crate) use super::store_info::{DataLocation, RelationsUnfit, StoreFailure, StoreInfo, StoreObstacle};
 
-#[cfg(feature = "cluster")]
-use crate::cluster::KeptKinds;
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, node::ephemeral};
 use crate::{
@@ -143,7 +141,7 @@ async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
         pool_max: mongodb.pool_max,
         server_selection: mongodb.server_selection,
         connect: mongodb.connect,
-        appends_in_feed: KeptKinds::of(config).is_some(),
+        appends_in_feed: !config.changes.kept.is_zero(),
         ..MongoOptions::new(uri, mongodb.database.as_str())
     };
     let refused = |error| StartError::new(refused_options(&error, &mongodb.database));

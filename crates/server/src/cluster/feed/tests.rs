@@ -25,14 +25,14 @@ struct Stage {
 impl Stage {
     /// Runs a case for a feed whose position is known and whose lead is taken.
     #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
-    async fn run(kept: Option<KeptKinds>, case: impl AsyncFnOnce(&Self)) {
+    async fn run(changes: ChangesConfig, case: impl AsyncFnOnce(&Self)) {
         let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
         let name = format!("kith_test_{:016x}", rand::random::<u64>());
         let database = Client::with_uri_str(&uri).await.unwrap().database(&name);
-        let options = MongoOptions { appends_in_feed: kept.is_some(), ..MongoOptions::new(uri, name) };
+        let options = MongoOptions { appends_in_feed: !changes.kept.is_zero(), ..MongoOptions::new(uri, name) };
         let stores = connect(options).await.unwrap().stores();
         stores.migrations.migrate().await.unwrap();
-        let feed = feed(&stores, "a", kept);
+        let feed = feed(&stores, "a", changes);
         assert!(feed.begin_new().await.unwrap());
         assert!(feed.lead(LONG).await.unwrap());
         let stage = Self { stores, database, feed };
@@ -90,13 +90,13 @@ impl Stage {
     }
 }
 
-fn feed(stores: &Stores, holder: &str, kept: Option<KeptKinds>) -> StoreFeed {
+fn feed(stores: &Stores, holder: &str, changes: ChangesConfig) -> StoreFeed {
     let mappings: Arc<[Arc<dyn FeedMapping>]> = Arc::new([]);
-    StoreFeed::all(stores, &mappings, holder, kept).remove(0)
+    StoreFeed::all(stores, &mappings, holder, changes).remove(0)
 }
 
-fn kinds() -> Option<KeptKinds> {
-    Some(KeptKinds { dialogs: false })
+fn kept() -> ChangesConfig {
+    ChangesConfig { kept: LONG, ..ChangesConfig::default() }
 }
 
 fn message(number: u32) -> NewMessage {
@@ -126,7 +126,7 @@ fn contains(document: &Document, text: &str) -> bool {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn sent_messages_are_kept_without_their_contents() {
-    Stage::run(kinds(), async |stage| {
+    Stage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         // One message, several, and more than a document takes.
         for ids in [0..1, 1..2, 2..40, 40..75, 75..140, 140..141] {
@@ -150,8 +150,8 @@ async fn sent_messages_are_kept_without_their_contents() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn two_leaders_leave_no_gap() {
-    Stage::run(kinds(), async |stage| {
-        let other = feed(&stage.stores, "b", kinds());
+    Stage::run(kept(), async |stage| {
+        let other = feed(&stage.stores, "b", kept());
         let mut leaders = [stage.feed.open(false).await.unwrap(), other.open(false).await.unwrap()];
         stage.send("g9", 0..3).await;
         let [first, second] = &mut leaders;
@@ -174,7 +174,7 @@ async fn two_leaders_leave_no_gap() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn leader_that_dies_leaves_no_gap() {
-    Stage::run(kinds(), async |stage| {
+    Stage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         stage.read_until(&mut *open, "g9", 3).await;
@@ -203,7 +203,7 @@ async fn leader_that_dies_leaves_no_gap() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn lost_feed_begins_a_generation() {
-    Stage::run(kinds(), async |stage| {
+    Stage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         stage.read_until(&mut *open, "g9", 3).await;
@@ -234,7 +234,7 @@ async fn lost_feed_begins_a_generation() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn nothing_is_kept_where_it_is_not_configured() {
-    Stage::run(None, async |stage| {
+    Stage::run(ChangesConfig::default(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         let end = timeout(BOUND, async {
@@ -250,7 +250,7 @@ async fn nothing_is_kept_where_it_is_not_configured() {
         stage.stores.changes.begin_generation(false).await.unwrap();
         let user = FeedRecord::User(UserId::new(7).unwrap());
         let change = FeedChange { record: user, version: None, by_hand: false };
-        let mut kept = feed(&stage.stores, "a", kinds()).begin_to_keep(true).await.unwrap().unwrap();
+        let mut kept = feed(&stage.stores, "a", kept()).begin_to_keep(true).await.unwrap().unwrap();
         kept.keep(&[change]).await.unwrap();
         assert_eq!(stage.kept().await, [change]);
         drop(stage.feed.open(false).await.unwrap());

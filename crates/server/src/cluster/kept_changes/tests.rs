@@ -73,13 +73,13 @@ impl ChangesWriter for Memory {
     }
 }
 
-fn keeper(store: &Arc<Memory>, kinds: Option<KeptKinds>) -> ChangesKeeper {
-    ChangesKeeper { store: Arc::<Memory>::clone(store), writer: Arc::<Memory>::clone(store), kinds }
+fn keeper(store: &Arc<Memory>, config: ChangesConfig) -> ChangesKeeper {
+    ChangesKeeper { store: Arc::<Memory>::clone(store), writer: Arc::<Memory>::clone(store), config }
 }
 
 async fn begin(store: &Arc<Memory>, dialogs: bool, follows: bool) -> KeptFeed {
-    let kinds = Some(KeptKinds { dialogs });
-    keeper(store, kinds).begin(FEED, follows).await.unwrap().unwrap()
+    let config = ChangesConfig { kept: Duration::from_secs(60), dialogs, ..ChangesConfig::default() };
+    keeper(store, config).begin(FEED, follows).await.unwrap().unwrap()
 }
 
 fn change(record: FeedRecord) -> FeedChange {
@@ -174,9 +174,9 @@ async fn generation_begins_where_changes_may_be_missing() {
 async fn keeping_ends_when_it_is_not_configured() {
     let store = Arc::default();
     begin(&store, false, true).await;
-    assert!(keeper(&store, None).begin(FEED, true).await.unwrap().is_none());
+    assert!(keeper(&store, ChangesConfig::default()).begin(FEED, true).await.unwrap().is_none());
     while generation(&store).is_some() {
         tokio::task::yield_now().await;
     }
-    assert!(keeper(&store, None).begin(FEED, true).await.unwrap().is_none());
+    assert!(keeper(&store, ChangesConfig::default()).begin(FEED, true).await.unwrap().is_none());
 }
