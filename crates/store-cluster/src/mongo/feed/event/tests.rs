@@ -202,3 +202,16 @@ fn invalid_dialog_ids_mean_nothing() {
         assert_eq!(meaning_of(&gone), EventMeaning::Nothing);
     }
 }
+
+#[test]
+fn appends_are_asked_for_where_they_are_delivered() {
+    let [seen, fields] = pipeline(false);
+    assert_eq!(seen, doc! { "$match": { "$or": event_filters(&WATCHED) } });
+    let [seen_with, fields_with] = pipeline(true);
+    let or = |seen: &Document| seen.get_document("$match").unwrap().get_array("$or").unwrap().len();
+    assert_eq!(or(&seen_with), or(&seen) + 1);
+    let names = |fields: &Document| {
+        fields.get_document("$project").unwrap().keys().cloned().collect::<Vec<String>>()
+    };
+    assert_eq!(names(&fields_with), [names(&fields), vec!["appended".into(), "size".into()]].concat());
+}
