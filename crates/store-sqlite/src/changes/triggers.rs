@@ -65,7 +65,7 @@ const fn watched(table: &'static str, key: [&'static str; 3]) -> Watched {
 
 impl Watched {
     fn triggers(&self) -> String {
-        let Self { table, version, is_updated, .. } = self;
+        let Self { version, is_updated, .. } = self;
         let inserted = self.trigger("inserted", "INSERT");
         if !is_updated {
             return inserted;
