@@ -95,11 +95,11 @@ async fn switching_off_ends_all_cursors() {
         "NOT_CONFIGURED",
     );
     node.user("not kept").await;
-    let folder = node.stop().await;
+    node.stop().await;
     let node = over(&folder, 3_600, true).await;
     assert_expired(&node, &begin).await;
     let second = cursor(&node).await;
-    let folder = node.stop().await;
+    node.stop().await;
     let node = over(&folder, 3_600, false).await;
     assert_expired(&node, &second).await;
     node.stop().await;

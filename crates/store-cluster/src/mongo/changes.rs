@@ -62,7 +62,7 @@ impl ChangesStore for Mongo {
             let last = last.entry(feed.clone()).or_default();
             *last = (*last).max(*floor);
         }
-        let kept = |(feed, last)| {
+        let kept = |(feed, last): (String, i64)| {
             let first = state.floor(&feed) + 1;
             (feed, KeptPositions { first, last })
         };
