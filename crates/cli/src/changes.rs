@@ -21,10 +21,8 @@ const KIND: &str = "CHANGE_KIND_";
 
 /// The options for `kith changes`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "The last line, on standard error, is the cursor to continue from with --after.\n\
-                  Exit codes: 0 printed to the end, or interrupted, 2 the node does not answer, or the cursor has expired."
-)]
+#[command(after_help = "The last line, on standard error, is the cursor to continue from with --after.\n\
+                  Exit codes: 0 printed to the end, or interrupted, 2 the node does not answer, or the cursor has expired.")]
 pub(super) struct ChangesOptions {
     /// Kinds to print, separated by commas: user, group, member, roster, follow, block, messages, conversation,
     /// dialog, audience, notice [default: all that are kept and that the key may read]
@@ -72,8 +70,7 @@ async fn print_all(
     let (mut first, mut was_last) = (true, false);
     loop {
         let request = ReadChangesRequest { cursor: cursor.clone(), kinds: kinds.clone(), limit: 0 };
-        let page: ReadChangesResponse =
-            target.response(client.read_changes(target.request(request))).await?;
+        let page: ReadChangesResponse = target.response(client.read_changes(target.request(request))).await?;
         for change in &page.changes {
             if !print_next(form, &row(change), first)? {
                 return Ok(());
@@ -177,7 +174,8 @@ mod tests {
         change.set_kind(ChangeKind::Member);
         (change.group_id, change.user_id) = (9, 7);
         assert_eq!(row(&change).row(), ["5f.file.3.0", "member", "9 7", "4", "no"]);
-        let mut change = Change { conversation_id: "g9".into(), first_seq: 2, last_seq: 4, ..Change::default() };
+        let mut change =
+            Change { conversation_id: "g9".into(), first_seq: 2, last_seq: 4, ..Change::default() };
         change.set_kind(ChangeKind::Messages);
         assert_eq!(row(&change).row()[1..], ["messages", "g9 2..4", "", "no"]);
         let json = serde_json::to_string(&row(&change)).unwrap();

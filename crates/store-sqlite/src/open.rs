@@ -259,7 +259,9 @@ fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Res
     let (queue, batch_max) = (options.queue, options.group_commit_max);
     let writer = Writer::start(writer, queue, batch_max, condition, collecting.clone(), Box::new(lock))
         .map_err(|error| io_error(path, error))?;
-    Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer, header_tables: Arc::default(), collecting }) })
+    Ok(SqliteHandle {
+        sqlite: Arc::new(Sqlite { readers, writer, header_tables: Arc::default(), collecting }),
+    })
 }
 
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {

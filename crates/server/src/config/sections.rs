@@ -8,8 +8,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_service::{
-    application::ApplicationsConfig, change::ChangesConfig, message::MessagesConfig, notice::NoticesConfig, receipt::ReceiptsConfig,
-    sequence::SequencesConfig, size,
+    application::ApplicationsConfig, change::ChangesConfig, message::MessagesConfig, notice::NoticesConfig,
+    receipt::ReceiptsConfig, sequence::SequencesConfig, size,
 };
 use serde::{Deserialize, Serialize};
 

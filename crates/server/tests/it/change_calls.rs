@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use kith_proto::change::v1::{
-    Change, ChangeKind, GetCursorRequest, ReadChangesRequest, ReadChangesResponse,
-};
+use kith_proto::change::v1::{Change, ChangeKind, GetCursorRequest, ReadChangesRequest, ReadChangesResponse};
 use kith_server::config::Config;
 use tonic::Status;
 

@@ -70,9 +70,12 @@ async fn trimmed_cursor_has_expired() {
     until_seen(&node, &begin, |change| change.user_id == bea).await;
     let (_, end) = read_all(&node, &begin, &[], 0).await;
     let folder = node.stop().await;
-    with_stores(&folder, async |stores| {
-        while stores.changes.trim_changes(Duration::from_secs(3_600), 0).await.unwrap() {}
-    })
+    with_stores(
+        &folder,
+        async |stores| {
+            while stores.changes.trim_changes(Duration::from_secs(3_600), 0).await.unwrap() {}
+        },
+    )
     .await;
     let node = over(&folder, 3_600, true).await;
     assert_expired(&node, &begin).await;

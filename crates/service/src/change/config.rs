@@ -18,15 +18,13 @@ const KEPT_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChangesConfig {
-    /// How long changes are kept for ReadChanges. 0s: they are not kept, and cost nothing. Else from 1m to
-    /// 90d; suggested: 3d.
+    /// How long changes are kept for ReadChanges, from 1m to 90d; suggested: 3d. 0s: not at all.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// Maximum bytes of kept changes: the oldest are removed first. Not below 1MiB.
+    /// Maximum bytes of kept changes: the oldest are removed first. Above 0, not below 1MiB.
     #[serde(with = "size")]
     pub bytes_max: u64,
-    /// Whether changes of dialogs are kept: there are more of them than of all others. Another value ends
-    /// all cursors.
+    /// Whether changes of dialogs are kept, which are the most. Another value ends all cursors.
     pub dialogs: bool,
 }
 

@@ -46,7 +46,8 @@ impl Kinds {
         let mut asked = Self { bits: 0, names_dialogs: false };
         for kind in kinds {
             let known = KINDS.iter().find(|(known, _)| *known as i32 == *kind);
-            let (kind, scope) = known.ok_or_else(|| Error::invalid("kinds", "must be kinds of ChangeKind"))?;
+            let (kind, scope) =
+                known.ok_or_else(|| Error::invalid("kinds", "must be kinds of ChangeKind"))?;
             if !rights.has(*scope) {
                 return Err(scope_missing(*scope));
             }
@@ -110,24 +111,30 @@ pub(super) fn to_wire(position: String, change: &FeedChange) -> wire::Change {
     };
     match change.record {
         FeedRecord::User(user) => wire::Change { user_id: user.get(), ..base },
-        FeedRecord::Group(group) | FeedRecord::Roster(group) => wire::Change { group_id: group.get(), ..base },
+        FeedRecord::Group(group) | FeedRecord::Roster(group) => {
+            wire::Change { group_id: group.get(), ..base }
+        }
         FeedRecord::Follow(Edge { from, to }) | FeedRecord::Block(Edge { from, to }) => {
             wire::Change { user_id: from.get(), other_user_id: to.get(), ..base }
         }
         FeedRecord::Member(key) => {
             wire::Change { group_id: key.group.get(), user_id: key.user.get(), ..base }
         }
-        FeedRecord::Dialog(key) => wire::Change {
-            user_id: key.user.get(),
-            conversation_id: key.conversation.to_string(),
-            ..base
-        },
+        FeedRecord::Dialog(key) => {
+            wire::Change { user_id: key.user.get(), conversation_id: key.conversation.to_string(), ..base }
+        }
         FeedRecord::Conversation(id) => wire::Change { conversation_id: id.to_string(), ..base },
         FeedRecord::Document(key) => {
             let first = key.document * DOCUMENT + 1;
             let conversation_id = key.conversation.to_string();
             // A document's version is no version of a message.
-            wire::Change { conversation_id, first_seq: first, last_seq: first + DOCUMENT - 1, version: 0, ..base }
+            wire::Change {
+                conversation_id,
+                first_seq: first,
+                last_seq: first + DOCUMENT - 1,
+                version: 0,
+                ..base
+            }
         }
         FeedRecord::Messages(id, SeqRange { first, last }) => {
             wire::Change { conversation_id: id.to_string(), first_seq: first, last_seq: last, ..base }

@@ -142,7 +142,9 @@ mod tests {
             assert!(error.to_string().starts_with("cursor must be one"), "{wrong:?}: {error}");
         }
         // Its MAC is valid: only what it says is not.
-        for bytes in [&b""[..], b"\x02\x01\x01", b"\x01\x01", b"\x01\x01\x01\x09file", b"\x01\x01\x01\x01\xff\x01\x01"] {
+        for bytes in
+            [&b""[..], b"\x02\x01\x01", b"\x01\x01", b"\x01\x01\x01\x09file", b"\x01\x01\x01\x01\xff\x01\x01"]
+        {
             let forged = cursors.0.issue_bytes(QUERY, bytes).unwrap();
             assert!(cursors.verify(&forged).is_err(), "{bytes:?}");
         }

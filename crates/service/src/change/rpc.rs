@@ -56,7 +56,8 @@ impl ChangeService for ChangeRpc {
         let (call, request) = Call::open(request);
         let cursor = self.cursors.verify(&request.cursor)?;
         let kinds = Kinds::asked(&request.kinds, call.rights)?;
-        let page = self.changes.page(cursor, PageTerms { kinds, limit: convert::limit(request.limit)? }).await?;
+        let page =
+            self.changes.page(cursor, PageTerms { kinds, limit: convert::limit(request.limit)? }).await?;
         let delivered = u64::try_from(page.changes.len()).unwrap_or(u64::MAX);
         metrics::counter!(CHANGES_DELIVERED.name).increment(delivered);
         let wait = if page.is_last { ASK_AGAIN } else { Duration::ZERO };

@@ -142,7 +142,8 @@ async fn extent_looks_at_an_entry_of_each_feed() {
     let (stores, _guard) = server::open_with(options.clone()).await;
     let database = server::database(&options).await;
     let entry = |feed: &str, number: i64| doc! { "f": feed, "n": number, "t": 0_i64 };
-    let all: Vec<Document> = (1..=500).flat_map(|number| ["a", "b"].map(|feed| entry(feed, number))).collect();
+    let all: Vec<Document> =
+        (1..=500).flat_map(|number| ["a", "b"].map(|feed| entry(feed, number))).collect();
     stores.changes.begin_generation(false).await.unwrap();
     database.collection::<Document>("changes").insert_many(all).await.unwrap();
     database.run_command(doc! { "profile": 2 }).await.unwrap();

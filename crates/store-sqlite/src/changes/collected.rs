@@ -15,7 +15,8 @@ use crate::{
     statement::{all, run},
 };
 
-const COLLECTED: &str = "SELECT source, first, second, text, version FROM temp.changed_records ORDER BY place";
+const COLLECTED: &str =
+    "SELECT source, first, second, text, version FROM temp.changed_records ORDER BY place";
 const CLEAR: &str = "DELETE FROM temp.changed_records";
 /// Takes the next number. Each part is one step in the primary key.
 const ADD: &str = "INSERT INTO changes (number, written_ms, total, packed) VALUES (
@@ -74,7 +75,11 @@ fn record(row: &Row<'_>) -> Result<FeedRecord, Failure> {
     let number = |at| Ok::<i64, Failure>(row.get(at)?);
     let user = |at| Ok::<_, Failure>(UserId::new(number(at)?).map_err(bad)?);
     let group = || Ok::<_, Failure>(GroupId::new(number(1)?).map_err(bad)?);
-    let log = || Ok::<_, Failure>(ConversationId::stored(row.get_ref(3)?.as_str().map_err(|_| bad_row())?).map_err(bad)?);
+    let log = || {
+        Ok::<_, Failure>(
+            ConversationId::stored(row.get_ref(3)?.as_str().map_err(|_| bad_row())?).map_err(bad)?,
+        )
+    };
     let edge = || Ok::<_, Failure>(Edge { from: user(1)?, to: user(2)? });
     let record = match row.get_ref(0)?.as_str().map_err(|_| bad_row())? {
         "users" => FeedRecord::User(user(1)?),
@@ -96,6 +101,7 @@ fn record(row: &Row<'_>) -> Result<FeedRecord, Failure> {
 fn is_internal(record: &FeedRecord) -> bool {
     matches!(
         record,
-        FeedRecord::Messages(ConversationId::Offline(_), _) | FeedRecord::Conversation(ConversationId::Offline(_))
+        FeedRecord::Messages(ConversationId::Offline(_), _)
+            | FeedRecord::Conversation(ConversationId::Offline(_))
     )
 }

@@ -165,12 +165,7 @@ fn extent(row: &Row<'_>) -> Result<ChangesExtent, Failure> {
 fn entry(row: &Row<'_>) -> Result<ChangesEntry, Failure> {
     let packed = row.get_ref(2)?.as_blob().map_err(|_| corrupt("changes.packed"))?;
     let changes = unpack_changes(packed).ok_or_else(|| corrupt("changes.packed"))?;
-    Ok(ChangesEntry {
-        feed: FEED.to_owned(),
-        number: row.get(0)?,
-        written: Timestamp(row.get(1)?),
-        changes,
-    })
+    Ok(ChangesEntry { feed: FEED.to_owned(), number: row.get(0)?, written: Timestamp(row.get(1)?), changes })
 }
 
 /// Removes the oldest entries up to the last one that is too old, or beyond the bytes. An entry with a later

@@ -34,12 +34,7 @@ const WATCHED: [Watched; 11] = [
     watched("conversations", ["NULL", "NULL", "id"]),
     watched("audiences", ["id", "NULL", "NULL"]),
     watched("notices", ["id", "NULL", "NULL"]),
-    Watched {
-        table: "messages",
-        key: ["seq", "NULL", "conversation"],
-        version: "NULL",
-        is_updated: false,
-    },
+    Watched { table: "messages", key: ["seq", "NULL", "conversation"], version: "NULL", is_updated: false },
 ];
 
 /// Creates the table and its triggers.

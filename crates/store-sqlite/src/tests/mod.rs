@@ -31,8 +31,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
-    OpenError, SqliteHandle, SqliteOptions, access, changes::Collecting, condition::Condition, group, migrate, open,
-    open_in_memory, request, secret, user, writer::Writer,
+    OpenError, SqliteHandle, SqliteOptions, access, changes::Collecting, condition::Condition, group,
+    migrate, open, open_in_memory, request, secret, user, writer::Writer,
 };
 
 fn id(number: i64) -> UserId {

@@ -92,6 +92,10 @@ mod tests {
         assert_eq!(unpack_changes(&[&bytes[..], &[0]].concat()), None);
         assert_eq!(unpack_changes(&[&[FORM + 1], &bytes[1..]].concat()), None);
         assert_eq!(unpack_changes(&pack_changes(&vec![change(records()[0]); ENTRY_CHANGES_MAX + 1])), None);
-        assert_eq!(unpack_changes(&[FORM, 255, 255, 255, 255, 15]), None, "more changes than there are bytes");
+        assert_eq!(
+            unpack_changes(&[FORM, 255, 255, 255, 255, 15]),
+            None,
+            "more changes than there are bytes"
+        );
     }
 }

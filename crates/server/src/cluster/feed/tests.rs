@@ -29,7 +29,8 @@ impl Stage {
         let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
         let name = format!("kith_test_{:016x}", rand::random::<u64>());
         let database = Client::with_uri_str(&uri).await.unwrap().database(&name);
-        let options = MongoOptions { appends_in_feed: !changes.kept.is_zero(), ..MongoOptions::new(uri, name) };
+        let options =
+            MongoOptions { appends_in_feed: !changes.kept.is_zero(), ..MongoOptions::new(uri, name) };
         let stores = connect(options).await.unwrap().stores();
         stores.migrations.migrate().await.unwrap();
         let feed = feed(&stores, "a", changes);

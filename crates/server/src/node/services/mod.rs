@@ -286,7 +286,8 @@ async fn build(
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
         AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
-    let upper = UpperDomains { applications, online, messaging: messaging.calls, notices, sequences, changes };
+    let upper =
+        UpperDomains { applications, online, messaging: messaging.calls, notices, sequences, changes };
     let guard = AccessGuard::new(domains.users.accesses().clone());
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {

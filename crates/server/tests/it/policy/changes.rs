@@ -123,9 +123,8 @@ async fn no_page_has_a_word_of_a_person() {
     say(&node, user, To::UserId(ann), "pomegranate").await.unwrap();
     follow(&node, user, bea).await.unwrap();
     node.delete_user(user).await;
-    let is_deletion = |change: &Change| {
-        change.kind() == ChangeKind::User && change.user_id == user && change.version > 1
-    };
+    let is_deletion =
+        |change: &Change| change.kind() == ChangeKind::User && change.user_id == user && change.version > 1;
     let seen = until_seen(&node, &begin, is_deletion).await;
     let text = format!("{seen:?}");
     for word in ["Persephone", "persephone", "Proserpina", "pomegranate"] {
@@ -138,8 +137,7 @@ async fn no_page_has_a_word_of_a_person() {
 async fn changes_are_off_unless_configured() {
     let node = TestNode::start().await;
     let refused = node.changes().get_cursor(kith_proto::change::v1::GetCursorRequest {}).await;
-    let refused =
-        crate::node::assert_error(refused, tonic::Code::FailedPrecondition, "NOT_CONFIGURED");
+    let refused = crate::node::assert_error(refused, tonic::Code::FailedPrecondition, "NOT_CONFIGURED");
     assert!(refused.message().contains("changes.kept"), "{refused:?}");
     node.stop().await;
 }

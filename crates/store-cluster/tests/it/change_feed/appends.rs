@@ -12,8 +12,7 @@ use super::{Reader, Stage, of_user, version};
 use crate::server;
 
 async fn open() -> (Stage, Reader) {
-    let stage =
-        Stage::open_with(MongoOptions { appends_in_feed: true, ..server::options() }).await;
+    let stage = Stage::open_with(MongoOptions { appends_in_feed: true, ..server::options() }).await;
     let reader = Reader::open(&stage.feed, None).await;
     (stage, reader)
 }

@@ -32,8 +32,11 @@ async fn change(stores: &Stores, ids: std::ops::RangeInclusive<i64>) {
             continue;
         };
         let last = extent(stores).await.feeds.get(FEED).map_or(0, |positions| positions.last);
-        let change =
-            FeedChange { record: FeedRecord::User(user_id(id)), version: Some(Version::FIRST), by_hand: false };
+        let change = FeedChange {
+            record: FeedRecord::User(user_id(id)),
+            version: Some(Version::FIRST),
+            by_hand: false,
+        };
         let entry = ChangesEntry {
             feed: FEED.to_owned(),
             number: last + 1,

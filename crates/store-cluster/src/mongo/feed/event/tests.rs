@@ -24,10 +24,7 @@ fn event(kind: &str, more: Document) -> Document {
 fn version_with_nonce_is_believed() {
     let raised = |version| of_user_7(VersionEffect::Raised(Version::new(version).unwrap()));
     assert_eq!(meaning_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
-    assert_eq!(
-        meaning_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })),
-        raised(3)
-    );
+    assert_eq!(meaning_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })), raised(3));
 }
 
 #[test]
@@ -155,8 +152,7 @@ fn records_of_each_collection_are_known() {
         assert_eq!(meaning_of(&gone), EventMeaning::Change(record, VersionEffect::Removed));
     }
     let key = DocumentKey { conversation: key.conversation, document: 12 };
-    let of_messages =
-        doc! { "ns": { "db": "kith", "coll": "messages" }, "id": { "c": "g9", "d": 12_i64 } };
+    let of_messages = doc! { "ns": { "db": "kith", "coll": "messages" }, "id": { "c": "g9", "d": 12_i64 } };
     let mut changed = event("update", doc! { "set": 2_i64, "nonce": 5_i64, "touched": 3 });
     changed.extend(of_messages.clone());
     let raised = VersionEffect::Raised(Version::new(2).unwrap());
@@ -210,8 +206,7 @@ fn appends_are_asked_for_where_they_are_delivered() {
     let [seen_with, fields_with] = pipeline(true);
     let or = |seen: &Document| seen.get_document("$match").unwrap().get_array("$or").unwrap().len();
     assert_eq!(or(&seen_with), or(&seen) + 1);
-    let names = |fields: &Document| {
-        fields.get_document("$project").unwrap().keys().cloned().collect::<Vec<String>>()
-    };
+    let names =
+        |fields: &Document| fields.get_document("$project").unwrap().keys().cloned().collect::<Vec<String>>();
     assert_eq!(names(&fields_with), [names(&fields), vec!["appended".into(), "size".into()]].concat());
 }
