@@ -19,6 +19,8 @@ mod auth_rows;
 mod bare_node;
 mod broken_store;
 mod cancelled;
+mod change_calls;
+mod changes_kept;
 mod config_sources;
 mod consistency_tokens;
 mod contract;
