@@ -70,7 +70,7 @@ impl Watched {
 
     fn trigger(&self, name: &str, event: &str) -> String {
         let Self { table, key, version, .. } = self;
-        let values = key.map(|column| column_of_new(column)).join(", ");
+        let values = key.map(column_of_new).join(", ");
         let version = column_of_new(version);
         format!(
             "CREATE TEMP TRIGGER {table}_{name} AFTER {event} ON main.{table} BEGIN
