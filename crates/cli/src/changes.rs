@@ -24,8 +24,8 @@ const KIND: &str = "CHANGE_KIND_";
 #[command(after_help = "The last line, on standard error, is the cursor to continue from with --after.\n\
                   Exit codes: 0 printed to the end, or interrupted, 2 the node does not answer, or the cursor has expired.")]
 pub(super) struct ChangesOptions {
-    /// Kinds to print, separated by commas: user, group, member, roster, follow, block, messages, conversation,
-    /// dialog, audience, notice [default: all that are kept and that the key may read]
+    /// Kinds to print, separated by commas: user, group, member, roster, follow, block, messages,
+    /// conversation, dialog, audience, notice [default: all that are kept and that the key may read]
     #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = kind)]
     kinds: Vec<ChangeKind>,
     /// Print what changed after this cursor [default: the present end]

@@ -5,8 +5,8 @@
 //! by all writes; then a folder for each domain. [`user`] and [`conversation`] know no other domain,
 //! [`group`] knows both, [`relation`] knows users and groups, [`notice`] knows users, and [`dialog`],
 //! [`message`], [`application`] and [`presence`] know all these. [`receipt`] knows messages, and [`sequence`]
-//! and [`change`] know none. A domain does not call the domains above it: it notifies them, through listener traits that it
-//! owns.
+//! and [`change`] know none. A domain does not call the domains above it: it notifies them, through listener
+//! traits that it owns.
 
 pub mod application;
 pub mod change;

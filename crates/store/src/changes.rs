@@ -21,7 +21,7 @@ pub struct ChangesEntry {
     pub feed: String,
     /// The position in the feed: from 1, contiguous. A later change to a record has a higher position.
     pub number: i64,
-    /// When the entry was written, by the clock of its writer. For retention and for people: it orders nothing.
+    /// When the entry was written, by its writer's clock. For retention and for people: it orders nothing.
     pub written: Timestamp,
     /// The changes in their order, at most [`ENTRY_CHANGES_MAX`].
     pub changes: Vec<FeedChange>,

@@ -157,3 +157,18 @@ async fn kept_changes_are_read_by_key() {
         }
     }
 }
+
+#[tokio::test]
+async fn entry_of_a_wrong_clock_is_trimmed() {
+    let handle = open_in_memory().await.unwrap();
+    let changes = handle.stores().changes;
+    changes.begin_generation(false).await.unwrap();
+    for number in 1..=3 {
+        create(&handle, new_user(number)).await.unwrap();
+    }
+    execute(&handle, "UPDATE changes SET written_ms = written_ms + 1000000000 WHERE number = 1").await;
+    execute(&handle, "UPDATE changes SET written_ms = 1000 WHERE number > 1").await;
+    assert!(!changes.trim_changes(Duration::from_secs(60), u64::MAX).await.unwrap());
+    let numbers: Vec<_> = entries(&handle).await.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [3]);
+}

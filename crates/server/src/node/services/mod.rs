@@ -155,7 +155,8 @@ impl Services {
 }
 
 /// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens from this
-/// node's earlier runs are not valid for its empty memory. Begins or ends the keeping of changes, as configured.
+/// node's earlier runs are not valid for its empty memory. Begins or ends the keeping of changes, as
+/// configured.
 ///
 /// # Errors
 /// If the store cannot answer.
