@@ -154,6 +154,7 @@ fn not_kept() -> Error {
         .with("setting", "changes.kept")
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn changes_error(error: StoreError) -> Error {
     Error::store("change", &error)
 }
