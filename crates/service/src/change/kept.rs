@@ -77,8 +77,7 @@ impl KeptChanges {
                 break;
             }
             let after = page.next.places.get(*feed).copied().unwrap_or_default();
-            let entries =
-                self.store.changes_after(feed, after.number).await.map_err(|error| changes_error(&error))?;
+            let entries = self.store.changes_after(feed, after.number).await.map_err(changes_error)?;
             page.take(&entries, after, terms)?;
         }
         page.next.turn = page.next.turn.wrapping_add(u64::from(!behind.is_empty()));
@@ -88,12 +87,12 @@ impl KeptChanges {
     async fn extent(&self) -> Result<Option<Arc<ChangesExtent>>, Error> {
         let mut known = self.known.lock().await;
         if let Some((_, extent)) = known.as_ref().filter(|(read, _)| read.elapsed() < EXTENT_LASTS) {
-            return extent.clone().map_err(|error| changes_error(&error));
+            return extent.clone().map_err(changes_error);
         }
         let began = Instant::now();
         let extent = self.store.changes_extent().await.map(|extent| extent.map(Arc::new));
         *known = Some((began, extent.clone()));
-        extent.map_err(|error| changes_error(&error))
+        extent.map_err(changes_error)
     }
 }
 
@@ -155,8 +154,9 @@ fn not_kept() -> Error {
         .with("setting", "changes.kept")
 }
 
-fn changes_error(error: &StoreError) -> Error {
-    Error::store("change", error)
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn changes_error(error: StoreError) -> Error {
+    Error::store("change", &error)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Changes that the reader of the document feed keeps, in MongoDB.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use futures::TryStreamExt as _;
 use kith_store::{
     ContentHash, ConversationId, FeedRecord, MessageKey, MessageKind, NewMessage, Timestamp, UserId,

@@ -26,7 +26,6 @@ use kith_service::{
     relation::{self, Blocks, Follows, RelationUpkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
-    sequence::SequenceRpc,
     user::{self, AccountCleanup, Deletions, Users},
     write::{
         caches::CacheFactory,
@@ -280,9 +279,7 @@ async fn build(
     cleaned.extend(messages::erasure_cleanup(parts));
     let access = user::access_job(domains.users.accesses(), Arc::new(online.sessions.clone()));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
-    let sequences = SequenceRpc::new(sequences::sequences(parts));
-    let changes = KeptChanges::new(&stores.changes);
-    let change_upkeep = change::upkeep_job(context, config.changes, removal_time.clone(), parts.among());
+    let (sequences, changes) = (sequences::sequences(parts), KeptChanges::new(&stores.changes));
 
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
@@ -292,6 +289,7 @@ async fn build(
     let guard = AccessGuard::new(domains.users.accesses().clone());
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
+        change_upkeep: change::upkeep_job(context, config.changes, removal_time.clone(), parts.among()),
         routes: routes.guarded_by(guard),
         access,
         mutations,
@@ -308,7 +306,6 @@ async fn build(
         receipts: messaging.receipt_notifier,
         message_upkeep: messaging.upkeep,
         notice_upkeep,
-        change_upkeep,
         presence: background,
         removal_time: removal_time.clone(),
     })
