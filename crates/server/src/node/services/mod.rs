@@ -238,8 +238,7 @@ async fn build(
     node_status: NodeStatus,
     mode: NodeMode,
 ) -> Result<Services, StoreError> {
-    let caches = mode.caches();
-    let (facts, cluster) = (mode.facts(stores), mode.cluster());
+    let (caches, facts, cluster) = (mode.caches(), mode.facts(stores), mode.cluster());
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
@@ -280,6 +279,7 @@ async fn build(
     let access = user::access_job(domains.users.accesses(), Arc::new(online.sessions.clone()));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
     let (sequences, changes) = (sequences::sequences(parts), KeptChanges::new(&stores.changes));
+    let change_upkeep = change::upkeep_job(context, config.changes, removal_time.clone(), parts.among());
 
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
@@ -289,7 +289,6 @@ async fn build(
     let guard = AccessGuard::new(domains.users.accesses().clone());
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
-        change_upkeep: change::upkeep_job(context, config.changes, removal_time.clone(), parts.among()),
         routes: routes.guarded_by(guard),
         access,
         mutations,
@@ -306,6 +305,7 @@ async fn build(
         receipts: messaging.receipt_notifier,
         message_upkeep: messaging.upkeep,
         notice_upkeep,
+        change_upkeep,
         presence: background,
         removal_time: removal_time.clone(),
     })
