@@ -21,6 +21,7 @@ mod broken_store;
 mod cancelled;
 mod config_sources;
 mod consistency_tokens;
+mod console;
 mod contract;
 mod contract_number;
 mod corrupt_lists;
