@@ -129,7 +129,9 @@ async fn stale_copies_are_seen_in_redis_and_memory() {
     browser.until(&of_a, &format!("{} === 2", rows("store", "2", ""))).await;
     browser.until(&of_a, &format!("{VERDICT}.includes('3 stale copies')")).await;
     let nodes = "[...document.querySelectorAll('#nodes tbody tr')].map((row) => row.cells[4].textContent)";
-    browser.until(&of_a, &format!("{nodes}.length === 2 && {nodes}.every((trust) => /ago$/.test(trust))")).await;
+    browser
+        .until(&of_a, &format!("{nodes}.length === 2 && {nodes}.every((trust) => /ago$/.test(trust))"))
+        .await;
     browser.resize(&of_a, 1280, 1000).await;
     image(&mut browser, &of_a, "console").await;
 
@@ -145,7 +147,12 @@ async fn stale_copies_are_seen_in_redis_and_memory() {
 /// Checks the rest of the page: figures, errors, a phone, and that the key is in memory alone.
 async fn looks_well(browser: &mut Browser, window: &Window) {
     let promise = "document.querySelector('#ages tbody tr').cells";
-    browser.until(window, &format!("{promise}[1].textContent === '50 ms' && / ms$/.test({promise}[3].textContent)")).await;
+    browser
+        .until(
+            window,
+            &format!("{promise}[1].textContent === '50 ms' && / ms$/.test({promise}[3].textContent)"),
+        )
+        .await;
     browser.until(window, "document.getElementById('callers').textContent.includes('default')").await;
     let refused = call(browser, window, "GetUser", &json!({"userId": "-1"})).await;
     assert!(refused.contains("invalid_argument"), "{refused}");
@@ -162,6 +169,8 @@ async fn looks_well(browser: &mut Browser, window: &Window) {
     );
     assert_eq!(browser.run(window, &kept).await, json!([0, 0, "", "", false, ""]));
     browser.run(window, "document.getElementById('forget').click()").await;
-    browser.until(window, "document.getElementById('main').hidden && !document.getElementById('sign-in').hidden").await;
+    browser
+        .until(window, "document.getElementById('main').hidden && !document.getElementById('sign-in').hidden")
+        .await;
     assert_eq!(browser.run(window, "document.getElementById('nodes').textContent").await, "");
 }

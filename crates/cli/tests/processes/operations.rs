@@ -22,7 +22,9 @@ fn every_path_answers_in_words() {
     let (code, index) = get("/");
     assert!(
         code == 200
-            && ["/livez", "/readyz", "/metrics", "/openapi.json", "/console"].iter().all(|path| index.contains(path)),
+            && ["/livez", "/readyz", "/metrics", "/openapi.json", "/console"]
+                .iter()
+                .all(|path| index.contains(path)),
         "{index}"
     );
     assert_eq!(get("/openapi.json"), (200, kith_server::openapi::document().unwrap()));

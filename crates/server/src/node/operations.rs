@@ -115,12 +115,7 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
 }
 
 /// Serves a connection's requests. When the port closes, it only completes the request that has begun.
-async fn serve_connection(
-    socket: TcpStream,
-    console: Console,
-    router: Router,
-    closing: CancellationToken,
-) {
+async fn serve_connection(socket: TcpStream, console: Console, router: Router, closing: CancellationToken) {
     let state = Arc::<Http1State>::default();
     let io = TokioIo::new(plain_http1(socket, Arc::clone(&state), HEAD));
     let service = service_fn(move |request: hyper::Request<Incoming>| {

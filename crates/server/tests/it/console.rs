@@ -34,14 +34,18 @@ async fn call(at: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
 #[tokio::test]
 async fn page_is_served_with_its_headers() {
     let (node, at, _data) = start().await;
-    for (path, kind) in [("/console", "html"), ("/console/app.js", "javascript"), ("/console/style.css", "css")]
+    for (path, kind) in
+        [("/console", "html"), ("/console/app.js", "javascript"), ("/console/style.css", "css")]
     {
         let answer = send(at, "GET", path, &[HERE], "").await;
         assert_eq!(answer.code, 200, "{path}");
         let header = |name| answer.header(name).unwrap_or_default();
         assert!(header("content-type").contains(kind), "{path}");
         let policy = header("content-security-policy");
-        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
         assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
         assert_eq!(
             (header("x-content-type-options"), header("referrer-policy"), header("cache-control")),
