@@ -8,6 +8,8 @@ mod chat_page;
 #[cfg(feature = "cluster")]
 #[allow(dead_code, reason = "short tests use more of it")]
 mod cluster;
+#[cfg(feature = "cluster")]
+mod console_page;
 mod demo;
 mod demo_page;
 #[path = "../processes/polls.rs"]

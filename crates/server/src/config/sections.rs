@@ -139,7 +139,7 @@ impl Default for Config {
     }
 }
 
-/// The port of `/metrics`, `/livez`, `/readyz` and `/openapi.json`.
+/// The port of `/metrics`, `/livez`, `/readyz`, `/openapi.json` and `/console`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationsConfig {

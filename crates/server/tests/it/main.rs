@@ -23,6 +23,7 @@ mod change_calls;
 mod changes_kept;
 mod config_sources;
 mod consistency_tokens;
+mod console;
 mod contract;
 mod contract_number;
 mod corrupt_lists;
