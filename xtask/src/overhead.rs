@@ -1,5 +1,5 @@
-//! Measures what the clients cost above the bare stubs: the CPU time of a GetUser. Measures a copy of the near
-//! cache, too.
+//! Measures what the clients cost above the bare stubs: the CPU time of a GetUser. Also measures a copy of
+//! the near cache.
 
 use std::{
     collections::BTreeMap,

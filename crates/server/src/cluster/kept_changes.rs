@@ -85,8 +85,8 @@ pub(super) struct KeptFeed {
     writer: Arc<dyn ChangesWriter>,
     feed: String,
     dialogs: bool,
-    /// The next entry's number. `None`: it is not known whether an entry was stored, or another node reads the
-    /// feed. Nothing is kept after that, so that no change is passed over.
+    /// The next entry's number. `None`: it is not known whether an entry was stored, or another node reads
+    /// the feed. Nothing is kept after that, so that no change is passed over.
     next: Option<i64>,
 }
 

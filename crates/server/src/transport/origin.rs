@@ -60,7 +60,7 @@ pub(super) fn refused() -> Status {
 }
 
 /// Whether a host is this machine by its very name: a loopback address, or `localhost`.
-pub(crate) fn is_loopback(host: &str) -> bool {
+fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.to_canonical().is_loopback())

@@ -85,7 +85,7 @@ async fn change(node: &Peer, users: &mut Vec<i64>, last_seq: &mut i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn no_change_is_missed_when_the_keeping_node_dies() {
+async fn dead_keeper_misses_no_change() {
     let (dir, site) = (tempfile::tempdir().unwrap(), Site::in_redis_of_tests());
     // The first node leads all feeds.
     let mut command = site.command(dir.path(), &FREE);

@@ -18,13 +18,13 @@ const LONG: Duration = Duration::from_secs(600);
 const TEXT: &str = "sesame, open";
 
 /// A fresh database with the document feed.
-struct Stage {
+struct FeedStage {
     stores: Stores,
     database: Database,
     feed: StoreFeed,
 }
 
-impl Stage {
+impl FeedStage {
     /// Runs a case for a feed whose position is known and whose lead is taken.
     #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
     async fn run(changes: ChangesConfig, case: impl AsyncFnOnce(&Self)) {
@@ -129,7 +129,7 @@ fn contains(document: &Document, text: &str) -> bool {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn sent_messages_are_kept_without_their_contents() {
-    Stage::run(kept(), async |stage| {
+    FeedStage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         // One message, several, and more than a document takes.
         for ids in [0..1, 1..2, 2..40, 40..75, 75..140, 140..141] {
@@ -153,7 +153,7 @@ async fn sent_messages_are_kept_without_their_contents() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn two_leaders_leave_no_gap() {
-    Stage::run(kept(), async |stage| {
+    FeedStage::run(kept(), async |stage| {
         let other = feed(&stage.stores, "b", kept());
         let mut leaders = [stage.feed.open(false).await.unwrap(), other.open(false).await.unwrap()];
         stage.send("g9", 0..3).await;
@@ -177,7 +177,7 @@ async fn two_leaders_leave_no_gap() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn leader_that_dies_leaves_no_gap() {
-    Stage::run(kept(), async |stage| {
+    FeedStage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         stage.read_until(&mut *open, "g9", 3).await;
@@ -206,7 +206,7 @@ async fn leader_that_dies_leaves_no_gap() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn lost_feed_begins_a_generation() {
-    Stage::run(kept(), async |stage| {
+    FeedStage::run(kept(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         stage.read_until(&mut *open, "g9", 3).await;
@@ -237,7 +237,7 @@ async fn lost_feed_begins_a_generation() {
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn nothing_is_kept_where_it_is_not_configured() {
-    Stage::run(ChangesConfig::default(), async |stage| {
+    FeedStage::run(ChangesConfig::default(), async |stage| {
         let mut open = stage.feed.open(false).await.unwrap();
         stage.send("g9", 0..3).await;
         let end = timeout(BOUND, async {

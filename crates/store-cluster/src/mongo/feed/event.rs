@@ -121,8 +121,8 @@ const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 /// A number from here on is no version: there must be room above it.
 pub(super) const VERSION_END: i64 = 1 << 62;
 
-/// The server is asked for record events alone, and in them for neither names nor values of people. `appends`:
-/// whether it is also asked where messages were appended.
+/// The server is asked for record events alone, and in them for neither names nor values of people.
+/// `appends`: whether it is also asked where messages were appended.
 pub(super) fn pipeline(appends: bool) -> [Document; 2] {
     let mut seen = event_filters(&WATCHED);
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
