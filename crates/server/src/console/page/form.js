@@ -9,8 +9,15 @@ const SHOWN = 100_000;
 const HEADERS = ["kith-tier", "kith-version", "kith-age-ms"];
 
 let about = new Map();
+let loaded = Promise.resolve();
 
-export async function drawMethods() {
+export function drawMethods() {
+  const drawing = draw();
+  loaded = drawing.catch(() => {});
+  return drawing;
+}
+
+async function draw() {
   about = await methods();
   $("methods").replaceChildren(...[...about.keys()].map((name) => Object.assign(make("option"), { value: name })));
   describe();
@@ -28,6 +35,8 @@ function describe() {
 }
 
 async function submit() {
+  // A short name is found once the methods are known.
+  await loaded;
   const user = $("acting-user").value.trim();
   const name = method();
   $("call-problem").textContent = "";
