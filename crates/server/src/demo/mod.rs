@@ -24,7 +24,7 @@ static FILES: [(&str, HeaderValue, &str); 9] = [
     ("/demo/words.js", JAVASCRIPT, include_str!("page/words.js")),
 ];
 
-/// The page.
+/// The demo's page with its files.
 pub(crate) static PAGE: Page = Page { root: "/demo", policy: POLICY, files: &FILES };
 
 #[cfg(test)]

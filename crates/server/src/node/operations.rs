@@ -1,7 +1,7 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`, `/console`. It reports the node's
-//! state; stored data only in answers to the [console](crate::console)'s calls. On the loopback device it
-//! only answers requests that name this machine as their host: otherwise a page whose name resolves to this
-//! machine could read it.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`, `/console`. It reports the
+//! node's state; stored data only in answers to the [console](crate::console)'s calls. On the loopback
+//! device it only answers requests that name this machine as their host: otherwise a page whose name resolves
+//! to this machine could read it.
 
 use std::{
     pin::pin,

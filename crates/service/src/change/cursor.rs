@@ -1,4 +1,4 @@
-//! Cursors: a generation, and a position in each of its feeds, with a MAC.
+//! ChangeCursors: a generation, and a position in each of its feeds, with a MAC.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ pub(super) struct FeedPlace {
 
 /// Issues and verifies cursors.
 #[derive(Clone, Debug)]
-pub(super) struct Cursors(PageTokens);
+pub(super) struct ChangeCursors(PageTokens);
 
-impl Cursors {
+impl ChangeCursors {
     pub(super) const fn new(tokens: PageTokens) -> Self {
         Self(tokens)
     }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn cursors_come_back_as_they_were() {
-        let cursors = Cursors::new(PageTokens::new([7; 32]));
+        let cursors = ChangeCursors::new(PageTokens::new([7; 32]));
         for cursor in [cursor(&[]), cursor(&[("file", i64::MAX, 255)]), cursor(&[("a", 1, 0), ("b.2", 0, 3)])]
         {
             let text = cursors.issue(&cursor).unwrap();
@@ -133,10 +133,10 @@ mod tests {
 
     #[test]
     fn foreign_and_broken_cursors_are_refused() {
-        let cursors = Cursors::new(PageTokens::new([7; 32]));
+        let cursors = ChangeCursors::new(PageTokens::new([7; 32]));
         let text = cursors.issue(&cursor(&[("file", 9, 0)])).unwrap();
         let of_others = PageTokens::new([7; 32]).issue_bytes(&[b"Receive"], b"\x01\x01\x01").unwrap();
-        let of_another_key = Cursors::new(PageTokens::new([8; 32])).issue(&cursor(&[])).unwrap();
+        let of_another_key = ChangeCursors::new(PageTokens::new([8; 32])).issue(&cursor(&[])).unwrap();
         for wrong in ["", "x", &text[1..], &text[..text.len() - 1], &of_others, &of_another_key] {
             let error = cursors.verify(wrong).unwrap_err();
             assert!(error.to_string().starts_with("cursor must be one"), "{wrong:?}: {error}");
@@ -154,6 +154,6 @@ mod tests {
     fn cursor_of_too_many_feeds_is_no_text() {
         let feeds: Vec<_> = (0..200).map(|feed| format!("feed.{feed}")).collect();
         let feeds: Vec<_> = feeds.iter().map(|feed| (feed.as_str(), i64::MAX, 0)).collect();
-        assert!(Cursors::new(PageTokens::new([7; 32])).issue(&cursor(&feeds)).is_err());
+        assert!(ChangeCursors::new(PageTokens::new([7; 32])).issue(&cursor(&feeds)).is_err());
     }
 }

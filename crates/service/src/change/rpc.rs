@@ -8,7 +8,7 @@ use tonic::{Request, Response};
 use super::{
     KeptChanges,
     convert::{self, Kinds},
-    cursor::Cursors,
+    cursor::ChangeCursors,
     kept::PageTerms,
 };
 use crate::{
@@ -27,7 +27,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct ChangeRpc {
     changes: KeptChanges,
-    cursors: Cursors,
+    cursors: ChangeCursors,
 }
 
 impl ChangeRpc {
@@ -35,7 +35,7 @@ impl ChangeRpc {
     #[must_use]
     pub fn new(changes: KeptChanges, tokens: PageTokens) -> Self {
         metric::count_from_zero(CHANGES_DELIVERED, &[]);
-        Self { changes, cursors: Cursors::new(tokens) }
+        Self { changes, cursors: ChangeCursors::new(tokens) }
     }
 }
 

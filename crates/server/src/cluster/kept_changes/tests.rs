@@ -159,7 +159,7 @@ async fn dialogs_are_kept_where_it_is_configured() {
 }
 
 #[tokio::test]
-async fn generation_begins_where_changes_may_be_missing() {
+async fn missing_changes_begin_a_generation() {
     let store = Arc::default();
     for (dialogs, follows, expected) in
         [(false, true, 1), (false, true, 1), (false, false, 2), (true, true, 3), (true, true, 3)]
