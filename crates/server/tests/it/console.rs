@@ -71,7 +71,7 @@ async fn calls_of_the_console_need_the_key() {
     assert_eq!((answer.code, &answer.json()["state"]), (200, &Value::from("serving")));
     // Errors are those of the edge: they name the field, and which calls there are.
     let refused = call(at, GET_USER, &[HERE, own, key]).await;
-    refused.assert_refused(400, "invalid_argument", "INVALID_ARGUMENT");
+    refused.assert_refused(400, "invalid_argument", "INVALID_FIELD");
     assert_eq!(refused.field(), "user_id");
     assert_eq!(call(at, "/kith.user.v1.UserService/Other", &[HERE, key]).await.code, 404);
     assert_eq!(call(at, EXPORT_USERS, &[HERE, key]).await.code, 415, "streams have no JSON form");
@@ -95,6 +95,6 @@ async fn other_pages_and_hosts_are_refused_with_a_key() {
     }
     let preflight = [HERE, ("origin", "http://localhost:3000"), ("access-control-request-method", "POST")];
     let answer = send(at, "OPTIONS", GET_NODE, &preflight, "").await;
-    assert_eq!((answer.code, answer.header("access-control-allow-origin")), (405, None));
+    assert_eq!((answer.code, answer.header("access-control-allow-origin")), (404, None));
     node.stop(std::future::ready(())).await;
 }
