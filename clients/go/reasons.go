@@ -38,6 +38,8 @@ const (
 	ReasonBanned Reason = "BANNED"
 	// ReasonMuted means: The member may not send messages to the group now: it is muted, or all members are.
 	ReasonMuted Reason = "MUTED"
+	// ReasonCursorExpired means: Changes after the cursor are not kept any more, or data were restored.
+	ReasonCursorExpired Reason = "CURSOR_EXPIRED"
 	// ReasonCredentialsMissing means: The call has no credential, and the node serves configured callers only.
 	ReasonCredentialsMissing Reason = "CREDENTIALS_MISSING"
 	// ReasonCredentialsRefused means: The credential is unknown, malformed, revoked, expired or signed out, or there is more than one.

@@ -3,7 +3,7 @@
 package kith
 
 // Contract is the number of the contract that this package was generated from.
-const Contract = 2
+const Contract = 3
 
 // rules say how methods are repeated. A method that is not here is a write that is not repeated.
 var rules = map[string]rule{
@@ -23,6 +23,8 @@ var rules = map[string]rule{
 	"/kith.application.v1.ApplicationService/MarkReceived":     {isRepeatable: true},
 	"/kith.application.v1.ApplicationService/MarkRead":         {isRepeatable: true},
 	"/kith.application.v1.ApplicationService/CountPending":     {isRead: true, isRepeatable: true},
+	"/kith.change.v1.ChangeService/GetCursor":                  {isRead: true, isRepeatable: true},
+	"/kith.change.v1.ChangeService/ReadChanges":                {isRead: true, isRepeatable: true},
 	"/kith.group.v1.GroupService/CreateGroup":                  {isRepeatable: true, id: "request_id"},
 	"/kith.group.v1.GroupService/GetGroup":                     {isRead: true, isRepeatable: true},
 	"/kith.group.v1.GroupService/BatchGetGroups":               {isRead: true, isRepeatable: true},

@@ -7,6 +7,7 @@ import (
 
 	adminv1 "kith.example/client/gen/kith/admin/v1"
 	applicationv1 "kith.example/client/gen/kith/application/v1"
+	changev1 "kith.example/client/gen/kith/change/v1"
 	groupv1 "kith.example/client/gen/kith/group/v1"
 	memberv1 "kith.example/client/gen/kith/member/v1"
 	messagev1 "kith.example/client/gen/kith/message/v1"
@@ -24,6 +25,8 @@ type Services struct {
 	Admin adminv1.AdminServiceClient
 	// Applications calls kith.application.v1.ApplicationService.
 	Applications applicationv1.ApplicationServiceClient
+	// Changes calls kith.change.v1.ChangeService.
+	Changes changev1.ChangeServiceClient
 	// Groups calls kith.group.v1.GroupService.
 	Groups groupv1.GroupServiceClient
 	// Members calls kith.member.v1.MemberService.
@@ -48,6 +51,7 @@ func newServices(conn grpc.ClientConnInterface) Services {
 	return Services{
 		Admin:        adminv1.NewAdminServiceClient(conn),
 		Applications: applicationv1.NewApplicationServiceClient(conn),
+		Changes:      changev1.NewChangeServiceClient(conn),
 		Groups:       groupv1.NewGroupServiceClient(conn),
 		Members:      memberv1.NewMemberServiceClient(conn),
 		Messages:     messagev1.NewMessageServiceClient(conn),

@@ -6,7 +6,7 @@ use protox::prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor, Value,
 };
 
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "kith/options/v1/method.proto",
     "kith/type/v1/access.proto",
     "kith/type/v1/consistency.proto",
@@ -21,6 +21,7 @@ const FILES: [&str; 15] = [
     "kith/receipt/v1/receipt.proto",
     "kith/sequence/v1/sequence.proto",
     "kith/notice/v1/notice.proto",
+    "kith/change/v1/change.proto",
     "kith/admin/v1/admin.proto",
 ];
 

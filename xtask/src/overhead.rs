@@ -1,4 +1,5 @@
-//! Measures what the clients cost above the bare stubs: the CPU time of a GetUser.
+//! Measures what the clients cost above the bare stubs: the CPU time of a GetUser. Also measures a copy of
+//! the near cache.
 
 use std::{
     collections::BTreeMap,
@@ -20,8 +21,8 @@ use crate::{
 struct Measured {
     folder: &'static str,
     script: &'static str,
-    /// The highest ratio.
-    goal: f64,
+    /// The highest ratio of a measured name.
+    goal: fn(&str) -> f64,
 }
 
 const CLIENTS: [Measured; 4] = [
@@ -29,27 +30,28 @@ const CLIENTS: [Measured; 4] = [
         folder: "crates/client",
         // Built with the node, because cargo would build what they share again for each of them.
         script: r#"[ -z "$1" ] || exec "$EXAMPLE" "$1""#,
-        goal: 1.10,
+        // A copy of the near cache has microseconds instead.
+        goal: |name| if name == "near_hit" { 0.3 } else { 1.10 },
     },
     Measured {
         folder: "clients/go",
         script: r#"program=../../target/clients-go/overhead
 if [ -z "$1" ]; then exec go build -o "$program" ./internal/overhead; fi
 exec "$program" "$1""#,
-        goal: 1.10,
+        goal: |_| 1.10,
     },
     Measured {
         folder: "clients/python",
         script: r#". ./prepare.sh >&2
 if [ -n "$1" ]; then exec "$tools/python" bench/overhead.py "$1"; fi"#,
-        goal: 1.25,
+        goal: |_| 1.25,
     },
     Measured {
         folder: "clients/typescript",
         script: r#"if [ -n "$1" ]; then exec npm run --silent overhead -- "$1"; fi
 [ node_modules -nt package-lock.json ] || npm ci --silent
 exec npm run --silent generate"#,
-        goal: 1.25,
+        goal: |_| 1.25,
     },
 ];
 
@@ -62,6 +64,7 @@ pub(crate) fn run() -> Result<()> {
     let given = env::var_os("KITH").map(fs::canonicalize).transpose().context("KITH names no program")?;
     let mut build = cargo();
     build.args(["build", "--quiet", "--release", "-p", "kith-client", "--example", "overhead"]);
+    build.args(["--features", "kith-client/near-cache"]);
     if given.is_none() {
         build.args(["-p", "kith-cli", "--bin", "kith"]);
     }
@@ -77,9 +80,10 @@ pub(crate) fn run() -> Result<()> {
     let mut above = 0;
     for client in &CLIENTS {
         for (name, ratio) in client.ratios(node.address(), &buf)? {
-            above += usize::from(ratio > client.goal);
-            let result = if ratio > client.goal { "ABOVE" } else { "holds" };
-            rows.push(format!("| {name} | {ratio:.3} | {:.2} | {result} |", client.goal));
+            let goal = (client.goal)(&name);
+            above += usize::from(ratio > goal);
+            let result = if ratio > goal { "ABOVE" } else { "holds" };
+            rows.push(format!("| {name} | {ratio:.3} | {goal:.2} | {result} |"));
         }
     }
     println!("{}", rows.join("\n"));

@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type Kith, kithOver } from "./client.js";
 import type { KithOptions } from "./options.js";
+import { Sessions } from "./sessions.js";
 
 export * from "./exports.js";
 
@@ -16,5 +17,5 @@ export function connectKith(options: KithOptions = {}): Kith {
   const { KITH_ADDR, KITH_API_KEY_FILE } = process.env;
   const key = options.key ?? (KITH_API_KEY_FILE && !options.token ? readFileSync(KITH_API_KEY_FILE, "utf8").split("\n")[0]?.trim() : undefined);
   const address = options.address ?? KITH_ADDR ?? [];
-  return kithOver({ ...options, address, ...(key && { key }) }, (baseUrl, interceptors) => createGrpcTransport({ baseUrl, interceptors }));
+  return kithOver({ ...options, address, ...(key && { key }) }, (baseUrl, interceptors) => createGrpcTransport({ baseUrl, interceptors, sessionManager: new Sessions(baseUrl) }));
 }

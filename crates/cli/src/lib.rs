@@ -5,6 +5,7 @@
 
 mod backup;
 mod call;
+mod changes;
 mod check;
 mod client;
 mod completions;
@@ -108,6 +109,8 @@ enum Commands {
     /// Publish notices, list them, or count who has read them
     #[command(subcommand)]
     Notice(notices::NoticeCommand),
+    /// Print which records have changed since a cursor, or follow them
+    Changes(changes::ChangesOptions),
     /// Show one record in each tier of each node; changes nothing
     Inspect(inspect::InspectOptions),
     /// Compare the memory of a node with Redis and the store now, and drop stale copies
@@ -198,6 +201,7 @@ pub fn main() -> ExitCode {
         Commands::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
         Commands::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
         Commands::Notice(what) => client::block_on(notices::run(&command.common, &what)),
+        Commands::Changes(arguments) => client::block_on(changes::run(&command.common, &arguments)),
         Commands::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         Commands::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
         Commands::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),

@@ -16,7 +16,7 @@
 
 /// The number of the contract. It rises by one with each change of the contract: a client whose own number is
 /// not higher knows that the node has everything that it may ask for. Answers have it as `kith-contract`.
-pub const CONTRACT: u32 = 2;
+pub const CONTRACT: u32 = 3;
 
 mod call_rule;
 mod codec;
@@ -127,6 +127,13 @@ pub mod sequence {
 pub mod notice {
     pub mod v1 {
         tonic::include_proto!("kith.notice.v1");
+    }
+}
+
+/// Changes of records, for other systems.
+pub mod change {
+    pub mod v1 {
+        tonic::include_proto!("kith.change.v1");
     }
 }
 

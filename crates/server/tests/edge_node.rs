@@ -89,7 +89,7 @@ async fn operators_see_metrics_and_reasons() {
 async fn a89_rebound_page_reads_no_operations_port() {
     let (node, _data) = start().await;
     let port = node.addresses().operations.unwrap();
-    for path in ["/metrics", "/readyz", "/livez", "/openapi.json", "/", "/nothing"] {
+    for path in ["/metrics", "/readyz", "/livez", "/openapi.json", "/console", "/", "/nothing"] {
         for host in ["rebound.example", &format!("rebound.example:{}", port.port()), "10.0.0.7"] {
             let (code, body) = operations_of(port, host, path).await;
             assert_eq!(code, 403, "{host} {path}");

@@ -421,6 +421,16 @@ metrics! {
         "Conversations whose senders were notified that messages were read: `sent`, `failed`, or `dropped` \
          because too many waited.",
     );
+    pub const CHANGES_DELIVERED: Metric = Metric::counter(
+        "kith_changes_delivered_total",
+        &[],
+        "Changes that ReadChanges returned; a change is counted for each of its readers.",
+    );
+    pub const CHANGES_AGE: Metric = Metric::gauge(
+        "kith_changes_last_entry_age_seconds",
+        &[],
+        "Time since the newest kept change was written, as the node saw it that removes old ones. 0 on other nodes.",
+    );
     pub const OFFLINE_ENTRIES: Metric = Metric::counter(
         "kith_offline_entries_total",
         &[],

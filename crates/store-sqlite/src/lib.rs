@@ -11,6 +11,7 @@ mod ban;
 mod batch;
 mod block;
 mod blocked;
+mod changes;
 mod condition;
 mod conversation;
 mod coordination;
@@ -61,7 +62,7 @@ pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_me
 pub use open_error::{MissingRight, OpenError};
 pub use room::{ROOM_LEAST, free_bytes, has_room};
 
-use crate::{message::HeaderTables, readers::Readers, writer::Writer};
+use crate::{changes::Collecting, message::HeaderTables, readers::Readers, writer::Writer};
 
 /// An open data file. Dropping it and all its stores also completes queued calls, but does not wait for them.
 #[derive(Debug)]
@@ -99,6 +100,8 @@ impl SqliteHandle {
             coordination: Arc::<Sqlite>::clone(&self.sqlite),
             // Only this process uses the file.
             fan_out_notes: None,
+            changes: Arc::<Sqlite>::clone(&self.sqlite),
+            changes_writer: None,
             feeds: Vec::new(),
         }
     }
@@ -163,6 +166,7 @@ struct Sqlite {
     readers: Readers,
     writer: Writer,
     header_tables: Arc<HeaderTables>,
+    collecting: Collecting,
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Sqlite, SqliteHandle,
+    changes::Collecting,
     condition::Condition,
     error::Failure,
     identity,
@@ -254,9 +255,13 @@ fn start(options: &SqliteOptions, writer: Connection, lock: Option<Lock>) -> Res
     let readers = Readers::start(readers, options.queue).map_err(|error| io_error(path, error))?;
     // Made after the readers are open: the log and its index exist by now.
     let condition = if lock.is_some() { Condition::of_file(path) } else { Condition::in_memory() };
-    let writer = Writer::start(writer, options.queue, options.group_commit_max, condition, Box::new(lock))
+    let collecting = Collecting::begin_if_kept(&writer).map_err(|error| sqlite_error(path, error))?;
+    let (queue, batch_max) = (options.queue, options.group_commit_max);
+    let writer = Writer::start(writer, queue, batch_max, condition, collecting.clone(), Box::new(lock))
         .map_err(|error| io_error(path, error))?;
-    Ok(SqliteHandle { sqlite: Arc::new(Sqlite { readers, writer, header_tables: Arc::default() }) })
+    Ok(SqliteHandle {
+        sqlite: Arc::new(Sqlite { readers, writer, header_tables: Arc::default(), collecting }),
+    })
 }
 
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {

@@ -16,6 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::{
+    changes::Collecting,
     condition::{Condition, Probe, WriteObstacle},
     error::{Failure, closed, internal, write_error},
     metrics::{COMMIT_BATCH_SIZE, COMMIT_SECONDS, QUEUE_LENGTH},
@@ -39,13 +40,14 @@ impl Writer {
         queue: usize,
         batch_max: usize,
         condition: Condition,
+        collecting: Collecting,
         closed_with: Box<dyn Any + Send>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = bounded(queue.max(1));
         let condition = Arc::new(condition);
         let noted = Arc::clone(&condition);
         let thread = thread::Builder::new().name("kith-sqlite-write".into()).spawn(move || {
-            serve(&connection, &receiver, batch_max.max(1), &noted);
+            serve(&connection, &receiver, batch_max.max(1), &noted, &collecting);
             drop(connection);
             drop(closed_with);
         })?;
@@ -164,7 +166,13 @@ where
     }
 }
 
-fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize, condition: &Condition) {
+fn serve(
+    connection: &Connection,
+    queue: &Receiver<Command>,
+    batch_max: usize,
+    condition: &Condition,
+    collecting: &Collecting,
+) {
     let mut batch = Vec::with_capacity(batch_max);
     while let Ok(command) = queue.recv() {
         let mut exclusive = gather(Some(command), queue, batch_max, &mut batch);
@@ -178,7 +186,7 @@ fn serve(connection: &Connection, queue: &Receiver<Command>, batch_max: usize, c
                 let waiting = batch.len() + queue.len();
                 exclusive = gather(queue.try_recv().ok(), queue, waiting, &mut batch);
             }
-            let committed = begun.and_then(|()| transaction(connection, &mut batch));
+            let committed = begun.and_then(|()| transaction(connection, &mut batch, collecting));
             if committed.is_err() && !connection.is_autocommit() {
                 rollback(connection);
             }
@@ -230,11 +238,16 @@ const fn is_full<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Full { .. }))
 }
 
-/// Makes the changes in the transaction that was begun, and commits it.
-fn transaction(connection: &Connection, batch: &mut [Box<dyn Change>]) -> Result<(), StoreError> {
+/// Makes the changes in the transaction that was begun, and commits it with its entries for other systems.
+fn transaction(
+    connection: &Connection,
+    batch: &mut [Box<dyn Change>],
+    collecting: &Collecting,
+) -> Result<(), StoreError> {
     for change in batch {
         make(connection, change.as_mut())?;
     }
+    collecting.keep(connection).map_err(|failure| failure.of_write(connection))?;
     // A disk error here may come after the commit record has reached it.
     run(connection, "COMMIT").map_err(|error| write_error(connection, error, Outcome::Unknown))
 }

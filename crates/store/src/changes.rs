@@ -1,10 +1,13 @@
 //! The kept changes: what other systems read to follow every change.
 
+mod packed;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
 
 use crate::{FeedChange, StoreError, Timestamp};
+pub use packed::{pack_changes, unpack_changes};
 
 /// The most changes in one [`ChangesEntry`].
 pub const ENTRY_CHANGES_MAX: usize = 256;
@@ -18,7 +21,7 @@ pub struct ChangesEntry {
     pub feed: String,
     /// The position in the feed: from 1, contiguous. A later change to a record has a higher position.
     pub number: i64,
-    /// When the entry was written, by the clock of its writer. For retention and for people: it orders nothing.
+    /// When the entry was written, by its writer's clock. For retention and for people: it orders nothing.
     pub written: Timestamp,
     /// The changes in their order, at most [`ENTRY_CHANGES_MAX`].
     pub changes: Vec<FeedChange>,
@@ -30,11 +33,14 @@ pub struct ChangesExtent {
     /// Identifies this past. A new one begins when changes may be missing: after changes were not kept for a
     /// while, after a feed was lost, after a restore. Positions of another generation mean nothing.
     pub generation: u64,
-    /// The kept positions of each feed that has any entry.
+    /// Whether changes to dialogs are kept.
+    pub dialogs: bool,
+    /// The kept positions of each feed that ever had an entry.
     pub feeds: BTreeMap<String, KeptPositions>,
 }
 
-/// The positions of a feed's kept entries. The last entry is never removed.
+/// The positions of a feed's kept entries. The last entry is never removed, except by a new generation: until
+/// its first entry, `first` is one above `last`, the highest number that there was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptPositions {
     /// The lowest number that is kept.
@@ -60,11 +66,11 @@ pub trait ChangesStore: Send + Sync + fmt::Debug + 'static {
 
     /// Begins a new generation: removes all entries, so that earlier positions are refused. Atomic for those
     /// who read: they see the old generation, or the new one without entries. Positions continue above the
-    /// earlier ones.
+    /// earlier ones. `dialogs`: whether changes to dialogs are kept.
     ///
     /// # Errors
     /// If the store cannot answer; the new generation may have begun.
-    async fn begin_generation(&self) -> Result<(), StoreError>;
+    async fn begin_generation(&self, dialogs: bool) -> Result<(), StoreError>;
 
     /// Ends the keeping of changes: removes the generation and all entries.
     ///

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, SeqRange,
@@ -62,7 +63,7 @@ pub struct FeedBatch {
 }
 
 /// A record was created, changed or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedChange {
     /// The changed record.
     pub record: FeedRecord,
@@ -74,8 +75,9 @@ pub struct FeedChange {
     pub by_hand: bool,
 }
 
-/// Identifies a record of any kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Identifies a record of any kind. The order of the kinds is a part of the stored form: a new kind comes
+/// last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FeedRecord {
     /// A user's record.
     User(UserId),
@@ -95,8 +97,9 @@ pub enum FeedRecord {
     Conversation(ConversationId),
     /// Messages in a conversation, at least one changed.
     Document(DocumentKey),
-    /// Messages were appended to a conversation: from the first number to the last. Feeds deliver these only
-    /// where changes are kept; no copy depends on them.
+    /// Messages were appended to a conversation: from the first number to the last. May begin with earlier
+    /// messages, which are repeated then. Feeds deliver these only where changes are kept; no copy depends on
+    /// them.
     Messages(ConversationId, SeqRange),
     /// An audience, with the entries of its notices.
     Audience(AudienceId),

@@ -69,7 +69,7 @@ pub use ban::{Ban, BanRow, Bans};
 pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
 pub use changes::{
     ChangesEntry, ChangesExtent, ChangesStore, ChangesWriter, ENTRIES_READ_MAX, ENTRY_CHANGES_MAX,
-    KeptPositions,
+    KeptPositions, pack_changes, unpack_changes,
 };
 pub use clock::{CLOCKS_APART_MAX, ClockDifference, clocks_agree};
 pub use conversation::{Conversation, ConversationStore};
@@ -199,6 +199,10 @@ pub struct Stores {
     pub coordination: Arc<dyn Coordination>,
     /// Fan-out notes that Redis did not take. `None`: no other node uses the store.
     pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
+    /// Changes that are kept for other systems.
+    pub changes: Arc<dyn ChangesStore>,
+    /// Keeps what a feed's reader has read. `None`: each commit keeps its changes itself.
+    pub changes_writer: Option<Arc<dyn ChangesWriter>>,
     /// Record changes, from one feed or several, which together deliver everything. Empty if only this
     /// process can write.
     pub feeds: Vec<NamedFeed>,

@@ -9,7 +9,7 @@ type Json<Message> = Message extends DescMessage ? MessageJsonType<Message> : ne
 type All<Union> = (Union extends unknown ? (one: Union) => void : never) extends (all: infer Both) => void ? Both : never;
 type Of<Name> = Name extends keyof typeof services ? { [Method in keyof (typeof services)[Name]["method"]]: Pair<(typeof services)[Name]["method"][Method]> } : never;
 /** Two services have a `MarkRead`; the short name is that of messages. */
-type Methods = All<Of<Exclude<keyof typeof services, "AdminService" | "ApplicationService" | "NoticeService" | "SequenceService">> | Omit<Of<"ApplicationService" | "NoticeService">, "markRead">>;
+type Methods = All<Of<Exclude<keyof typeof services, "AdminService" | "ApplicationService" | "ChangeService" | "NoticeService" | "SequenceService">> | Omit<Of<"ApplicationService" | "NoticeService">, "markRead">>;
 
 /** The calls of a socket: request and answer. */
 export type Calls = { [Name in keyof Methods as Capitalize<Name & string>]: Methods[Name] } & { "NoticeService.MarkRead": Of<"NoticeService">["markRead"] };

@@ -134,6 +134,11 @@ impl Browser {
         }
     }
 
+    /// Loads another page in the window. A script that did so could lose its answer with the page.
+    pub(crate) async fn load(&mut self, window: &Window, url: &str) {
+        self.command(Some(window), "Page.navigate", json!({"url": url})).await;
+    }
+
     /// Returns the window as PNG.
     pub(crate) async fn image(&mut self, window: &Window) -> Vec<u8> {
         let image = self.command(Some(window), "Page.captureScreenshot", json!({"format": "png"})).await;

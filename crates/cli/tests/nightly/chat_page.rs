@@ -82,7 +82,7 @@ async fn page_of_the_chat_guide_talks() {
     see(&mut browser, &bea, &["7: Hello, Bea"]).await;
     say(&mut browser, &bea, "你好").await;
     see(&mut browser, &ann, &["7: Hello, Bea", "8: 你好"]).await;
-    browser.run(&bea, "location.reload()").await;
+    browser.load(&bea, &pages[1].url()).await;
     see(&mut browser, &bea, &["7: Hello, Bea", "8: 你好"]).await;
     say(&mut browser, &ann, "still there?").await;
     see(&mut browser, &bea, &["7: Hello, Bea", "8: 你好", "7: still there?"]).await;

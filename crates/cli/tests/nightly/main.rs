@@ -8,6 +8,8 @@ mod chat_page;
 #[cfg(feature = "cluster")]
 #[allow(dead_code, reason = "short tests use more of it")]
 mod cluster;
+#[cfg(feature = "cluster")]
+mod console_page;
 mod demo;
 mod demo_page;
 #[path = "../processes/polls.rs"]
@@ -131,10 +133,10 @@ async fn only_what_was_on_the_screen_is_read() {
     }
     browser.until(&ann, "document.querySelectorAll('#messages li.pending').length === 20").await;
     // The page cannot be loaded while the node is away.
-    browser.run(&ann, "location.replace('about:blank')").await;
+    browser.load(&ann, "about:blank").await;
     browser.until(&ann, "location.href === 'about:blank'").await;
     demo.start_again();
-    browser.run(&ann, &format!("location.replace('{}?user=1')", demo.url)).await;
+    browser.load(&ann, &format!("{}?user=1", demo.url)).await;
     see(&mut browser, &bea, "kept 20").await;
     let received = texts(&mut browser, &bea).await;
     assert_eq!(received[received.len() - 20..], kept, "once and in order");

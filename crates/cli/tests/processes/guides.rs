@@ -54,7 +54,7 @@ fn tour_of_chat_page_prints_what_it_says() {
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
 fn tours_of_guide_print_what_they_say() {
-    let node = Node::start();
+    let node = Node::start_with(tempfile::tempdir().unwrap(), &["changes.kept=3d"]);
     let mut stage = Stage::new(process::root());
     stage.calls(&node.grpc, &node.operations);
     for command in STATE {

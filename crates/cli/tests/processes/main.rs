@@ -8,6 +8,8 @@ mod backup;
 mod banner;
 mod certificate_ends;
 mod changed_while_running;
+#[cfg(feature = "embedded")]
+mod changes_killed;
 mod cluster;
 mod cluster_keys;
 mod cluster_observer;

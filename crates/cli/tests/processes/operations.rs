@@ -22,7 +22,9 @@ fn every_path_answers_in_words() {
     let (code, index) = get("/");
     assert!(
         code == 200
-            && ["/livez", "/readyz", "/metrics", "/openapi.json"].iter().all(|path| index.contains(path)),
+            && ["/livez", "/readyz", "/metrics", "/openapi.json", "/console"]
+                .iter()
+                .all(|path| index.contains(path)),
         "{index}"
     );
     assert_eq!(get("/openapi.json"), (200, kith_server::openapi::document().unwrap()));
@@ -61,7 +63,7 @@ async fn it_shows_nothing_of_what_is_stored() {
     };
     let request = CreateUserRequest { user: Some(user), ..CreateUserRequest::default() };
     let id = users.create_user(request).await.unwrap().into_inner().user.unwrap().user_id;
-    for path in ["/", "/livez", "/readyz", "/metrics", "/openapi.json", "/users"] {
+    for path in ["/", "/livez", "/readyz", "/metrics", "/openapi.json", "/console", "/users"] {
         let (_, body) = http(&started.operations(), "GET", path);
         for shown in ["zebulon", "Quagga", "quagga@", "15550001234", "tlhingan", &id.to_string()] {
             assert!(!body.contains(shown), "{path} shows {shown}");

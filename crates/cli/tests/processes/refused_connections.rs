@@ -101,5 +101,6 @@ fn lack_of_file_descriptors_is_reported() {
     drop(held);
     let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "accept_failed");
     assert!(body["reasons"][0]["message"].as_str().unwrap().contains("ulimit -n"), "{body}");
-    assert_eq!(lines(&node, "connections cannot be accepted"), 1, "{}", node.logged());
+    // The port for operators may lack one, too. Each port writes a line a minute.
+    assert!(lines(&node, "connections cannot be accepted") <= 2, "{}", node.logged());
 }

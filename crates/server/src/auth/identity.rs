@@ -132,6 +132,11 @@ impl Authentication {
         Self { callers, tokens, nodes: OnceLock::new() }
     }
 
+    /// Whether every client is served.
+    pub(crate) fn is_open(&self) -> bool {
+        self.callers.is_open()
+    }
+
     /// From now on, takes calls from nodes whose proof `verify` accepts. A second call changes nothing.
     pub(crate) fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.nodes.get_or_init(|| Box::new(verify));

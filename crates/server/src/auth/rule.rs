@@ -5,7 +5,7 @@ use kith_service::{
     error::{Error, Reason},
     rpc::{
         call::Principal,
-        rights::{Rights, Scope},
+        rights::{Rights, Scope, scope_missing},
     },
 };
 
@@ -144,11 +144,6 @@ impl AccessRule {
             }
         }
     }
-}
-
-fn scope_missing(scope: Scope) -> Error {
-    Error::new(Reason::ScopeMissing, format!("the caller does not have the scope {scope}"))
-        .with("scope", scope.text())
 }
 
 fn acting_user_refused() -> Error {

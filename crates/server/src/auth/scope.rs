@@ -18,7 +18,7 @@ pub struct Preset {
 /// Every preset. None but `all` and `signup` has both `act` and an `own`: a service that acts for users and
 /// forgets to name a user must not act as a service that may do everything. `signup` has the `own` for users
 /// alone, because a user that is to be created does not exist yet.
-pub const PRESETS: [Preset; 10] = [
+pub const PRESETS: [Preset; 11] = [
     Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
     Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
     Preset {
@@ -60,6 +60,25 @@ pub const PRESETS: [Preset; 10] = [
             Scope::MessageImport,
         ]),
         purpose: "imports",
+    },
+    Preset {
+        name: "connector",
+        rights: Rights::of(&[
+            Scope::UserRead,
+            Scope::UserOwn,
+            Scope::GroupRead,
+            Scope::GroupOwn,
+            Scope::RelationRead,
+            Scope::RelationOwn,
+            Scope::MemberRead,
+            Scope::MemberOwn,
+            Scope::MessageRead,
+            Scope::MessageOwn,
+            Scope::NoticeRead,
+            Scope::NoticeOwn,
+            Scope::ChangeExport,
+        ]),
+        purpose: "systems that follow every change, such as a search index; reads all messages",
     },
     Preset {
         name: "operator",
@@ -200,6 +219,11 @@ mod tests {
             "user:read user:own group:read group:own member:read member:own presence:read presence:own"
         );
         assert_eq!(texts("loader"), "user:import group:import relation:import message:import");
+        assert_eq!(
+            texts("connector"),
+            "user:read user:own group:read group:own relation:read relation:own member:read member:own message:read \
+             message:own notice:read notice:own change:export"
+        );
         assert_eq!(texts("operator"), "admin:read admin:write");
         assert_eq!(texts("watcher"), "admin:read");
         assert_eq!(parse_scopes(["all"]), Ok(Rights::ALL));

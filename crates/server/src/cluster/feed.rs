@@ -15,7 +15,9 @@ use kith_store::{
     ChangeFeed, Coordination, FeedBatch, FeedChange, Migrations, NamedFeed, StoreError, Stores,
 };
 
-use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
+use kith_service::{change::ChangesConfig, rpc::versions::cache_version, write::feed_mapping::FeedMapping};
+
+use super::kept_changes::{ChangesKeeper, KeptFeed};
 
 /// How long to wait for a new feed's position.
 const FIRST: Duration = Duration::from_millis(200);
@@ -31,19 +33,27 @@ pub(super) struct StoreFeed {
     coordination: Arc<dyn Coordination>,
     migrations: Arc<dyn Migrations>,
     mappings: Arc<[Arc<dyn FeedMapping>]>,
+    keeper: Option<ChangesKeeper>,
     holder: String,
 }
 
 impl StoreFeed {
     /// Returns all feeds that the store has; none if only this process can change the store. `holder` names
-    /// this node.
-    pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
+    /// this node. `changes`: whether and which of their changes are kept.
+    pub(super) fn all(
+        stores: &Stores,
+        mappings: &Arc<[Arc<dyn FeedMapping>]>,
+        holder: &str,
+        changes: ChangesConfig,
+    ) -> Vec<Self> {
+        let keeper = ChangesKeeper::new(stores, changes);
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
             feed: Arc::clone(&named.feed),
             coordination: Arc::clone(&stores.coordination),
             migrations: Arc::clone(&stores.migrations),
             mappings: Arc::clone(mappings),
+            keeper: keeper.clone(),
             holder: holder.to_owned(),
         };
         stores.feeds.iter().map(of).collect()
@@ -53,15 +63,27 @@ impl StoreFeed {
     /// delivered, too.
     async fn begin(&self) -> Result<OpenFeed, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
+        // A new generation begins once the feed is open, so that no change falls between; and before the
+        // feed's position is saved, so that the next leader does not take the loss for a continuation.
+        let kept = self.begin_to_keep(false).await?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
-        let unread = self.invalidations(&first.changes);
-        Ok(OpenFeed {
+        let mut open = OpenFeed {
             feed: self.clone(),
             changes,
-            unread,
-            position: position_after(first),
+            kept,
+            unread: Vec::new(),
+            position: FeedPosition::default(),
             saved: Vec::new(),
-        })
+        };
+        open.unread = open.read(first).await?;
+        Ok(open)
+    }
+
+    async fn begin_to_keep(&self, follows: bool) -> Result<Option<KeptFeed>, FeedError> {
+        match &self.keeper {
+            Some(keeper) => keeper.begin(&self.name, follows).await,
+            None => Ok(None),
+        }
     }
 
     /// Saves the present end as the position, if the feed has none. Returns false if another node does so
@@ -118,6 +140,7 @@ impl Feed for StoreFeed {
         Ok(Box::new(OpenFeed {
             feed: self.clone(),
             changes,
+            kept: self.begin_to_keep(true).await?,
             unread: Vec::new(),
             position: FeedPosition { mark: mark.clone(), ..FeedPosition::default() },
             saved: mark,
@@ -179,6 +202,8 @@ impl StoreFeed {
 struct OpenFeed {
     feed: StoreFeed,
     changes: Box<dyn kith_store::FeedStream>,
+    /// `None`: changes are not kept.
+    kept: Option<KeptFeed>,
     /// Read before the first request.
     unread: Vec<Invalidation>,
     /// The position after the returned changes.
@@ -194,9 +219,7 @@ impl Changes for OpenFeed {
             return Ok(std::mem::take(&mut self.unread));
         }
         let batch = self.changes.next(patience).await.map_err(|error| meaning(&error))?;
-        let changes = self.feed.invalidations(&batch.changes);
-        self.position = position_after(batch);
-        Ok(changes)
+        self.read(batch).await
     }
 
     fn position(&self) -> FeedPosition {
@@ -214,6 +237,18 @@ impl Changes for OpenFeed {
     }
 }
 
+impl OpenFeed {
+    /// Keeps a batch's changes, and returns them as invalidations.
+    async fn read(&mut self, batch: FeedBatch) -> Result<Vec<Invalidation>, FeedError> {
+        if let Some(kept) = &mut self.kept {
+            kept.keep(&batch.changes).await?;
+        }
+        let changes = self.feed.invalidations(&batch.changes);
+        self.position = position_after(batch);
+        Ok(changes)
+    }
+}
+
 fn position_after(batch: FeedBatch) -> FeedPosition {
     let written = batch
         .written
@@ -227,3 +262,6 @@ fn meaning(error: &kith_store::FeedError) -> FeedError {
         kith_store::FeedError::Unavailable(_) => FeedError::Unavailable,
     }
 }
+
+#[cfg(all(test, feature = "cluster"))]
+mod tests;

@@ -8,6 +8,7 @@ mod calls;
 mod database_lease;
 mod epochs;
 mod feed;
+mod kept_changes;
 mod keys;
 mod node_info;
 pub mod observer;
@@ -134,7 +135,7 @@ impl Cluster {
             agreement: SchemaAgreement::unknown(),
         };
         let calls = NodeCalls::new(proofs.clone(), config, &node_info.id);
-        let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id);
+        let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id, config.changes);
         let caches = CacheFactory::shared(node, member.bus.sharing.clone());
         Self {
             server,

@@ -40,6 +40,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     config.notices.check()?;
     config.receipts.check()?;
     config.sequences.check()?;
+    config.changes.check()?;
     super::cql::check(config)?;
     store(config)?;
     invite_code_key(config)?;

@@ -8,8 +8,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_service::{
-    application::ApplicationsConfig, message::MessagesConfig, notice::NoticesConfig, receipt::ReceiptsConfig,
-    sequence::SequencesConfig, size,
+    application::ApplicationsConfig, change::ChangesConfig, message::MessagesConfig, notice::NoticesConfig,
+    receipt::ReceiptsConfig, sequence::SequencesConfig, size,
 };
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,8 @@ pub struct Config {
     pub receipts: ReceiptsConfig,
     /// Rules for sequences.
     pub sequences: SequencesConfig,
+    /// Changes that are kept for other systems.
+    pub changes: ChangesConfig,
     /// How ids are allocated.
     pub ids: IdsConfig,
     /// The node's own keys.
@@ -128,6 +130,7 @@ impl Default for Config {
             notices: NoticesConfig::default(),
             receipts: ReceiptsConfig::default(),
             sequences: SequencesConfig::default(),
+            changes: ChangesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),
             telemetry: TelemetryConfig::default(),
@@ -136,7 +139,7 @@ impl Default for Config {
     }
 }
 
-/// The port of `/metrics`, `/livez`, `/readyz` and `/openapi.json`.
+/// The port of `/metrics`, `/livez`, `/readyz`, `/openapi.json` and `/console`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationsConfig {

@@ -45,6 +45,8 @@ impl Event {
         match access.action() {
             Action::AdminWrite => Some(Self::AdminWrite),
             Action::Import => Some(Self::Import),
+            // Systems call it several times a second; that a system begins to follow is an event (GetCursor).
+            Action::Export if method == "ReadChanges" => None,
             Action::Export => Some(Self::Export),
             Action::Secret if method.ends_with("InviteCode") => Some(Self::InviteCode),
             Action::Secret | Action::Read | Action::AdminRead | Action::Unspecified => None,
@@ -148,6 +150,7 @@ mod tests {
             "ExportGroups export_end",
             "ExportUsers export_end",
             "FlushMemory admin_write",
+            "GetCursor export_end",
             "GetInviteCode invite_code",
             "ImportFollows import_end",
             "ImportGroups import_end",

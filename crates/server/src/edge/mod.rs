@@ -193,6 +193,11 @@ impl Edge {
         self
     }
 
+    /// Whether every client is served, since no caller is configured.
+    pub(crate) fn is_open(&self) -> bool {
+        self.auth.is_open()
+    }
+
     /// Takes calls from other nodes. `verify` checks the proof (metadata `kith-node`) for a call, given as
     /// `SERVICE/METHOD`. A second call changes nothing.
     pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {

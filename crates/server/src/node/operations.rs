@@ -1,6 +1,7 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the node's state and
-//! no stored data. On the loopback device it only answers requests that name this machine as their host:
-//! otherwise a page whose name resolves to this machine could read it.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`, `/console`. It reports the
+//! node's state; stored data only in answers to the [console](crate::console)'s calls. On the loopback
+//! device it only answers requests that name this machine as their host: otherwise a page whose name resolves
+//! to this machine could read it.
 
 use std::{
     pin::pin,
@@ -12,7 +13,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Request, State as Shared},
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority},
+    http::{StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -32,13 +33,15 @@ use tower::ServiceExt as _;
 
 use crate::{
     build_info,
+    console::Console,
     edge::Edge,
     health::{HealthCause, Reporter, State},
+    json::BodyLimits,
     node::services::Services,
     openapi,
-    places::{PlaceKind, Places},
+    places::{PlaceKind, Places, RemotePeer},
     telemetry,
-    transport::{AcceptLoop, Connections, Http1State, PortName, is_loopback, plain_http1},
+    transport::{AcceptLoop, Connections, Http1State, PortName, names_this_machine, plain_http1},
 };
 
 /// Time limit for running requests when the port closes.
@@ -64,6 +67,7 @@ const ROUTES: &str = "\
 /readyz        200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
 /metrics       counters, gauges and histograms, for Prometheus
 /openapi.json  calls as JSON over HTTP, as OpenAPI 3.1
+/console       a page about nodes, records and callers; it asks for a key
 ";
 
 /// Where the reports come from.
@@ -71,8 +75,10 @@ const ROUTES: &str = "\
 pub(super) struct OperationsState {
     /// The node's state.
     pub health: Reporter,
-    /// Calls in flight.
+    /// Calls in flight, and the calls of the console.
     pub edge: Edge,
+    /// The limits for bodies of these calls.
+    pub limits: BodyLimits,
     /// Connections on the gRPC port.
     pub connections: Connections,
     /// Renders all metrics.
@@ -85,6 +91,7 @@ pub(super) struct OperationsState {
 pub(super) async fn serve(listener: TcpListener, operations: OperationsState, closing: CancellationToken) {
     let health = operations.health.clone();
     let is_private = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let calls = (operations.edge.clone(), operations.limits);
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(alive))
@@ -96,7 +103,10 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
     let router = if is_private { router.layer(middleware::from_fn(only_this_machine)) } else { router };
     let (places, tasks) = (Places::new(PlaceKind::Operations, CONNECTIONS), TaskTracker::new());
     let accepting = AcceptLoop::new(listener, places, tasks.clone(), closing.clone(), PORT, health);
-    let serve = |socket, _peer| serve_connection(socket, router.clone(), closing.clone());
+    let serve = |socket: TcpStream, peer: Arc<RemotePeer>| {
+        let console = Console::of_connection(&calls.0, calls.1, peer, is_of_this_machine(&socket));
+        serve_connection(socket, console, router.clone(), closing.clone())
+    };
     accepting.run(serve).await;
     tasks.close();
     if timeout(CLOSE, tasks.wait()).await.is_err() {
@@ -105,13 +115,16 @@ pub(super) async fn serve(listener: TcpListener, operations: OperationsState, cl
 }
 
 /// Serves a connection's requests. When the port closes, it only completes the request that has begun.
-async fn serve_connection(socket: TcpStream, router: Router, closing: CancellationToken) {
+async fn serve_connection(socket: TcpStream, console: Console, router: Router, closing: CancellationToken) {
     let state = Arc::<Http1State>::default();
     let io = TokioIo::new(plain_http1(socket, Arc::clone(&state), HEAD));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, open) = (router.clone(), state.begin());
+        let (console, router, open) = (console.clone(), router.clone(), state.begin());
         async move {
-            let answer = router.oneshot(request.map(Body::new)).await;
+            let answer = match Console::takes(&request) {
+                true => Ok(console.answer(request).await),
+                false => router.oneshot(request.map(Body::new)).await,
+            };
             drop(open);
             answer
         }
@@ -126,21 +139,19 @@ async fn serve_connection(socket: TcpStream, router: Router, closing: Cancellati
     drop(connection.await);
 }
 
+/// Whether the connection comes from this machine, maybe through a tunnel that ends here.
+fn is_of_this_machine(socket: &TcpStream) -> bool {
+    socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
+}
+
 /// Answers only requests that name this machine as their host.
 async fn only_this_machine(request: Request, next: Next) -> Response {
-    if names_this_machine(request.uri(), request.headers()) {
+    if names_this_machine(&request) {
         return next.run(request).await;
     }
     let text = "this port answers requests for localhost or a loopback address alone; operations.listen with \
                 another address serves others\n";
     (StatusCode::FORBIDDEN, text).into_response()
-}
-
-/// Whether every host in a request is this machine. A request without a host does not come from a browser.
-fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
-    let is_local = |authority: &Authority| is_loopback(authority.host());
-    let given = |host: &HeaderValue| Authority::try_from(host.as_bytes()).is_ok_and(|host| is_local(&host));
-    uri.authority().is_none_or(is_local) && headers.get_all(header::HOST).iter().all(given)
 }
 
 /// Whether a new task is scheduled in time.
@@ -204,38 +215,5 @@ async fn openapi() -> Response {
     match spawn_blocking(openapi::document).await {
         Ok(Ok(text)) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
         Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn is_answered(uri: &str, hosts: &[&'static str]) -> bool {
-        let hosts = hosts.iter().map(|host| (header::HOST, HeaderValue::from_static(host)));
-        names_this_machine(&uri.parse().unwrap(), &HeaderMap::from_iter(hosts))
-    }
-
-    #[test]
-    fn requests_for_this_machine_are_answered() {
-        for host in ["127.0.0.1:7601", "localhost:7601", "LOCALHOST", "[::1]:7601", "127.9.9.9"] {
-            assert!(is_answered("/metrics", &[host]), "{host}");
-        }
-        assert!(is_answered("/metrics", &[]), "over HTTP/1.0");
-        assert!(is_answered("http://localhost:7601/metrics", &["localhost:7601"]));
-    }
-
-    #[test]
-    fn requests_for_other_hosts_are_refused() {
-        for host in
-            ["rebound.example:7601", "10.0.0.7:7601", "localhost.example", "127.0.0.1.example", "", "a b"]
-        {
-            assert!(!is_answered("/metrics", &[host]), "{host}");
-        }
-        assert!(
-            !is_answered("http://rebound.example/metrics", &["localhost"]),
-            "the line of the request counts too"
-        );
-        assert!(!is_answered("/metrics", &["localhost", "rebound.example"]), "every host counts");
     }
 }

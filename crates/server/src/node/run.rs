@@ -28,6 +28,7 @@ use crate::{
     descriptors,
     edge::{Edge, Routes},
     health::{HealthCause, Reporter, State},
+    json::BodyLimits,
     node::{
         callers::CallersReload,
         certificate_watch::CertificateWatch,
@@ -196,6 +197,7 @@ impl Node {
         let endpoints = OperationsState {
             health: health.clone(),
             edge: edge.clone(),
+            limits: BodyLimits::of(&config.limits),
             connections: connections.clone(),
             metrics,
             services: Arc::clone(&services),

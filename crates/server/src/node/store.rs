@@ -141,6 +141,7 @@ async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
         pool_max: mongodb.pool_max,
         server_selection: mongodb.server_selection,
         connect: mongodb.connect,
+        appends_in_feed: !config.changes.kept.is_zero(),
         ..MongoOptions::new(uri, mongodb.database.as_str())
     };
     let refused = |error| StartError::new(refused_options(&error, &mongodb.database));

@@ -39,7 +39,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) use self::{
     accept::{AcceptLoop, PortName},
     http1_io::{Http1State, plain_http1},
-    origin::is_loopback,
+    origin::{is_of_the_same_origin, names_this_machine},
     tls::Certificates,
 };
 use self::{

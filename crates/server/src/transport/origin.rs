@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Uri, header, uri::Authority};
 use kith_service::error::{Error, Reason};
 use tonic::Status;
 
@@ -60,15 +60,80 @@ pub(super) fn refused() -> Status {
 }
 
 /// Whether a host is this machine by its very name: a loopback address, or `localhost`.
-pub(crate) fn is_loopback(host: &str) -> bool {
+fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
+/// Whether every host in a request is this machine. A request without a host does not come from a browser.
+pub(crate) fn names_this_machine<B>(request: &Request<B>) -> bool {
+    let is_local = |authority: &Authority| is_loopback(authority.host());
+    let given = |host: &HeaderValue| Authority::try_from(host.as_bytes()).is_ok_and(|host| is_local(&host));
+    let hosts = request.headers().get_all(header::HOST);
+    request.uri().authority().is_none_or(is_local) && hosts.iter().all(given)
+}
+
+/// Whether a request comes from no page, or from a page that a browser loaded from the host that the request
+/// names, without TLS. Only where [`names_this_machine`] holds, no other party's page can do that.
+pub(crate) fn is_of_the_same_origin(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let is_same = |origin: &HeaderValue| {
+        origin.as_bytes().strip_prefix(b"http://").is_some_and(|origin| Some(origin) == host)
+    };
+    headers.get_all(header::ORIGIN).iter().all(is_same)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn names(uri: &str, hosts: &[&'static str]) -> bool {
+        let mut request = Request::get(uri).body(()).unwrap();
+        let hosts = hosts.iter().map(|host| (header::HOST, HeaderValue::from_static(host)));
+        request.headers_mut().extend(hosts);
+        names_this_machine(&request)
+    }
+
+    #[test]
+    fn requests_for_this_machine_are_answered() {
+        for host in ["127.0.0.1:7601", "localhost:7601", "LOCALHOST", "[::1]:7601", "127.9.9.9"] {
+            assert!(names("/metrics", &[host]), "{host}");
+        }
+        assert!(names("/metrics", &[]), "over HTTP/1.0");
+        assert!(names("http://localhost:7601/metrics", &["localhost:7601"]));
+    }
+
+    #[test]
+    fn requests_for_other_hosts_are_refused() {
+        for host in
+            ["rebound.example:7601", "10.0.0.7:7601", "localhost.example", "127.0.0.1.example", "", "a b"]
+        {
+            assert!(!names("/metrics", &[host]), "{host}");
+        }
+        assert!(!names("http://rebound.example/metrics", &["localhost"]), "the request's line counts too");
+        assert!(!names("/metrics", &["localhost", "rebound.example"]), "every host counts");
+    }
+
+    #[test]
+    fn page_has_the_origin_of_the_host() {
+        let of = |host: Option<&'static str>, origins: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            headers.extend(host.map(|host| (header::HOST, HeaderValue::from_static(host))));
+            for origin in origins {
+                headers.append(header::ORIGIN, HeaderValue::from_static(origin));
+            }
+            is_of_the_same_origin(&headers)
+        };
+        let host = Some("localhost:8601");
+        assert!(of(host, &["http://localhost:8601"]) && of(host, &[]) && of(None, &[]));
+        for origin in ["http://localhost:3000", "https://localhost:8601", "http://127.0.0.1:8601", "null", ""]
+        {
+            assert!(!of(host, &[origin]), "{origin}");
+        }
+        assert!(!of(host, &["http://localhost:8601", "http://localhost:3000"]), "every origin counts");
+        assert!(!of(None, &["http://localhost:8601"]) && !of(None, &["http://"]), "it names no host");
+    }
 
     const OWN: OwnPage = OwnPage { tls: false, port: 7600 };
 

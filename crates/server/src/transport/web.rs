@@ -53,8 +53,8 @@ impl Web {
         if let Some(sockets) = self.sockets.as_ref().filter(|_| path == ws::PATH) {
             return sockets.open(request, &edge.peer());
         }
-        if self.demo && demo::has(path) {
-            return demo::answer(&request);
+        if self.demo && demo::PAGE.has(path) {
+            return demo::PAGE.answer(&request);
         }
         let Some(cors) = &self.cors else { return self.call(edge, request).await };
         let calls = service_fn(|request| async { Ok::<_, Infallible>(self.call(edge, request).await) });

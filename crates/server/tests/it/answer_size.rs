@@ -293,6 +293,8 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("ListOrdinals", Records(1000, NUMBERS)),
         // Sequences: a range is two numbers, and has at least one number.
         ("ReserveSeqs", Records(1000, NUMBERS)),
+        // Changes: a position, and at most four numbers and a conversation.
+        ("ReadChanges", Records(1000, 300)),
         // Notices: a record has at most 64 KiB of body and 64 KiB of parameters.
         ("PublishNotice", Bytes),
         ("UpdateNotice", Bytes),

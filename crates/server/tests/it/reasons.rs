@@ -1,10 +1,12 @@
 //! A caller can get every error reason, with its code, the next step, and a link that leads to its entry.
 
 use crate::{
-    broken_store, dialog_calls,
+    broken_store,
+    change_calls::keeping,
+    dialog_calls,
     edge::raw::{self, GET_USER},
     group_calls, http, message_calls, message_streams,
-    node::{TestNode, params, principal},
+    node::{TestNode, params, principal, until},
     notice_calls,
     secured_node::{self, SecuredNode},
     signing::Signer,
@@ -13,6 +15,7 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use kith_proto::{
     application::v1 as applications,
+    change::v1::{GetCursorRequest, ReadChangesRequest, change_service_client::ChangeServiceClient},
     group::v1 as groups,
     member::v1::{JoinRequest, RemoveMembersRequest},
     message::v1::{MarkReadRequest, send_message_request::To},
@@ -315,6 +318,23 @@ async fn too_many_calls(
     panic!("a hundred calls within a second are refused")
 }
 
+/// The node may know of the other generation 100 ms later.
+async fn of_an_expired_cursor() -> Vec<FoundError> {
+    let node = SecuredNode::start_with([], Signer::new(1).tokens(), keeping).await;
+    let mut client = ChangeServiceClient::new(node.channel.clone());
+    let cursor = client.get_cursor(secured_node::by(secured_node::ALL, GetCursorRequest {})).await;
+    let cursor = cursor.unwrap().into_inner().cursor;
+    node.stores().changes.begin_generation(true).await.unwrap();
+    let mut found = None;
+    until(async || {
+        let read = ReadChangesRequest { cursor: cursor.clone(), ..Default::default() };
+        found = client.read_changes(secured_node::by(secured_node::ALL, read)).await.err();
+        found.is_some()
+    })
+    .await;
+    vec![("a cursor of another generation", found.unwrap())]
+}
+
 async fn of_the_stop(node: TestNode) -> Vec<FoundError> {
     let request = HealthCheckRequest::default();
     let mut watch = HealthClient::new(node.channel.clone()).watch(request).await.unwrap().into_inner();
@@ -347,6 +367,7 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
     got.extend(of_the_store().await);
     got.extend(of_the_start().await);
     got.extend(of_the_caller().await);
+    got.extend(of_an_expired_cursor().await);
     got.extend(of_the_stop(node).await);
     let reasons: BTreeSet<_> = got.iter().map(|(what, status)| checked_reason(what, status)).collect();
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !reasons.contains(reason)).collect();

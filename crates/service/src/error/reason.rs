@@ -44,6 +44,8 @@ pub enum Reason {
     Banned,
     /// The member, or the group, is muted.
     Muted,
+    /// Changes after the cursor are not kept any more.
+    CursorExpired,
     /// The call has no credential.
     CredentialsMissing,
     /// The credential belongs to no caller.

@@ -17,7 +17,7 @@ const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 const AFTER_ROOM: Retry = Retry::After(Duration::from_secs(60));
 
 /// In the order of the enum.
-pub(super) const TABLE: [ReasonEntry; 43] = [
+pub(super) const TABLE: [ReasonEntry; 44] = [
     ReasonEntry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -159,6 +159,15 @@ pub(super) const TABLE: [ReasonEntry; 43] = [
         fix: "Wait until the time in `until` of the metadata, or ask the owner or an admin to end the mute \
               (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
+    },
+    ReasonEntry {
+        reason: Reason::CursorExpired,
+        name: "CURSOR_EXPIRED",
+        code: Code::FailedPrecondition,
+        cause: "Changes after the cursor are not kept any more, or data were restored.",
+        fix: "Get a cursor (GetCursor), export everything again, then read from that cursor. Operators raise \
+              `changes.kept` and `changes.bytes_max`.",
+        retry: Retry::AfterReading,
     },
     ReasonEntry {
         reason: Reason::CredentialsMissing,

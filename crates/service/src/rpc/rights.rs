@@ -4,6 +4,8 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::error::{Error, Reason};
+
 macro_rules! scopes {
     ($($scope:ident $text:literal $what:literal,)*) => {
         /// One caller right. Configurations, errors and documents use its text, such as `user:read`.
@@ -72,6 +74,7 @@ scopes! {
     SequenceRead "sequence:read" "reads of sequences",
     SequenceWrite "sequence:write" "reservations of sequences",
     SequenceOwn "sequence:own" "calls about sequences without an acting user",
+    ChangeExport "change:export" "reads of which records have changed",
     Act "act" "calls for any acting user",
     AdminRead "admin:read" "reads of AdminService",
     AdminWrite "admin:write" "changes by AdminService",
@@ -133,6 +136,13 @@ impl Rights {
     pub fn scopes(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.has(*scope))
     }
+}
+
+/// The error of a caller without a scope, which it names.
+#[must_use]
+pub fn scope_missing(scope: Scope) -> Error {
+    Error::new(Reason::ScopeMissing, format!("the caller does not have the scope {scope}"))
+        .with("scope", scope.text())
 }
 
 impl FromIterator<Scope> for Rights {

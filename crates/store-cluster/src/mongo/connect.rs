@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::{
+    changes::CHANGES,
     coordination::Leases,
     error::no_ping_answer,
     feed::DocumentFeed,
@@ -64,6 +65,8 @@ pub struct MongoOptions {
     pub notices: Duration,
     /// How long a migration waits while another node migrates.
     pub migration_wait: Duration,
+    /// Whether the change feed delivers appended messages, too. Without it they cost the feed nothing.
+    pub appends_in_feed: bool,
 }
 
 impl MongoOptions {
@@ -89,6 +92,7 @@ impl Default for MongoOptions {
             append: Duration::from_secs(10),
             notices: Duration::from_secs(8),
             migration_wait: Duration::from_secs(300),
+            appends_in_feed: false,
         }
     }
 }
@@ -241,6 +245,8 @@ impl ClusterHandle {
             migrations: Arc::<Mongo>::clone(&self.mongo),
             coordination: Arc::<Leases>::clone(&self.leases),
             fan_out_notes: Some(Arc::<Mongo>::clone(&self.mongo)),
+            changes: Arc::<Mongo>::clone(&self.mongo),
+            changes_writer: Some(Arc::<Mongo>::clone(&self.mongo)),
             feeds,
         }
     }
@@ -288,6 +294,7 @@ pub(super) struct Mongo {
     pub(super) conversations: Collection<RawDocumentBuf>,
     pub(super) erasures: Collection<RawDocumentBuf>,
     pub(super) fan_out_notes: Collection<RawDocumentBuf>,
+    pub(super) changes: Collection<RawDocumentBuf>,
     pub(super) sequences: Collection<RawDocumentBuf>,
     pub(super) audiences: Collection<RawDocumentBuf>,
     pub(super) notices: Collection<RawDocumentBuf>,
@@ -326,6 +333,7 @@ impl Mongo {
             conversations: database.collection("conversations"),
             erasures: database.collection("erasures"),
             fan_out_notes: database.collection("fan_out_notes"),
+            changes: database.collection(CHANGES),
             sequences: database.collection("sequences"),
             audiences: database.collection("audiences"),
             notices: database.collection("notices"),

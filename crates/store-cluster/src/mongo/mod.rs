@@ -1,6 +1,7 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
 mod access;
+mod changes;
 mod command;
 #[cfg(test)]
 mod concerns;

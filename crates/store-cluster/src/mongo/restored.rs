@@ -1,6 +1,6 @@
 //! Runs once after MongoDB was restored from a backup, while no node runs.
 
-use kith_store::{IdKind, RestoreSkips, StoreError};
+use kith_store::{ChangesStore as _, IdKind, RestoreSkips, StoreError};
 use mongodb::bson::doc;
 
 use super::{
@@ -22,7 +22,8 @@ pub struct RestoredCounters {
 
 impl ClusterHandle {
     /// Raises the epoch and skips ids and sequence numbers, also if their counters did not exist in the
-    /// backup. Lets the change feeds begin at their ends. May be repeated: each call skips again.
+    /// backup. Lets the change feeds begin at their ends, and, if changes are kept, begins a new generation.
+    /// May be repeated: each call skips again.
     ///
     /// # Errors
     /// If the store cannot answer. A part may have been done.
@@ -35,6 +36,10 @@ impl ClusterHandle {
         let sequences = mongo.skip_seqs(skips.seqs).await?;
         let feeds: Vec<String> = self.stores().feeds.into_iter().map(|feed| feed.name).collect();
         mongo.forget_marks(&feeds).await?;
+        // Other systems read changes that are lost now.
+        if let Some(extent) = mongo.changes_extent().await? {
+            mongo.begin_generation(extent.dialogs).await?;
+        }
         // Comes last, so that a node that follows this epoch has the rest.
         let epoch = mongo.raise_epoch_above(skips.epoch).await?;
         Ok(RestoredCounters { epoch, next_ids, sequences })

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod change_feed;
+mod changes;
 mod conformance;
 mod faults;
 mod leases;

@@ -21,7 +21,7 @@ use super::{
     files,
 };
 use crate::{
-    OpenError, SqliteOptions,
+    OpenError, SqliteOptions, changes,
     error::Failure,
     identity,
     lock::{Lock, LockError},
@@ -57,9 +57,9 @@ pub struct Restored {
 }
 
 /// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the whole
-/// backup first: until that is done, and the new file is on the disk, nothing is changed. Raises the epoch
-/// and skips ids and sequence numbers, so that ids, tokens and numbers from the lost time get no new meaning.
-/// The next start migrates the data.
+/// backup first: until that is done, and the new file is on the disk, nothing is changed. Raises the epoch,
+/// skips ids and sequence numbers, and begins a new generation of kept changes, so that ids, tokens, numbers
+/// and cursors from the lost time get no new meaning. The next start migrates the data.
 ///
 /// Blocks its thread: reads the backup three times. Holds the data file's lock meanwhile.
 ///
@@ -196,6 +196,9 @@ fn advance(
     }
     if has_table(&transaction, "sequences")? {
         transaction.execute(SKIP_SEQS, [skips.seqs])?;
+    }
+    if has_table(&transaction, "changes_state")? {
+        changes::renew_generation(&transaction)?;
     }
     Ok(transaction.commit()?)
 }

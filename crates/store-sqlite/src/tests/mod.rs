@@ -1,6 +1,7 @@
 //! Tests what the contract suite cannot see: commits, queues, files, plans.
 
 mod applications;
+mod changes;
 mod condition;
 mod dialogs;
 mod file;
@@ -30,8 +31,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
-    OpenError, SqliteHandle, SqliteOptions, access, condition::Condition, group, migrate, open,
-    open_in_memory, request, secret, user, writer::Writer,
+    OpenError, SqliteHandle, SqliteOptions, access, changes::Collecting, condition::Condition, group,
+    migrate, open, open_in_memory, request, secret, user, writer::Writer,
 };
 
 fn id(number: i64) -> UserId {
@@ -152,7 +153,9 @@ async fn queued_writes_wait_for_a_lock_once() {
     };
     connection.busy_handler(Some(give_up)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let writer = Arc::new(Writer::start(connection, 10, 1, Condition::in_memory(), Box::new(())).unwrap());
+    let (condition, collecting) = (Condition::in_memory(), Collecting::default());
+    let writer = Writer::start(connection, 10, 1, condition, collecting, Box::new(())).unwrap();
+    let writer = Arc::new(writer);
     let (release, held) = mpsc::channel::<()>();
     let holder = Arc::clone(&writer);
     let holding =

@@ -270,3 +270,27 @@ async fn a_folder_in_use_is_left_alone() {
     assert!(!refused.is_failure());
     handle.close().await;
 }
+
+#[tokio::test]
+async fn restored_changes_are_another_generation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = filled(&folder).await;
+    let kept = async |stores: Stores| stores.changes.changes_extent().await.unwrap();
+    let before = life(&path, async |stores| {
+        stores.changes.begin_generation(true).await.unwrap();
+        let user = kith_store::conformance::sample::bare_user(7, "ann");
+        stores.users.create_user(user, kith_store::conformance::sample::write()).await.unwrap();
+        kept(stores).await
+    })
+    .await
+    .unwrap();
+    let to = folder.path().join("backup.db");
+    take(&path, &to).unwrap();
+    let restored = folder.path().join("restored").join("kith.db");
+    restore(&to, &restored);
+    let after = life(&restored, kept).await.unwrap();
+    assert_ne!(after.generation, before.generation);
+    assert!(after.dialogs);
+    assert_eq!((after.feeds["file"].first, after.feeds["file"].last), (2, 1), "no entry is left");
+    assert_eq!(life(&path, kept).await, Some(before), "the file that was backed up goes on");
+}

@@ -2,13 +2,15 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use super::{ConversationId, DOCUMENT, Message, Seq};
 use crate::{Invalid, Version};
 
 /// Identifies a log's document: [`DOCUMENT`] messages with contiguous numbers that are stored together.
 ///
 /// The text form is the conversation, a slash and the document's number, as `g9/12`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocumentKey {
     /// The document's log.
     pub conversation: ConversationId,

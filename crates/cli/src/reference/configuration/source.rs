@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     include_str!("../../../../server/src/config/sections.rs"),
     include_str!("../../../../server/src/config/limits.rs"),
     include_str!("../../../../server/src/config/cluster.rs"),
@@ -16,6 +16,7 @@ const FILES: [&str; 17] = [
     include_str!("../../../../service/src/notice/config.rs"),
     include_str!("../../../../service/src/receipt/config.rs"),
     include_str!("../../../../service/src/sequence/config.rs"),
+    include_str!("../../../../service/src/change/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
     include_str!("../../../../server/src/config/auth.rs"),
     include_str!("../../../../server/src/config/http.rs"),

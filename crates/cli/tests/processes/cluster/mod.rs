@@ -6,6 +6,7 @@
 mod at_once;
 mod away;
 mod callers;
+mod changes;
 mod claims;
 mod counts;
 mod epochs;

@@ -18,8 +18,9 @@ use crate::{
 };
 
 /// A database's collections, in no order.
-const COLLECTIONS: [&str; 17] = [
+const COLLECTIONS: [&str; 18] = [
     "audiences",
+    "changes",
     "conversations",
     "dialogs",
     "erasures",

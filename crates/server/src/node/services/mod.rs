@@ -16,6 +16,7 @@ use kith_cache::{Node, NodeConfig};
 use kith_delivery::Windows;
 use kith_service::{
     application::{self, ApplicationCloser, Applications},
+    change::{self, KeptChanges},
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
@@ -25,7 +26,6 @@ use kith_service::{
     relation::{self, Blocks, Follows, RelationUpkeep},
     rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
-    sequence::SequenceRpc,
     user::{self, AccountCleanup, Deletions, Users},
     write::{
         caches::CacheFactory,
@@ -89,6 +89,8 @@ pub struct Services {
     pub message_upkeep: BackgroundJob,
     /// The notice upkeep. Idle until it is started.
     pub notice_upkeep: BackgroundJob,
+    /// Removes old kept changes. Idle until it is started.
+    pub(crate) change_upkeep: BackgroundJob,
     /// The time by which old data are removed.
     pub(crate) removal_time: RemovalTime,
 }
@@ -114,6 +116,7 @@ impl Services {
         self.applications.start();
         self.message_upkeep.start();
         self.notice_upkeep.start();
+        self.change_upkeep.start();
         self.repeats.start();
         self.resumption.start();
         self.receivers.start();
@@ -129,6 +132,7 @@ impl Services {
         self.applications.stop().await;
         self.message_upkeep.stop().await;
         self.notice_upkeep.stop().await;
+        self.change_upkeep.stop().await;
         self.resumption.stop().await;
         if let Some(observer) = &self.observer {
             observer.stop().await;
@@ -150,7 +154,8 @@ impl Services {
 }
 
 /// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens from this
-/// node's earlier runs are not valid for its empty memory.
+/// node's earlier runs are not valid for its empty memory. Begins or ends the keeping of changes, as
+/// configured.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -161,6 +166,7 @@ pub async fn services(
 ) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
+    change::keep_as_configured(stores.changes.as_ref(), &config.changes).await?;
     let tokens = NodeKeys::of(stores, config).await?.token_issuer();
     let memory_bytes = config.cache.memory_bytes;
     let node = Node::new(NodeConfig { tokens, memory_bytes, ..NodeConfig::local(epoch) });
@@ -232,8 +238,7 @@ async fn build(
     node_status: NodeStatus,
     mode: NodeMode,
 ) -> Result<Services, StoreError> {
-    let caches = mode.caches();
-    let (facts, cluster) = (mode.facts(stores), mode.cluster());
+    let (caches, facts, cluster) = (mode.caches(), mode.facts(stores), mode.cluster());
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
@@ -273,12 +278,14 @@ async fn build(
     cleaned.extend(messages::erasure_cleanup(parts));
     let access = user::access_job(domains.users.accesses(), Arc::new(online.sessions.clone()));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());
-    let sequences = SequenceRpc::new(sequences::sequences(parts));
+    let (sequences, changes) = (sequences::sequences(parts), KeptChanges::new(&stores.changes));
+    let change_upkeep = change::upkeep_job(context, config.changes, removal_time.clone(), parts.among());
 
     let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin =
         AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
-    let upper = UpperDomains { applications, online, messaging: messaging.calls, notices, sequences };
+    let upper =
+        UpperDomains { applications, online, messaging: messaging.calls, notices, sequences, changes };
     let guard = AccessGuard::new(domains.users.accesses().clone());
     let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
@@ -298,6 +305,7 @@ async fn build(
         receipts: messaging.receipt_notifier,
         message_upkeep: messaging.upkeep,
         notice_upkeep,
+        change_upkeep,
         presence: background,
         removal_time: removal_time.clone(),
     })

@@ -6,6 +6,7 @@ use kith_cache::Node;
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
     application::v1::application_service_server::ApplicationServiceServer,
+    change::v1::change_service_server::ChangeServiceServer,
     group::v1::group_service_server::GroupServiceServer,
     member::v1::member_service_server::MemberServiceServer,
     message::v1::message_service_server::MessageServiceServer,
@@ -18,6 +19,7 @@ use kith_proto::{
 };
 use kith_service::{
     application::{ApplicationRpc, Applications},
+    change::{ChangeRpc, KeptChanges},
     group::{GroupRpc, members::MemberRpc},
     message::{DialogRpc, Dialogs, MessageRpc, Messages, OfflineRpc, ReceiveRpc, Receiving},
     notice::{NoticeRecords, NoticeRpc},
@@ -61,6 +63,7 @@ pub(super) struct UpperDomains {
     pub(super) messaging: MessagingCalls,
     pub(super) notices: NoticeRecords,
     pub(super) sequences: SequenceRpc,
+    pub(super) changes: KeptChanges,
 }
 
 /// The handlers for calls about messages.
@@ -84,7 +87,7 @@ pub(super) fn routes(
     config: &Config,
 ) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let UpperDomains { applications, online, messaging, notices, sequences } = upper;
+    let UpperDomains { applications, online, messaging, notices, sequences, changes } = upper;
     let MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement } = messaging;
     let searches = SearchQuota::per_minute(config.limits.searches_per_minute);
     let users = UserRpc::new(users, pages.clone(), limits.clone(), searches.clone());
@@ -95,6 +98,7 @@ pub(super) fn routes(
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits.clone());
     let notices = NoticeRpc::new(notices, pages.clone(), limits.clone());
     let receipts = ReceiptRpc::new(receipts, pages.clone(), limits.clone());
+    let changes = ChangeRpc::new(changes, pages.clone());
     let applications = ApplicationRpc::new(applications, pages, limits.clone());
     let receivers = ReceiveRpc::new(receiving);
     let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
@@ -110,6 +114,7 @@ pub(super) fn routes(
         .add_service(compressed!(NoticeServiceServer::new(notices), config.limits.message_bytes))
         .add_service(compressed!(ReceiptServiceServer::new(receipts), bytes))
         .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
+        .add_service(compressed!(ChangeServiceServer::new(changes), config.limits.message_bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }
 

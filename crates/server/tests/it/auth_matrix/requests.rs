@@ -184,4 +184,6 @@ pub(crate) const REQUESTS: &[(&str, &str)] = &[
     ("NoticeService/CountNotices", r#"{"audienceId": 1}"#),
     ("NoticeService/CountReaders", r#"{"audienceId": 1, "noticeIds": [1]}"#),
     ("NoticeService/ListReaders", r#"{"audienceId": 1, "noticeId": 1, "state": "READER_STATE_READ"}"#),
+    ("ChangeService/GetCursor", "{}"),
+    ("ChangeService/ReadChanges", r#"{"cursor": "none"}"#),
 ];

@@ -14,6 +14,7 @@ use std::{
 use kith_proto::{
     admin::v1::admin_service_client::AdminServiceClient,
     application::v1::application_service_client::ApplicationServiceClient,
+    change::v1::change_service_client::ChangeServiceClient,
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::member_service_client::MemberServiceClient,
     message::v1::message_service_client::MessageServiceClient,
@@ -135,6 +136,10 @@ impl TestNode {
 
     pub fn sequences(&self) -> SequenceServiceClient<Channel> {
         SequenceServiceClient::new(self.channel.clone())
+    }
+
+    pub fn changes(&self) -> ChangeServiceClient<Channel> {
+        ChangeServiceClient::new(self.channel.clone())
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

@@ -1,11 +1,17 @@
 //! The meaning that a change stream's event has for a record.
 
-use kith_store::{AudienceId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, UserId, Version};
+use kith_store::{
+    AudienceId, ConversationId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, SeqRange, UserId,
+    Version,
+};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::super::{
-    dialog_row,
-    message::{MESSAGES, document_id},
+use super::{
+    super::{
+        dialog_row,
+        message::{MESSAGES, document_id},
+    },
+    appended,
 };
 
 /// A collection whose documents are records.
@@ -91,7 +97,7 @@ pub(super) static WATCHED: [WatchedCollection; 7] = [
             _ => None,
         },
         operations: &["update", "replace"],
-        // Appends do not change the version, so their texts never reach the stream's reader.
+        // Appends do not change the version.
         filter: Some(|| {
             doc! { "$or": [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
@@ -116,11 +122,12 @@ const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 pub(super) const VERSION_END: i64 = 1 << 62;
 
 /// The server is asked for record events alone, and in them for neither names nor values of people.
-pub(super) fn pipeline() -> [Document; 2] {
-    let seen = doc! { "$match": { "$or": event_filters(&WATCHED) } };
+/// `appends`: whether it is also asked where messages were appended.
+pub(super) fn pipeline(appends: bool) -> [Document; 2] {
+    let mut seen = event_filters(&WATCHED);
     let updated = doc! { "$ifNull": ["$updateDescription.updatedFields", {}] };
     let cut = doc! { "$ifNull": ["$updateDescription.truncatedArrays", []] };
-    let fields = doc! { "$project": {
+    let mut fields = doc! {
         "operationType": 1, "ns": 1, "to": 1, "wallTime": 1,
         "id": "$documentKey._id",
         "inserted": "$fullDocument.v",
@@ -128,18 +135,27 @@ pub(super) fn pipeline() -> [Document; 2] {
         "nonce": { "$ifNull": ["$updateDescription.updatedFields.u", "$fullDocument.w"] },
         "removed": "$updateDescription.removedFields",
         "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
-    } };
-    [seen, fields]
+    };
+    if appends {
+        seen.push(appended::filter());
+        fields.extend(appended::fields());
+    }
+    [doc! { "$match": { "$or": seen } }, doc! { "$project": fields }]
 }
 
 /// Whether an update changed a part of a message. Appends add whole messages, or set them all.
-fn is_within_messages() -> Document {
-    let updated = doc! { "$objectToArray": { "$ifNull": ["$updateDescription.updatedFields", {}] } };
-    let updated = doc! { "$map": { "input": updated, "in": "$$this.k" } };
+pub(super) fn is_within_messages() -> Document {
+    let updated = updated_names();
     let removed = doc! { "$ifNull": ["$updateDescription.removedFields", []] };
     let is_within = doc! { "$regexMatch": { "input": "$$this", "regex": r"^m\.[0-9]+\." } };
     let fields = doc! { "$concatArrays": [updated, removed] };
     doc! { "$anyElementTrue": [{ "$map": { "input": fields, "in": is_within } }] }
+}
+
+/// The names of the fields that an update set.
+pub(super) fn updated_names() -> Document {
+    let updated = doc! { "$objectToArray": { "$ifNull": ["$updateDescription.updatedFields", {}] } };
+    doc! { "$map": { "input": updated, "in": "$$this.k" } }
 }
 
 /// The events from these collections, or from all.
@@ -167,6 +183,8 @@ impl WatchedCollection {
 pub(super) enum EventMeaning {
     /// A record was changed.
     Change(FeedRecord, VersionEffect),
+    /// Messages were appended.
+    Appended(ConversationId, SeqRange),
     /// No record was changed.
     Nothing,
     /// All records of a kind were removed or replaced.
@@ -191,6 +209,9 @@ pub(super) fn meaning(event: &RawDocument) -> EventMeaning {
     let Ok(operation) = event.get_str("operationType") else { return EventMeaning::Nothing };
     if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
         return EventMeaning::End;
+    }
+    if let Some((conversation, seqs)) = appended::messages(event) {
+        return EventMeaning::Appended(conversation, seqs);
     }
     match (record(event, operation), version_effect(event, operation)) {
         (Some(record), Some(effect)) => EventMeaning::Change(record, effect),
@@ -232,7 +253,7 @@ pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
     }
 }
 
-fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
+pub(super) fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     event.get(name).ok().flatten()
 }
 
@@ -242,7 +263,7 @@ fn dialog(id: RawBsonRef<'_>) -> Option<DialogKey> {
     Some(DialogKey { user, conversation: id.get_str("c").ok()?.parse().ok()? })
 }
 
-fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
+pub(super) fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
     let id = id.as_document()?;
     let document = whole(field(id, "d")?).filter(|document| *document >= 0)?;
     Some(DocumentKey { conversation: id.get_str("c").ok()?.parse().ok()?, document })
@@ -292,209 +313,4 @@ fn removed(event: &RawDocument) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use mongodb::bson::{Bson, RawDocumentBuf, bson};
-
-    use super::*;
-
-    fn meaning_of(event: &Document) -> EventMeaning {
-        meaning(&RawDocumentBuf::try_from(event).unwrap())
-    }
-
-    fn of_user_7(effect: VersionEffect) -> EventMeaning {
-        EventMeaning::Change(FeedRecord::User(UserId::new(7).unwrap()), effect)
-    }
-
-    fn version_edited() -> EventMeaning {
-        of_user_7(VersionEffect::Edited)
-    }
-
-    fn event(kind: &str, more: Document) -> Document {
-        let mut event = doc! { "operationType": kind, "ns": { "db": "kith", "coll": "users" }, "id": 7_i64 };
-        event.extend(more);
-        event
-    }
-
-    #[test]
-    fn version_with_nonce_is_believed() {
-        let raised = |version| of_user_7(VersionEffect::Raised(Version::new(version).unwrap()));
-        assert_eq!(meaning_of(&event("insert", doc! { "inserted": 1_i64, "nonce": 9_i64 })), raised(1));
-        assert_eq!(
-            meaning_of(&event("update", doc! { "set": 3_i64, "nonce": 9_i64, "touched": 3 })),
-            raised(3)
-        );
-    }
-
-    #[test]
-    fn version_without_nonce_is_a_change_by_hand() {
-        for version in [1_i64, 2, VERSION_END - 1] {
-            assert_eq!(meaning_of(&event("insert", doc! { "inserted": version })), version_edited());
-            assert_eq!(meaning_of(&event("update", doc! { "set": version })), version_edited());
-            let other = doc! { "set": version, "nonce": "9" };
-            assert_eq!(meaning_of(&event("update", other)), version_edited());
-        }
-    }
-
-    #[test]
-    fn insert_of_a_later_version_is_a_change_by_hand() {
-        let dumped = doc! { "inserted": 2_i64, "nonce": 9_i64 };
-        assert_eq!(meaning_of(&event("insert", dumped)), version_edited());
-    }
-
-    #[test]
-    fn version_of_another_type_is_a_change_by_hand() {
-        let values =
-            [Bson::Int32(3), Bson::Double(3.0), Bson::from("3"), Bson::Null, Bson::Int64(0), Bson::Int64(-3)];
-        for value in values {
-            let inserted = doc! { "inserted": value.clone(), "nonce": 9_i64 };
-            assert_eq!(meaning_of(&event("insert", inserted)), version_edited());
-            let set = doc! { "set": value, "nonce": 9_i64 };
-            assert_eq!(meaning_of(&event("update", set)), version_edited());
-        }
-        assert_eq!(meaning_of(&event("insert", doc! {})), version_edited());
-        assert_eq!(meaning_of(&event("update", doc! { "removed": ["nick", "v"] })), version_edited());
-        assert_eq!(meaning_of(&event("replace", doc! { "inserted": 3_i64 })), version_edited());
-    }
-
-    #[test]
-    fn release_of_name_or_id_is_no_change_by_hand() {
-        let unchanged = of_user_7(VersionEffect::Unchanged);
-        for released in [bson!(["name_key", "name_free_at"]), bson!(["id_held"])] {
-            let release = doc! { "removed": released, "touched": 0 };
-            assert_eq!(meaning_of(&event("update", release)), EventMeaning::Nothing);
-        }
-        for change in [
-            doc! { "touched": 1 },
-            doc! { "removed": ["name_key"], "touched": 0 },
-            doc! { "removed": ["id_held", "name_key"], "touched": 0 },
-            doc! { "removed": ["name_key", "name_free_at"], "touched": 1 },
-            doc! { "removed": ["name_key", "name_free_at", "u"], "touched": 0 },
-        ] {
-            assert_eq!(meaning_of(&event("update", change)), unchanged);
-        }
-    }
-
-    #[test]
-    fn event_of_no_record_means_nothing() {
-        for id in [
-            Bson::Int64(0),
-            Bson::Int64(-7),
-            Bson::from("7"),
-            Bson::Double(7.5),
-            Bson::Null,
-            Bson::Double(f64::NAN),
-        ] {
-            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), EventMeaning::Nothing);
-        }
-        assert_eq!(
-            meaning_of(&event("delete", doc! { "ns": { "db": "kith", "coll": "secrets" } })),
-            EventMeaning::Nothing
-        );
-        assert_eq!(meaning_of(&event("createIndexes", doc! {})), EventMeaning::Nothing);
-        assert_eq!(meaning_of(&doc! {}), EventMeaning::Nothing);
-    }
-
-    #[test]
-    fn ids_are_known_in_each_form_of_a_number() {
-        for id in [Bson::Int64(7), Bson::Int32(7), Bson::Double(7.0)] {
-            assert_eq!(meaning_of(&event("delete", doc! { "id": id })), of_user_7(VersionEffect::Removed));
-        }
-    }
-
-    #[test]
-    fn a_collection_that_goes_is_the_end() {
-        for kind in ["drop", "rename", "dropDatabase", "invalidate"] {
-            assert_eq!(meaning_of(&event(kind, doc! {})), EventMeaning::End);
-        }
-    }
-
-    #[test]
-    fn server_sends_events_of_records_and_ends() {
-        let names = ["users", "groups", "dialogs", "conversations", "audiences", "notices", "messages"];
-        let mut expected: Vec<Document> = names[..6].iter().map(|name| doc! { "ns.coll": *name }).collect();
-        let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
-        let changes = doc! { "$or": [
-            { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
-            { "operationType": "update", "$expr": is_within_messages() },
-            { "operationType": "replace" },
-        ] };
-        expected.push(doc! { "ns.coll": "messages", "$or": [ends, changes] });
-        expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
-        expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
-        assert_eq!(event_filters(&WATCHED), expected);
-    }
-
-    #[test]
-    fn filter_of_a_collection_lets_its_end_through() {
-        let only = || doc! { "fullDocument.shown": true };
-        let users = &WATCHED[0];
-        let filtered = WatchedCollection { filter: Some(only), ..*users };
-        let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
-        assert_eq!(filtered.event_filter(), doc! { "ns.coll": "users", "$or": [ends, only()] });
-    }
-
-    #[test]
-    fn records_of_each_collection_are_known() {
-        let user = UserId::new(7).unwrap();
-        let key = DialogKey { user, conversation: "g9".parse().unwrap() };
-        for (name, id, record) in [
-            ("users", Bson::Int64(7), FeedRecord::User(user)),
-            ("groups", Bson::Int64(7), FeedRecord::Group(GroupId::new(7).unwrap())),
-            ("dialogs", bson!({ "u": 7_i64, "c": "g9" }), FeedRecord::Dialog(key)),
-            ("dialogs", bson!({ "u": 7.0, "c": "g9" }), FeedRecord::Dialog(key)),
-            ("conversations", bson!("g9"), FeedRecord::Conversation(key.conversation)),
-            ("audiences", Bson::Int64(7), FeedRecord::Audience(AudienceId::new(7).unwrap())),
-            ("notices", Bson::Int64(7), FeedRecord::Notice(NoticeId::new(7).unwrap())),
-        ] {
-            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
-            assert_eq!(meaning_of(&gone), EventMeaning::Change(record, VersionEffect::Removed));
-        }
-        let key = DocumentKey { conversation: key.conversation, document: 12 };
-        let of_messages =
-            doc! { "ns": { "db": "kith", "coll": "messages" }, "id": { "c": "g9", "d": 12_i64 } };
-        let mut changed = event("update", doc! { "set": 2_i64, "nonce": 5_i64, "touched": 3 });
-        changed.extend(of_messages.clone());
-        let raised = VersionEffect::Raised(Version::new(2).unwrap());
-        assert_eq!(meaning_of(&changed), EventMeaning::Change(FeedRecord::Document(key), raised));
-        assert_eq!(
-            meaning_of(&event("delete", of_messages)),
-            EventMeaning::Nothing,
-            "upkeep removes what no user may read"
-        );
-    }
-
-    #[test]
-    fn record_is_found_by_its_own_id() {
-        let user = UserId::new(7).unwrap();
-        let conversation = "d7-8".parse().unwrap();
-        for record in [
-            FeedRecord::User(user),
-            FeedRecord::Group(GroupId::new(7).unwrap()),
-            FeedRecord::Dialog(DialogKey { user, conversation }),
-            FeedRecord::Conversation(conversation),
-            FeedRecord::Audience(AudienceId::new(7).unwrap()),
-            FeedRecord::Notice(NoticeId::new(7).unwrap()),
-            FeedRecord::Document(DocumentKey { conversation, document: 12 }),
-        ] {
-            let ids: Vec<(&WatchedCollection, Bson)> =
-                WATCHED.iter().filter_map(|watched| Some((watched, (watched.id)(&record)?))).collect();
-            let [(watched, id)] = &ids[..] else { panic!("{record:?} is in one collection: {}", ids.len()) };
-            let document = RawDocumentBuf::try_from(&doc! { "_id": id.clone() }).unwrap();
-            assert_eq!((watched.record)(document.get("_id").unwrap().unwrap()), Some(record));
-        }
-    }
-
-    #[test]
-    fn invalid_dialog_ids_mean_nothing() {
-        for id in [
-            bson!({ "u": 0, "c": "g9" }),
-            bson!({ "u": 7, "c": "x" }),
-            bson!({ "u": "7", "c": "g9" }),
-            bson!({ "u": 7 }),
-            bson!("7,g9"),
-        ] {
-            let gone = event("delete", doc! { "ns": { "db": "kith", "coll": "dialogs" }, "id": id });
-            assert_eq!(meaning_of(&gone), EventMeaning::Nothing);
-        }
-    }
-}
+mod tests;

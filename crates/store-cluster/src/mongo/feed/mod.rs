@@ -3,6 +3,7 @@
 //! A separate task reads the stream, because a driver's future must not be dropped early, and passes the
 //! events on through a bounded channel. Changes by hand get their versions in batches.
 
+mod appended;
 mod event;
 mod reader;
 mod version_assignment;
@@ -192,8 +193,13 @@ fn hand_edits(held: &[StreamItem]) -> Vec<(&'static WatchedCollection, HandEdits
 }
 
 fn change(meaning: EventMeaning, assigned: &HashMap<FeedRecord, Version>) -> Option<FeedChange> {
-    let EventMeaning::Change(record, effect) = meaning else {
-        return None;
+    let (record, effect) = match meaning {
+        EventMeaning::Change(record, effect) => (record, effect),
+        EventMeaning::Appended(conversation, seqs) => {
+            let record = FeedRecord::Messages(conversation, seqs);
+            return Some(FeedChange { record, version: None, by_hand: false });
+        }
+        EventMeaning::Nothing | EventMeaning::End => return None,
     };
     let (version, by_hand) = match effect {
         VersionEffect::Raised(version) => (Some(version), false),

@@ -105,7 +105,7 @@ fn seconds_of(token: &ResumeToken) -> Option<u32> {
 
 pub(in crate::mongo) async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -> Result<Stream, Error> {
     let batch = u32::try_from(FEED_BATCH_MAX).unwrap_or(u32::MAX);
-    let mut watch = mongo.database.watch().pipeline(event::pipeline());
+    let mut watch = mongo.database.watch().pipeline(event::pipeline(mongo.options.appends_in_feed));
     if let Some(after) = after {
         watch = watch.start_after(after);
     }

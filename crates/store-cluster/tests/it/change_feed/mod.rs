@@ -1,5 +1,6 @@
 //! MongoDB's change feed: changes by the stores, and by hand.
 
+mod appends;
 mod by_hand;
 mod damaged;
 mod dialogs;
@@ -43,7 +44,10 @@ struct Stage {
 
 impl Stage {
     async fn open() -> Self {
-        let options = server::options();
+        Self::open_with(server::options()).await
+    }
+
+    async fn open_with(options: MongoOptions) -> Self {
         let (stores, cleaning) = server::open_with(options.clone()).await;
         let database = server::database(&options).await;
         let feed = Arc::clone(&stores.feeds[0].feed);

@@ -1,7 +1,9 @@
-//! Cases about users, groups, conversations, dialogs, messages, notices, secrets, sequences and nodes.
+//! Cases about users, groups, conversations, dialogs, messages, notices, secrets, sequences, nodes and kept
+//! changes.
 
 use super::{dialog_sample, message_sample, notice_sample, sample};
 
+pub mod changes;
 pub mod conversation;
 pub mod coordination;
 pub mod dialog;

@@ -1,6 +1,7 @@
 //! Bad input, by the rows in the attack table: the stated code, reason and field, and a healthy node
 //! afterwards. Calls that have a JSON form are made by gRPC and by JSON.
 
+mod changes;
 mod dialogs;
 mod messages;
 mod notices;
