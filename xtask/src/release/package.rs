@@ -1,6 +1,6 @@
 //! Builds the Debian package from the content of an archive.
 
-use std::{env::consts::ARCH, fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{env::consts::ARCH, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
