@@ -1,14 +1,22 @@
-# The image of a node, from the archives of a release: `cargo xtask release`, then
-# `docker build --tag kith --file Dockerfile target/release-files`.
+# The image of a node: `docker build --tag kith .`
+# The version of Rust is that of rust-toolchain.toml, which is left out here: it would fetch the components for lints.
+ARG RUST_VERSION=1.95.0
+ARG DEBIAN=bookworm
 
-# It has certificates, which the image takes as they are.
-FROM buildpack-deps:bookworm-curl AS archive
-COPY kith-*-linux.tar.gz /
-# The archive is called after the machine as uname calls it, so one folder serves an image for several kinds of machines.
-RUN mkdir /kith && tar -xzf /kith-*-"$(uname -m)"-linux.tar.gz -C /kith --strip-components=1
+FROM rust:${RUST_VERSION}-${DEBIAN} AS build
+WORKDIR /src
+# What `kith --version` says: the commit and its day, as `.git` is not sent to the engine.
+ARG REVISION=unknown
+ARG REVISION_DATE=unknown
+ENV BUILD_COMMIT=${REVISION} BUILD_DATE=${REVISION_DATE}
+COPY . .
+# The registry and what was built stay with the engine between builds.
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,target=/src/target,sharing=locked \
+    cargo build --profile dist --locked --package kith-cli \
+    && install -D target/dist/kith /out/kith
 
-# The C library, and a few commands for people and orchestrators: sh, cat, sleep.
-FROM busybox:1.37-glibc
+FROM debian:${DEBIAN}-slim
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="kith" \
@@ -17,11 +25,11 @@ LABEL org.opencontainers.image.title="kith" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # For TLS to MongoDB and Redis by public certificates.
-COPY --from=archive /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=archive /kith/LICENSE /kith/THIRD-PARTY.txt /usr/share/doc/kith/
-COPY --from=archive /kith/kith /bin/kith
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/kith /usr/local/bin/kith
+COPY LICENSE /usr/share/doc/kith/LICENSE
 # The number is fixed, so that the owner of a volume stays the same from image to image.
-RUN install -d -m 0700 -o 10001 -g 10001 /var/lib/kith
+RUN install --directory --mode=0700 --owner=10001 --group=10001 /var/lib/kith
 ENV KITH_DATA_DIR=/var/lib/kith
 WORKDIR /var/lib/kith
 VOLUME /var/lib/kith

@@ -17,8 +17,8 @@ const RELEASE: &str = "bookworm";
 /// Options for the least system that has a package manager.
 const EMPTY: [&str; 3] = ["--variant=minbase", MERGED, "--include=usr-is-merged"];
 /// Packages have their files in `/usr` alone.
-pub(crate) const MERGED: &str = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr";
-/// The folders in `/usr/share` that images leave out.
+const MERGED: &str = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr";
+/// The folders in `/usr/share` that a trial does not need.
 const LEFT_OUT: [&str; 3] = ["doc", "locale", "info"];
 /// Runs the trial as the only process of a machine without a network: its ports are free, and what it starts
 /// ends with it.

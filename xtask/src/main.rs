@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `clients`, `lint`, `docs`, `baseline`, `servers`, `bench`,
-//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`, `image`,
+//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`,
 //! `overhead`, `build-time`.
 
 mod bench;
@@ -10,7 +10,6 @@ mod contract;
 mod debian;
 mod docs;
 mod engine;
-mod image;
 mod lint;
 mod mutants;
 mod nightly;
@@ -110,9 +109,6 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Builds the image from the archive, and runs a cluster of it by compose: a node killed, scaled, down, up
-    /// with its data. Starts an engine if none answers, which needs root.
-    Image,
     /// Measures the CPU time of a call by each client over that of the bare stub, and fails above a goal.
     Overhead,
     /// Measures how long builds take, from nothing and after an edit, and prints a table. Takes half an
@@ -161,7 +157,6 @@ fn run(task: Task) -> Result<()> {
         Task::Site => site::build(),
         Task::Release { program, check: true } => release::check(program.as_deref()),
         Task::Release { program, check: false } => release::build(program.as_deref()),
-        Task::Image => image::check(),
         Task::Overhead => overhead::run(),
         Task::BuildTime => build_time::run(),
     }

@@ -1,9 +1,7 @@
 //! Finds the programs that the tests call.
 
 use std::{
-    env,
-    ffi::OsString,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
 };
@@ -16,8 +14,6 @@ const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.22.0";
 const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0";
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
-/// The version of compose, which Go builds in a module of its own: as an argument of `go install` it is refused.
-const COMPOSE: &str = "github.com/docker/compose/v2/cmd@v2.28.1";
 /// The version of mdBook, which cargo builds.
 const MDBOOK: &str = "mdbook@0.5.4";
 /// The version of the cargo command that links by Zig, which cargo builds.
@@ -67,26 +63,6 @@ fn built_by_go(variable: &str, package: &str) -> Result<PathBuf> {
         succeed(Command::new("go").args(["install", package]).env("GOBIN", bin))
     })
     .with_context(|| format!("install {name}, name it in {variable}, or install Go so that it can be built"))
-}
-
-/// Returns the words that run compose: `KITH_TEST_COMPOSE`, else Docker's own, else a program built with Go into
-/// the cache folder, which takes minutes.
-pub(crate) fn compose() -> Result<OsString> {
-    let mut version = Command::new("docker");
-    if version.args(["compose", "version"]).output().is_ok_and(|output| output.status.success()) {
-        return Ok("docker compose".into());
-    }
-    let name = "docker-compose";
-    let cached = cache_folder()?.join("compose-v2").join(name);
-    let built = find_or_install("KITH_TEST_COMPOSE", name, cached, |folder| {
-        let (package, _) = COMPOSE.split_once('@').unwrap_or((COMPOSE, ""));
-        for arguments in [&["mod", "init", "compose"][..], &["get", COMPOSE], &["build", "-o", name, package]]
-        {
-            succeed(Command::new("go").args(arguments).current_dir(folder))?;
-        }
-        Ok(())
-    });
-    Ok(built.context("a cluster needs compose: install it, or Go to build it")?.into_os_string())
 }
 
 /// Returns mdBook, which builds the site: `KITH_TEST_MDBOOK`, else the program on the path, else a program

@@ -32,8 +32,8 @@ const FILES: [(&str, &str); 3] = [
     ("deploy/package/kith.toml", "systemd/kith.toml"),
 ];
 
-/// Returns the folder with the files of a release, which is the build context of the image.
-pub(crate) fn folder() -> PathBuf {
+/// Returns the folder with the files of a release.
+fn folder() -> PathBuf {
     target().join("release-files")
 }
 

@@ -108,8 +108,7 @@ fn named(variable: &str) -> Result<Option<TestServer>> {
     Ok(Some(TestServer { uri, started: OwnedServer::Nothing }))
 }
 
-/// Returns whether there is an engine that runs containers.
-pub(crate) fn docker_answers() -> bool {
+fn docker_answers() -> bool {
     let info = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
     info.is_ok_and(|status| status.success())
 }
