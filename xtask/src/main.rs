@@ -1,11 +1,13 @@
 //! The project's own tasks: `cargo xtask test`, `clients`, `lint`, `docs`, `baseline`, `servers`, `bench`,
-//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `overhead`, `build-time`.
+//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`,
+//! `overhead`, `build-time`.
 
 mod bench;
 mod build_time;
 mod chart;
 mod clients;
 mod contract;
+mod debian;
 mod docs;
 mod engine;
 mod lint;
@@ -14,13 +16,14 @@ mod nightly;
 mod node;
 mod overhead;
 mod process;
+mod release;
 mod servers;
 mod site;
 mod test;
 mod tools;
 mod up;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -96,6 +99,16 @@ enum Task {
     Chart,
     /// Builds the site of this version into `target/site`, and checks every link in it.
     Site,
+    /// Builds the archive for this machine, the Debian package, their digests and the bill of materials into
+    /// `target/release-files`.
+    Release {
+        /// Packs this program instead of building one.
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Builds twice, compares the digests, and tries archive and package in an empty Debian. Needs root.
+        #[arg(long)]
+        check: bool,
+    },
     /// Measures the CPU time of a call by each client over that of the bare stub, and fails above a goal.
     Overhead,
     /// Measures how long builds take, from nothing and after an edit, and prints a table. Takes half an
@@ -142,6 +155,8 @@ fn run(task: Task) -> Result<()> {
         Task::Mutants { rules } => mutants::run(&rules),
         Task::Chart => chart::check(),
         Task::Site => site::build(),
+        Task::Release { program, check: true } => release::check(program.as_deref()),
+        Task::Release { program, check: false } => release::build(program.as_deref()),
         Task::Overhead => overhead::run(),
         Task::BuildTime => build_time::run(),
     }

@@ -22,7 +22,7 @@ enum Run {
 const EMBEDDED: &[&str] =
     &["clippy", "-p", "kith-cli", "--no-default-features", "--features", "embedded", "--", "-D", "warnings"];
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part {
         name: "documentation of the code",
         run: Run::Cargo,
@@ -42,6 +42,7 @@ const PARTS: [Part; 12] = [
     Part { name: "overhead of clients", run: Run::Xtask, arguments: &["overhead"] },
     Part { name: "Helm chart", run: Run::Xtask, arguments: &["chart"] },
     Part { name: "site", run: Run::Xtask, arguments: &["site"] },
+    Part { name: "release", run: Run::Xtask, arguments: &["release", "--check"] },
     Part { name: "laboratory, every row", run: Run::Xtask, arguments: &["lab"] },
 ];
 

@@ -16,6 +16,10 @@ const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0";
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 /// The version of mdBook, which cargo builds.
 const MDBOOK: &str = "mdbook@0.5.4";
+/// The version of the cargo command that links by Zig, which cargo builds.
+const ZIGBUILD: &str = "cargo-zigbuild@0.24.1";
+/// The wheel with Zig, a C compiler that brings every glibc along.
+const ZIG: &str = "ziglang==0.15.2";
 /// The version of mermaid, which draws the diagrams of pages. It is a script in an npm package.
 const MERMAID: &str = "mermaid@12.3.0";
 /// The version of buf. It is a program in an npm package.
@@ -64,16 +68,34 @@ fn built_by_go(variable: &str, package: &str) -> Result<PathBuf> {
 /// Returns mdBook, which builds the site: `KITH_TEST_MDBOOK`, else the program on the path, else a program
 /// built with cargo into the cache folder, which takes minutes.
 pub(crate) fn mdbook() -> Result<PathBuf> {
-    let folder = cache_folder()?.join(MDBOOK.replace('@', "-"));
-    find_or_install("KITH_TEST_MDBOOK", "mdbook", folder.join("bin/mdbook"), |_| {
+    built_by_cargo("KITH_TEST_MDBOOK", MDBOOK, &["--no-default-features", "--features", "search"])
+}
+
+/// Returns the cargo command that links by Zig, and Zig from its Python wheel in the cache folder.
+pub(crate) fn zigbuild() -> Result<[PathBuf; 2]> {
+    let is_whole = |folder: &Path| folder.join("ziglang/zig").is_file();
+    let zig = fetched(&ZIG.replace("==", "-"), is_whole, |folder| {
+        unpack_wheel(ZIG, folder)?;
+        // This archive format does not record which files are executable.
+        succeed(Command::new("chmod").arg("+x").arg(folder.join("ziglang/zig")))
+    })?;
+    Ok([built_by_cargo("KITH_TEST_ZIGBUILD", ZIGBUILD, &[])?, zig.join("ziglang/zig")])
+}
+
+/// Returns the program that a variable names, else the program on the path, else a program that cargo builds
+/// from this crate into a cache folder for its version.
+fn built_by_cargo(variable: &str, package: &str, options: &[&str]) -> Result<PathBuf> {
+    let name = package.split('@').next().unwrap_or(package);
+    let folder = cache_folder()?.join(package.replace('@', "-"));
+    find_or_install(variable, name, folder.join("bin").join(name), |_| {
         let mut install = cargo();
-        install.args(["install", "--quiet", "--locked", "--no-default-features", "--features", "search"]);
-        install.arg(MDBOOK).arg("--root").arg(&folder).env("CARGO_TARGET_DIR", folder.join("target"));
+        install.args(["install", "--quiet", "--locked"]).args(options).arg(package);
+        install.arg("--root").arg(&folder).env("CARGO_TARGET_DIR", folder.join("target"));
         // Clippy is the compiler of the project's own code alone.
         succeed(install.env_remove("RUSTC_WORKSPACE_WRAPPER"))?;
         fs::remove_dir_all(folder.join("target")).context("the build folder stays")
     })
-    .context("the site is built by mdBook: install it, or name it in KITH_TEST_MDBOOK")
+    .with_context(|| format!("install {name}, or name it in {variable}"))
 }
 
 /// Returns the script that draws diagrams in pages, from its npm package in the cache folder.

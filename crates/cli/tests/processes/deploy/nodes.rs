@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use kith_server::config::{Backend, Config, Migrate, Sources, load};
 use tempfile::TempDir;
 
-use crate::deploy::files::{block, text};
+use crate::deploy::files::{at, block, text};
 
 const COMPOSE: &str = "docker-compose.yml";
 const NODES: &str = "deploy/kubernetes/nodes.yaml";
@@ -207,6 +207,17 @@ fn image_has_the_compiler_of_the_project() {
     let built = text("Dockerfile");
     let version = built.lines().find_map(|line| line.strip_prefix("ARG RUST_VERSION=")).unwrap();
     assert_eq!(version, channel.trim_matches('"'));
+}
+
+#[test]
+fn package_settings_are_valid_and_need_a_key() {
+    let file = at("deploy/package/kith.toml");
+    let config = load(&Sources { file: Some(file), ..Sources::default() }).unwrap().config;
+    assert_eq!(config.store.backend, Backend::Sqlite);
+    assert!(config.listen.ip().is_loopback(), "other machines reach it before its operator has said so");
+    let key = config.api_key_file.unwrap();
+    let made = format!("kith keys generate --file {} --if-missing", key.display());
+    assert!(text("deploy/package/postinst").contains(&made), "{made}");
 }
 
 /// A frontend line would be fetched from a registry, which an air gap or an image mirror does not have.
