@@ -20,7 +20,8 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn set() -> Self {
-        let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
+        let keeping = Node::start_with(tempfile::tempdir().unwrap(), &["changes.kept=1h"]);
+        let scene = Self { dir: tempfile::tempdir().unwrap(), node: keeping };
         user(&scene.node, 7, "ada");
         let readers = r#"{"audienceId":1,"readers":[{"readerId":"42"},{"readerId":"43"}]}"#;
         fs::write(scene.dir.path().join("readers.jsonl"), readers).unwrap();
@@ -100,6 +101,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "completions" => (&["completions bash", "completions zsh", "completions fish"], false),
         "man" => (&["man", "man --dir pages"], false),
         "errors" => (&["errors"], false),
+        "changes" => (&["changes", "changes --kinds user,messages"], true),
         _ => return None,
     };
     Some((lines.iter().map(|line| words(line)).collect(), streamed))
