@@ -1,5 +1,5 @@
-//! Builds the files that people install: an archive with the program, a Debian package, the list of parts, and
-//! their digests.
+//! Builds the files that people install: an archive with the program, a Debian package, the list of parts,
+//! and their digests.
 
 mod package;
 mod parts;
@@ -48,7 +48,7 @@ pub(crate) fn build(given: Option<&Path>) -> Result<()> {
     pack(&source, &program, &folder())
 }
 
-/// Packs the program into these files. Their bytes follow from the program and from the last commit of `source`.
+/// Packs the program into these files. Their bytes follow from the program and the last commit of `source`.
 fn pack(source: &Path, program: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -89,8 +89,8 @@ fn stage(source: &Path, program: &Path, staged: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns a tar command whose archives depend on the packed files' content alone. It runs GNU tar, which macOS
-/// has under another name.
+/// Returns a tar command whose archives depend on the packed files' content alone. It runs GNU tar, which
+/// macOS has under another name.
 fn tar(folder: &Path, time: &str) -> Command {
     let mut tar = Command::new(on_path("gtar").unwrap_or_else(|| "tar".into()));
     tar.current_dir(folder).args([

@@ -1,5 +1,5 @@
-//! Lists the crates that are compiled into the program: their licences for people, and a bill of materials in the
-//! form of CycloneDX for scanners. Both come from `cargo metadata`, so no tool decides what the program has.
+//! Lists the crates that are compiled into the program: their licences for people, and a bill of materials in
+//! the form of CycloneDX for scanners. Both come from `cargo metadata`, so no tool decides what the program has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -111,8 +111,8 @@ fn parts(source: &Path) -> Result<Vec<Part>> {
     Ok(reached(&serde_json::from_slice(&metadata)?))
 }
 
-/// Returns the program's crate and the crates that it uses in turn. Crates that only a build or a test uses are
-/// left out.
+/// Returns the program's crate and the crates that it uses in turn. Crates that only a build or a test uses
+/// are left out.
 fn reached(metadata: &Value) -> Vec<Part> {
     let crates = by_id(&metadata["packages"]);
     let nodes = by_id(&metadata["resolve"]["nodes"]);

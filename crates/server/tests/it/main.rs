@@ -20,6 +20,7 @@ mod bare_node;
 mod broken_store;
 mod cancelled;
 mod change_calls;
+mod changes_followed;
 mod changes_kept;
 mod config_sources;
 mod consistency_tokens;

@@ -37,7 +37,7 @@ const POSITION: &str = "position";
 type Numbers = BTreeMap<String, i64>;
 
 #[derive(Debug, Default)]
-struct State {
+struct ChangesState {
     /// `None`: changes are not kept.
     generation: Option<i64>,
     dialogs: bool,
@@ -45,7 +45,7 @@ struct State {
     floors: Numbers,
 }
 
-impl State {
+impl ChangesState {
     fn floor(&self, feed: &str) -> i64 {
         self.floors.get(feed).copied().unwrap_or(0)
     }
@@ -124,14 +124,14 @@ impl ChangesWriter for Mongo {
 }
 
 impl Mongo {
-    async fn changes_state(&self) -> Result<State, StoreError> {
+    async fn changes_state(&self) -> Result<ChangesState, StoreError> {
         let found = self.find_one(&self.node, doc! { "_id": STATE }).await?;
-        found.map_or_else(|| Ok(State::default()), |found| state_in(&found))
+        found.map_or_else(|| Ok(ChangesState::default()), |found| state_in(&found))
     }
 
     /// Raises floors to these numbers, makes another change to the state in the same command, and returns
     /// the state after it.
-    async fn raise_floors(&self, floors: &Numbers, mut change: Document) -> Result<State, StoreError> {
+    async fn raise_floors(&self, floors: &Numbers, mut change: Document) -> Result<ChangesState, StoreError> {
         let raise: Document =
             floors.iter().map(|(feed, floor)| (format!("floors.{feed}"), Bson::from(*floor))).collect();
         change.insert("$max", raise);
@@ -155,14 +155,14 @@ impl Mongo {
     }
 }
 
-fn state_in(document: &RawDocument) -> Result<State, StoreError> {
+fn state_in(document: &RawDocument) -> Result<ChangesState, StoreError> {
     let floors = document.get("floors").map_err(|_| malformed("floors"))?;
     let floors = floors.and_then(|floors| floors.as_document()).map(fields).into_iter().flatten();
     let floor = |field| {
         let (feed, floor): (&str, _) = field?;
         Ok((feed.to_owned(), number(floor, "floors")?))
     };
-    Ok(State {
+    Ok(ChangesState {
         generation: number_in(document, "g")?,
         dialogs: document.get_bool("dialogs").unwrap_or_default(),
         floors: floors.map(floor).collect::<Result<_, StoreError>>()?,

@@ -5,7 +5,6 @@ mod applications;
 mod applications_void;
 mod bad_input;
 mod bans;
-mod changes;
 mod conversation_lists;
 mod dialog_settings;
 mod dismissed;

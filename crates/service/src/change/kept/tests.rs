@@ -110,7 +110,7 @@ async fn busy_feed_keeps_no_other_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn feed_that_is_full_to_the_limit_is_not_the_last() {
+async fn full_page_is_not_the_last() {
     let (fake, changes) = changes().await;
     let begin = changes.end().await.unwrap();
     fake.add("a", vec![change(1)]);
