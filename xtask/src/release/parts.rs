@@ -1,5 +1,6 @@
 //! Lists the crates that are compiled into the program: their licences for people, and a bill of materials in
-//! the form of CycloneDX for scanners. Both come from `cargo metadata`, so no tool decides what the program has.
+//! the form of CycloneDX for scanners. Both come from `cargo metadata`, so no tool decides what the program
+//! has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

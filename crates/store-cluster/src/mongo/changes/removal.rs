@@ -1,6 +1,6 @@
 //! Removes the oldest kept changes.
 
-use kith_store::{StoreError, Timestamp};
+use kith_store::{KeptPositions, StoreError, Timestamp};
 use mongodb::{
     bson::{Bson, RawDocument, doc},
     options::Hint,
@@ -38,7 +38,15 @@ impl Mongo {
         let excess = self.changes_bytes().await?.saturating_sub(bytes_max);
         let mut old = Vec::new();
         for (feed, last) in self.last_numbers().await? {
-            old.extend(self.old_entries(&feed, state.floor(&feed), last, (cutoff, excess)).await?);
+            old.extend(
+                self.old_entries(
+                    &feed,
+                    KeptPositions { first: state.floor(&feed) + 1, last },
+                    cutoff,
+                    excess,
+                )
+                .await?,
+            );
         }
         old.sort_unstable();
         old.truncate(REMOVED_MAX);
@@ -74,11 +82,11 @@ impl Mongo {
     async fn old_entries(
         &self,
         feed: &str,
-        floor: i64,
-        last: i64,
-        (cutoff, excess): (Timestamp, u64),
+        kept: KeptPositions,
+        cutoff: Timestamp,
+        excess: u64,
     ) -> Result<Vec<OldEntry>, StoreError> {
-        let find = self.changes.find(doc! { "f": feed, "n": { "$gt": floor, "$lt": last } });
+        let find = self.changes.find(doc! { "f": feed, "n": { "$gte": kept.first, "$lt": kept.last } });
         let find = find.sort(doc! { "n": 1 }).limit(count(REMOVED_MAX)).hint(Hint::Name(POSITION.to_owned()));
         let find = find.projection(doc! { "_id": 0, "n": 1, "t": 1, "bytes": { "$bsonSize": "$$ROOT" } });
         let mut found = find.max_time(self.options.command).await.map_err(read_failed)?;

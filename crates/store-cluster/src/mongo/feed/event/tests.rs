@@ -200,7 +200,7 @@ fn invalid_dialog_ids_mean_nothing() {
 }
 
 #[test]
-fn appends_are_asked_for_where_they_are_delivered() {
+fn appends_are_asked_for_if_delivered() {
     let [seen, fields] = pipeline(false);
     assert_eq!(seen, doc! { "$match": { "$or": event_filters(&WATCHED) } });
     let [seen_with, fields_with] = pipeline(true);
