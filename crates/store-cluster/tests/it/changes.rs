@@ -44,7 +44,7 @@ async fn numbers_after(stores: &Stores, feed: &str, after: i64) -> Vec<i64> {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn restore_begins_a_generation_where_changes_are_kept() {
+async fn restore_begins_a_generation_if_kept() {
     let options = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
     let handle = connect(options).await.unwrap();
