@@ -35,6 +35,9 @@ pub struct Plan {
     /// Where the results go.
     #[arg(long, default_value = "target/bench/ratios.json")]
     pub out: PathBuf,
+    /// A setting of every node, such as `changes.kept=1h`; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
 }
 
 impl Plan {
@@ -281,6 +284,24 @@ claims! {
     OVERLOAD_GET_USER = Claim::gain("overload_get_user", "calls/s").target(0.8);
     /// Share of sequence numbers that three nodes without failures give out.
     SEQUENCE_USED = Claim::gain("sequence_used", "share").kith_alone().target(1.0);
+    /// Processor time for `SetDoNotDisturb` of a node in single-node mode that keeps changes / that keeps none.
+    CHANGES_WRITE_CPU = Claim::cost("changes_write_cpu", "us").target(1.05);
+    /// Like `CHANGES_WRITE_CPU`, for a message to one conversation.
+    CHANGES_SEND_CPU = Claim::cost("changes_send_cpu", "us").target(1.05);
+    /// Median time from the answer to `UpdateUser` until a reader that asks every 5 ms has the change.
+    CHANGES_DELAY_MEDIAN = Claim::cost("changes_delay_median", "ms").kith_alone().target(100.0);
+    /// The time that 99 of 100 changes do not exceed.
+    CHANGES_DELAY_P99 = Claim::cost("changes_delay_p99", "ms").kith_alone().target(1_000.0);
+    /// Like `CHANGES_DELAY_MEDIAN`, for `Follow`, whose table is in Cassandra.
+    CHANGES_FOLLOW_DELAY_MEDIAN =
+        Claim::cost("changes_follow_delay_median", "ms").kith_alone().target(1_000.0);
+    /// Like `CHANGES_DELAY_P99`, for `Follow`.
+    CHANGES_FOLLOW_DELAY_P99 = Claim::cost("changes_follow_delay_p99", "ms").kith_alone().target(5_000.0);
+    /// Processor time a second that a node takes for 100 readers of a kind that never changes, at 5,000 other
+    /// changes a second.
+    CHANGES_READERS_NODE = Claim::cost("changes_readers_node", "ms/s").difference().target(50.0);
+    /// Like `CHANGES_READERS_NODE`, of MongoDB.
+    CHANGES_READERS_MONGOD = Claim::cost("changes_readers_mongod", "ms/s").difference().target(50.0);
     /// Processor time a second, in ms, that a cluster node takes without calls.
     IDLE_NODE = Claim::cost("idle_node", "ms/s").kith_alone().target(10.0);
     /// Cassandra's processor time with one node, over that without.

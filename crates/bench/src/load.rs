@@ -47,6 +47,11 @@ impl<Q, A> Method<Q, A> {
         Self { path, is_whole, asked: PhantomData }
     }
 
+    /// The same method, for other callers.
+    pub(crate) const fn same(&self) -> Self {
+        Self::new(self.path, self.is_whole)
+    }
+
     /// A method on another server with the same answers.
     pub(crate) const fn at<R>(&self, path: &'static str) -> Method<R, A> {
         Method::new(path, self.is_whole)

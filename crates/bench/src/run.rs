@@ -7,8 +7,8 @@ use crate::{
     ratio::{Claim, Row},
     results::Results,
     rows::{
-        all_servers, cluster, held, keys, members, memory, messages, mongodb, presence, readers, receive,
-        redis, relations, rpc, sqlite, streams, tokens,
+        all_servers, changes, cluster, held, keys, members, memory, messages, mongodb, presence, readers,
+        receive, redis, relations, rpc, sqlite, streams, tokens,
     },
     table::table,
 };
@@ -56,6 +56,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     Box::pin(members::rows(plan, &mut results)).await?;
     Box::pin(messages::rows(plan, &mut results)).await?;
     Box::pin(all_servers::rows(plan, &mut results)).await?;
+    Box::pin(changes::rows(plan, &mut results)).await?;
     Box::pin(receive::rows(plan, &mut results)).await?;
     Box::pin(readers::rows(plan, &mut results)).await?;
     Box::pin(presence::rows(plan, &mut results)).await?;

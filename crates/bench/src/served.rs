@@ -49,7 +49,12 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// A node with an empty embedded store, whose memory tier keeps its entries as long as the run takes.
     pub(crate) fn kith(plan: &Plan) -> Result<Self> {
-        Self::start(&plan.program()?, embedded)
+        Self::start(&plan.program()?, |command, address, data| {
+            embedded(command, address, data);
+            for setting in &plan.settings {
+                command.args(["--set", setting]);
+            }
+        })
     }
 
     /// Like `kith`, but accepts only calls with this key.
@@ -91,6 +96,9 @@ impl ServerProcess {
             if let Some(cql) = cql {
                 set(command, "store.cql.keyspace", database);
                 set(command, "store.cql.contact_points", cql);
+            }
+            for setting in &plan.settings {
+                command.args(["--set", setting]);
             }
             command.env("KITH_STORE__MONGODB__URI", mongodb);
             command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));

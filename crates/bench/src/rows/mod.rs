@@ -1,6 +1,7 @@
 //! The rows, by what they measure.
 
 pub(crate) mod all_servers;
+pub(crate) mod changes;
 pub(crate) mod cluster;
 mod groups;
 pub(crate) mod held;

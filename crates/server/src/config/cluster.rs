@@ -190,6 +190,15 @@ fn shared(config: &Config) -> Result<(), InvalidValue> {
              store.backend = \"cluster\"",
         );
     }
+    if config.redis.url.is_none()
+        && config.store.backend == Backend::Cluster
+        && !config.changes.kept.is_zero()
+    {
+        return refuse(
+            "changes.kept",
+            "needs redis.url with store.backend = \"cluster\": only nodes with Redis read the store's change feeds",
+        );
+    }
     Ok(())
 }
 
@@ -272,5 +281,15 @@ mod tests {
             ("cluster.advertise", "http://node-1:7600"),
         ];
         assert_eq!(refused(&fine), None);
+    }
+
+    #[test]
+    fn changes_are_kept_where_feeds_are_read() {
+        let kept = ("changes.kept", "1h");
+        let alone = [("store.backend", "cluster"), ("store.mongodb.uri", "mongodb://h/"), kept];
+        let line = refused(&alone).unwrap();
+        assert!(line.contains("changes.kept") && line.contains("needs redis.url"), "{line}");
+        let shared = [alone.as_slice(), &[("redis.url", "redis://h:6379")]].concat();
+        assert_eq!((refused(&shared), refused(&[kept])), (None, None));
     }
 }

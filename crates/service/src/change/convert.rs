@@ -57,6 +57,17 @@ impl Kinds {
         Ok(asked)
     }
 
+    /// The kinds of these changes.
+    pub(super) fn of(changes: &[FeedChange]) -> Self {
+        let bits = changes.iter().fold(0, |bits, change| bits | bit(kind(&change.record)));
+        Self { bits, names_dialogs: false }
+    }
+
+    /// Whether a kind is in both.
+    pub(super) const fn has_any(self, other: Self) -> bool {
+        self.bits & other.bits != 0
+    }
+
     pub(super) const fn has(self, kind: wire::ChangeKind) -> bool {
         self.bits & bit(kind) != 0
     }

@@ -9,6 +9,7 @@ use tokio::{sync::Mutex, time::Instant};
 use super::{
     convert::{self, Kinds},
     cursor::{Cursor, FeedPlace},
+    recent::{KindedEntry, RecentEntries},
 };
 use crate::error::{Error, Reason};
 
@@ -19,6 +20,7 @@ const EXTENT_LASTS: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct KeptChanges {
     store: Arc<dyn ChangesStore>,
+    recent: RecentEntries,
     /// The extent by the last read, and when that began. Readers who find it too old wait for one read.
     known: Arc<Mutex<Option<(Instant, KnownExtent)>>>,
 }
@@ -46,7 +48,7 @@ impl KeptChanges {
     /// The changes in this store.
     #[must_use]
     pub fn new(store: &Arc<dyn ChangesStore>) -> Self {
-        Self { store: Arc::clone(store), known: Arc::default() }
+        Self { store: Arc::clone(store), recent: RecentEntries::new(store), known: Arc::default() }
     }
 
     /// The end of what is kept: before every change that is acknowledged later.
@@ -71,14 +73,14 @@ impl KeptChanges {
         }
         let mut page = ChangesPage { changes: Vec::new(), next: cursor, is_last: true };
         let behind = behind(&extent, &page.next);
-        for feed in &behind {
+        for &(feed, last) in &behind {
             if page.changes.len() >= terms.limit {
                 page.is_last = false;
                 break;
             }
-            let after = page.next.places.get(*feed).copied().unwrap_or_default();
-            let entries = self.store.changes_after(feed, after.number).await.map_err(changes_error)?;
-            page.take(&entries, after, terms)?;
+            let after = page.next.places.get(feed).copied().unwrap_or_default();
+            let entries = self.recent.after(extent.generation, feed, after.number, last).await;
+            page.take(&entries.map_err(changes_error)?, after, terms)?;
         }
         page.next.turn = page.next.turn.wrapping_add(u64::from(!behind.is_empty()));
         Ok(page)
@@ -98,14 +100,20 @@ impl KeptChanges {
 
 impl ChangesPage {
     /// Adds changes in entries that were read after a place in their feed.
-    fn take(&mut self, entries: &[ChangesEntry], after: FeedPlace, terms: PageTerms) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        entries: &[Arc<KindedEntry>],
+        after: FeedPlace,
+        terms: PageTerms,
+    ) -> Result<(), Error> {
         let mut place = after;
-        for entry in entries {
+        for KindedEntry { entry, kinds } in entries.iter().map(Arc::as_ref) {
             // Entries may have been removed after the extent was read.
             if entry.number != place.number + 1 {
                 return Err(expired());
             }
-            for (index, change) in entry.changes.iter().enumerate().skip(place.offset) {
+            let changes = if kinds.has_any(terms.kinds) { entry.changes.as_slice() } else { &[] };
+            for (index, change) in changes.iter().enumerate().skip(place.offset) {
                 if self.changes.len() >= terms.limit {
                     self.is_last = false;
                     self.next.places.insert(entry.feed.clone(), place);
@@ -118,8 +126,8 @@ impl ChangesPage {
             }
             place = FeedPlace { number: entry.number, offset: 0 };
         }
-        if let Some(entry) = entries.last() {
-            self.next.places.insert(entry.feed.clone(), place);
+        if let Some(last) = entries.last() {
+            self.next.places.insert(last.entry.feed.clone(), place);
         }
         self.is_last &= entries.len() < ENTRIES_READ_MAX;
         Ok(())
@@ -131,12 +139,13 @@ impl ChangesPage {
     }
 }
 
-/// The feeds with entries after the cursor. Each page begins with the next one, so that a busy feed keeps no
+/// The feeds with entries after the cursor, and the last entry of each. Each page begins with the next one, so that a busy feed keeps no
 /// other feed waiting.
-fn behind<'a>(extent: &'a ChangesExtent, cursor: &Cursor) -> Vec<&'a str> {
+fn behind<'a>(extent: &'a ChangesExtent, cursor: &Cursor) -> Vec<(&'a str, i64)> {
     let place = |feed: &str| cursor.places.get(feed).copied().unwrap_or_default();
     let is_behind = |(feed, kept): &(&String, &KeptPositions)| place(feed.as_str()).number < kept.last;
-    let mut behind: Vec<_> = extent.feeds.iter().filter(is_behind).map(|(feed, _)| feed.as_str()).collect();
+    let mut behind: Vec<_> =
+        extent.feeds.iter().filter(is_behind).map(|(feed, kept)| (feed.as_str(), kept.last)).collect();
     let count = u64::try_from(behind.len().max(1)).unwrap_or(1);
     behind.rotate_left(usize::try_from(cursor.turn % count).unwrap_or(0));
     behind

@@ -9,6 +9,7 @@ mod cursor;
 #[cfg(test)]
 mod fake;
 mod kept;
+mod recent;
 mod rpc;
 mod upkeep;
 

@@ -23,7 +23,7 @@ const CONVERSATIONS: i64 = 1_000;
 
 /// A collection in a separate database, which no node watches, with Kith's concerns.
 #[derive(Clone, Debug)]
-pub(super) struct Inserts {
+pub(in crate::rows) struct Inserts {
     database: Database,
     messages: Collection<Document>,
     next: Arc<AtomicI64>,
@@ -32,7 +32,7 @@ pub(super) struct Inserts {
 impl Inserts {
     /// Opens an empty collection, with an index for message numbers in a conversation and an index for client
     /// ids.
-    pub(super) async fn open(uri: &str, name: &str) -> Result<Self> {
+    pub(in crate::rows) async fn open(uri: &str, name: &str) -> Result<Self> {
         let database = durable_database(&MongoOptions::new(uri, format!("{name}_bare"))).await?;
         let messages = database.collection("messages");
         for keys in [doc! { "c": 1, "n": 1 }, doc! { "i": 1 }] {
@@ -43,7 +43,7 @@ impl Inserts {
     }
 
     /// Adds a message.
-    pub(super) async fn insert(self) -> Result<()> {
+    pub(in crate::rows) async fn insert(self) -> Result<()> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let sent = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let body = Binary { subtype: BinarySubtype::Generic, bytes: body() };
@@ -55,7 +55,7 @@ impl Inserts {
         Ok(())
     }
 
-    pub(super) async fn remove(&self) -> Result<()> {
+    pub(in crate::rows) async fn remove(&self) -> Result<()> {
         Ok(self.database.drop().await?)
     }
 }

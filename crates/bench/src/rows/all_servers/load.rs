@@ -28,7 +28,7 @@ const DONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// When calls begin.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Load {
+pub(in crate::rows) enum Load {
     /// This many callers, each with a new call after every answer.
     Callers(usize),
     /// This many calls a second.
@@ -37,7 +37,7 @@ pub(super) enum Load {
 
 /// How long calls are made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(in crate::rows) struct Times {
     /// How long calls run before the measurement, and how long there are no calls after it: longer than
     /// servers gather anything.
     around: Duration,
@@ -45,7 +45,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(in crate::rows) fn of(plan: &Plan) -> Self {
         let times = |around, measured| Self {
             around: Duration::from_millis(around),
             measured: Duration::from_millis(measured),
@@ -56,33 +56,33 @@ impl Times {
 
 /// The cost of some time under load.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measured {
+pub(in crate::rows) struct Measured {
     /// Calls that were done.
-    pub(super) done: f64,
+    pub(in crate::rows) done: f64,
     cpu_seconds: f64,
     seconds: f64,
 }
 
 impl Measured {
     /// Microseconds of processor time for a call.
-    pub(super) fn cpu_micros(&self) -> f64 {
+    pub(in crate::rows) fn cpu_micros(&self) -> f64 {
         self.cpu_micros_over(0.0)
     }
 
     /// Like `cpu_micros`, but without what the servers take at rest, in seconds of processor time a second.
-    pub(super) fn cpu_micros_over(&self, at_rest: f64) -> f64 {
+    pub(in crate::rows) fn cpu_micros_over(&self, at_rest: f64) -> f64 {
         (self.cpu_seconds - at_rest * self.seconds) * 1e6 / self.done
     }
 
     /// Calls a second.
-    pub(super) fn per_second(&self) -> f64 {
+    pub(in crate::rows) fn per_second(&self) -> f64 {
         self.done / self.seconds
     }
 }
 
 /// Measures calls, each with a distinct number. Calls for which the server has no room or time do not count;
 /// other failures end the run.
-pub(super) async fn measure<F>(
+pub(in crate::rows) async fn measure<F>(
     times: Times,
     load: Load,
     servers: &Processes,
@@ -132,7 +132,7 @@ async fn window(times: Times, servers: &Processes, done: &AtomicU64) -> Result<M
 }
 
 /// Processor time that these servers take without calls, in seconds a second.
-pub(super) async fn at_rest(time: Duration, servers: &Processes) -> Result<f64> {
+pub(in crate::rows) async fn at_rest(time: Duration, servers: &Processes) -> Result<f64> {
     let (begun, before) = (Instant::now(), servers.cpu_seconds()?);
     sleep(time).await;
     Ok((servers.cpu_seconds()? - before) / begun.elapsed().as_secs_f64())

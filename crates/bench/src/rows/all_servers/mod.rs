@@ -6,15 +6,15 @@ mod idle;
 mod inserts;
 mod joins;
 mod lists;
-mod load;
+pub(super) mod load;
 mod marks;
 mod overload;
-mod processes;
+pub(super) mod processes;
 mod scripts;
 mod sends;
 mod sequences;
 mod sockets;
-mod stage;
+pub(super) mod stage;
 
 use anyhow::Result;
 

@@ -5,11 +5,11 @@ use kith_lab_servers::usage;
 
 /// Processes whose time counts together.
 #[derive(Clone, Debug)]
-pub(super) struct Processes(pub(super) Vec<u32>);
+pub(in crate::rows) struct Processes(pub(in crate::rows) Vec<u32>);
 
 impl Processes {
     /// Seconds of processor time that all processes have taken so far.
-    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+    pub(in crate::rows) fn cpu_seconds(&self) -> Result<f64> {
         self.0.iter().map(|process| usage::cpu_seconds(*process)).sum()
     }
 }

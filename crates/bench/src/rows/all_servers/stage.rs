@@ -30,21 +30,26 @@ const AT_ONCE: usize = 32;
 const CONNECTIONS: usize = 8;
 
 /// The nodes, and the bare store that they are compared with.
-pub(super) struct ClusterStage {
-    pub(super) nodes: Vec<NodeProcess>,
-    pub(super) inserts: Inserts,
-    pub(super) keyspace: Keyspace,
-    pub(super) redis: RedisServer,
-    pub(super) times: Times,
+pub(in crate::rows) struct ClusterStage {
+    pub(in crate::rows) nodes: Vec<NodeProcess>,
+    pub(in crate::rows) inserts: Inserts,
+    pub(in crate::rows) keyspace: Keyspace,
+    pub(in crate::rows) redis: RedisServer,
+    pub(in crate::rows) times: Times,
     /// MongoDB's process id.
-    pub(super) mongod: u32,
+    pub(in crate::rows) mongod: u32,
     /// Cassandra's process id.
-    pub(super) cassandra: u32,
+    pub(in crate::rows) cassandra: u32,
 }
 
 impl ClusterStage {
     /// Starts `nodes` nodes, with the users up to an id. `None` if the plan names no servers.
-    pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
+    pub(in crate::rows) async fn start(
+        plan: &Plan,
+        name: &str,
+        nodes: usize,
+        users: i64,
+    ) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let (mongodb, cql) = (plan.mongodb.as_deref(), plan.cql.as_deref());
         let mongodb = mongodb.context("there was a MongoDB")?;
@@ -67,29 +72,29 @@ impl ClusterStage {
         Ok(Some(stage))
     }
 
-    pub(super) async fn add_node(&mut self, plan: &Plan) -> Result<()> {
+    pub(in crate::rows) async fn add_node(&mut self, plan: &Plan) -> Result<()> {
         self.nodes.push(self.keyspace.served(plan, Some(&self.redis.uri())).await?);
         Ok(())
     }
 
     /// All servers that a Kith cluster consists of.
-    pub(super) fn all(&self) -> Result<Processes> {
+    pub(in crate::rows) fn all(&self) -> Result<Processes> {
         let nodes = self.nodes.iter().map(|node| node.served.id());
         let redis = listener(self.redis.address().port())?;
         Ok(Processes(nodes.chain([self.mongod, self.cassandra, redis]).collect()))
     }
 
     /// The servers that the bare side runs.
-    pub(super) fn bare(&self) -> Processes {
+    pub(in crate::rows) fn bare(&self) -> Processes {
         Processes(vec![self.mongod])
     }
 
-    pub(super) fn channel(&self) -> Channel {
+    pub(in crate::rows) fn channel(&self) -> Channel {
         self.nodes[0].channel.clone()
     }
 
     /// Clients for the first node over some connections.
-    pub(super) async fn channels(&self) -> Result<Vec<Channel>> {
+    pub(in crate::rows) async fn channels(&self) -> Result<Vec<Channel>> {
         let mut channels = Vec::with_capacity(CONNECTIONS);
         for _ in 0..CONNECTIONS {
             channels.push(self.nodes[0].served.connect().await?);
@@ -98,20 +103,20 @@ impl ClusterStage {
     }
 
     /// Makes groups from numbers and users. The first user in each is the owner.
-    pub(super) async fn make_groups(&self, groups: &[(i64, Vec<i64>)]) -> Result<()> {
+    pub(in crate::rows) async fn make_groups(&self, groups: &[(i64, Vec<i64>)]) -> Result<()> {
         let channel = self.channel();
         let making = stream::iter(groups).map(async |(id, users)| make_group(&channel, *id, users).await);
         making.buffer_unordered(AT_ONCE).try_collect().await
     }
 
     /// Script calls that Redis has counted.
-    pub(super) async fn scripts(&self) -> Result<f64> {
+    pub(in crate::rows) async fn scripts(&self) -> Result<f64> {
         let stats = self.redis.ask(&["INFO", "commandstats"]).await?;
         Ok(script_calls(&stats.text().context("INFO is no text")?))
     }
 
     /// Entries that the change logs for all epochs have got: a change script adds an entry.
-    pub(super) async fn changes(&self) -> Result<f64> {
+    pub(in crate::rows) async fn changes(&self) -> Result<f64> {
         let keys = self.redis.ask(&["KEYS", "*}:log:*"]).await?.texts();
         ensure!(!keys.is_empty(), "there is no log of changes");
         let mut entries = 0.0;
@@ -121,7 +126,7 @@ impl ClusterStage {
         Ok(entries)
     }
 
-    pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
+    pub(in crate::rows) async fn remove(self, plan: &Plan) -> Result<()> {
         drop(self.nodes);
         self.inserts.remove().await?;
         self.keyspace.remove(plan).await
@@ -129,7 +134,7 @@ impl ClusterStage {
 }
 
 /// Sends so many messages from one user to each of these conversations.
-pub(super) async fn fill_from(
+pub(in crate::rows) async fn fill_from(
     channel: &Channel,
     conversations: &[(i64, String)],
     messages: usize,

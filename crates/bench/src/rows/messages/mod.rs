@@ -15,7 +15,7 @@ mod stage;
 use anyhow::Result;
 use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, UserId};
 
-pub(in crate::rows) use self::stage::{MessageClient, fill_through, send_batch, text};
+pub(in crate::rows) use self::stage::{GROUP, MessageClient, USER, fill_through, send_batch, text};
 use crate::{claims::Plan, results::Results};
 
 /// Bytes in a body.

@@ -25,8 +25,8 @@ use crate::{
 pub(super) const BATCH: usize = 100;
 const FILLED: usize = 8;
 /// The group's owner, and the user for whom all messages are sent.
-pub(super) const USER: i64 = 1;
-pub(super) const GROUP: &str = "g1";
+pub(in crate::rows) const USER: i64 = 1;
+pub(in crate::rows) const GROUP: &str = "g1";
 
 pub(in crate::rows) type MessageClient = MessageServiceClient<Channel>;
 

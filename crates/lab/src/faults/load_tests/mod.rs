@@ -12,6 +12,7 @@ mod embedded_node;
 mod erased;
 mod fast_clock;
 mod flooder;
+mod followed;
 mod lost_receivers;
 mod marked;
 mod online;
@@ -76,10 +77,12 @@ enum LoadTestKind {
     Repeated,
     FastClock,
     LostReceivers,
+    FollowedInCluster,
+    FollowedInFile,
 }
 
 /// All measured rows, ordered by name.
-pub const LOAD_TESTS: [LoadTest; 33] = [
+pub const LOAD_TESTS: [LoadTest; 35] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
@@ -157,6 +160,16 @@ pub const LOAD_TESTS: [LoadTest; 33] = [
         LoadTestKind::FastClock,
     ),
     load_test("F68", "a node is killed whose clients have lost their network", LoadTestKind::LostReceivers),
+    load_test(
+        "F69a",
+        "all changes are followed while nodes are killed and stores stand still",
+        LoadTestKind::FollowedInCluster,
+    ),
+    load_test(
+        "F69b",
+        "all changes of a data file are followed while its node is killed and a backup is restored",
+        LoadTestKind::FollowedInFile,
+    ),
 ];
 
 const fn load_test(name: &'static str, what: &'static str, kind: LoadTestKind) -> LoadTest {
@@ -243,6 +256,7 @@ impl LoadTest {
                 | LoadTestKind::OwnMarks
                 | LoadTestKind::FastClock
                 | LoadTestKind::LostReceivers
+                | LoadTestKind::FollowedInCluster
         )
     }
 
@@ -275,6 +289,8 @@ impl LoadTest {
             LoadTestKind::Repeated => Box::pin(repeated::run(plan, sizes)).await,
             LoadTestKind::FastClock => Box::pin(fast_clock::run(plan)).await,
             LoadTestKind::LostReceivers => Box::pin(lost_receivers::run(plan, sizes)).await,
+            LoadTestKind::FollowedInCluster => Box::pin(followed::in_cluster(plan, sizes)).await,
+            LoadTestKind::FollowedInFile => Box::pin(followed::in_file(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())
