@@ -11,10 +11,11 @@ use crate::{
 
 /// Each has a `test.sh`, which installs what it needs below `target/` and fails where a tool is missing. A
 /// sample is tested after its client.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "clients/go",
     "clients/python",
     "examples/chat-backend-python",
+    "examples/message-search",
     "examples/moderation-bot",
     "clients/typescript",
 ];
