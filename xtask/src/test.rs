@@ -31,8 +31,7 @@ const WAITING: [&str; 12] = [
 const BESIDE: [&str; 1] = ["it"];
 /// Test executables that need the processors, or measure ages: as many run at the same time as there are
 /// processors.
-const BUSY: [&str; 8] =
-    ["engine", "tidy", "checker", "comparison", "faults", "foreign_lock", "quick", "servers"];
+const BUSY: [&str; 7] = ["engine", "tidy", "checker", "faults", "foreign_lock", "quick", "servers"];
 /// The test executable that `cargo xtask nightly` runs: plain cargo leaves it out.
 const LONG: &str = "nightly";
 /// The number of threads for tests that wait, in each of the two lanes.

@@ -3,12 +3,10 @@
 //!
 //! [`mod@run`] lists the rows and runs them; `rows` holds one file for each family; `ratio` makes a figure of
 //! the rounds; `results` keeps and `table` shows them. [`echo`], [`frames`] and [`entry`] are the other
-//! processes that rows start. [`comparison`] compares Kith's caches and numbers with other schemes, under the
-//! same faults.
+//! processes that rows start.
 
 mod cache_node;
 pub mod claims;
-pub mod comparison;
 pub mod echo;
 pub mod entry;
 pub mod frames;

@@ -12,7 +12,7 @@ use kith_bench::{
     frames,
 };
 
-use commands::{BenchArguments, CompareArguments, NumbersArguments};
+use commands::BenchArguments;
 
 /// The node's allocator, so that both sides in a ratio allocate alike.
 #[global_allocator]
@@ -31,12 +31,6 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs Kith's cache and other schemes under the same faults, prints the results of each, and writes them
-    /// to a folder.
-    Compare(CompareArguments),
-    /// Runs Kith's numbers of sequences and a published allocator under the same faults, and prints what each
-    /// gave out twice.
-    Numbers(NumbersArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer {
@@ -72,8 +66,6 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         None => arguments.bench.run().await,
-        Some(Command::Compare(arguments)) => arguments.run().await,
-        Some(Command::Numbers(arguments)) => arguments.run().await,
         Some(Command::EchoServer { listen, key }) => {
             echo::serve(listen, key.as_deref()).await.map(|()| ExitCode::SUCCESS)
         }

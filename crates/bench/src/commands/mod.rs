@@ -1,7 +1,5 @@
-//! The arguments and the function for each command.
+//! The arguments and the function for the command.
 
 mod bench;
-mod compare;
-mod numbers;
 
-pub(crate) use self::{bench::BenchArguments, compare::CompareArguments, numbers::NumbersArguments};
+pub(crate) use self::bench::BenchArguments;

@@ -88,3 +88,17 @@ fn notice_and_receipt_rows_measure_both_sides() {
     ];
     measure(&[MONGODB, CQL, REDIS], &rows);
 }
+
+#[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_followed_changes_measure_both_sides() {
+    let rows = [
+        "changes_delay_median",
+        "changes_delay_p99",
+        "changes_follow_delay_median",
+        "changes_follow_delay_p99",
+        "changes_readers_node",
+        "changes_readers_mongod",
+    ];
+    measure(&[MONGODB, CQL], &rows);
+}

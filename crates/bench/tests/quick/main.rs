@@ -21,6 +21,11 @@ fn rows_of_the_embedded_store_measure_both_sides() {
 }
 
 #[test]
+fn rows_of_kept_changes_measure_both_sides() {
+    measure(&[], &["changes_write_cpu", "changes_send_cpu"]);
+}
+
+#[test]
 fn row_of_streams_measures_both_sides() {
     measure(&[], &["stream_check_cpu"]);
 }
