@@ -1,7 +1,4 @@
-//! A cluster node's cache, assembled as in the program, without anything to serve; and a store in memory for
-//! it.
-
-mod store;
+//! A cluster node's cache, assembled as in the program, without anything to serve.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,20 +7,19 @@ use async_trait::async_trait;
 use kith_cache::{
     Node, NodeConfig, SystemClock,
     remote::{
-        ClusterNode, Epochs, Feed, FeedReader, FeedTiming, FollowerConfig, LeaseWaiters, MessageMac,
-        PeerConfirmations, SharedBackend, SharedBus, Sharing, UnpublishedQueue,
+        ClusterNode, Epochs, FollowerConfig, LeaseWaiters, MessageMac, PeerConfirmations, SharedBackend,
+        SharedBus, SharedError, Sharing, UnpublishedQueue,
         redis::{RedisOptions, ScriptRunner},
     },
 };
 use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
 use kith_service::sequence::TokioBackground;
 use kith_store::{Epoch, SequenceStore};
+use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-
-pub(crate) use store::Store;
 
 /// How long a node may take to trust its memory.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -36,10 +32,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Keys that may wait to be published.
 const WAITING_MAX: usize = 100_000;
 
-/// The secret by which nodes authenticate each other's messages.
-pub(crate) fn secret() -> MessageMac {
-    MessageMac::new(&[7; 32])
-}
+/// An epoch in memory, which several nodes share. Its clones are one epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedEpoch(Arc<Mutex<(u64, String)>>);
 
 /// A node among others, and the state that its namespaces share. Its background work ends when it is dropped.
 #[derive(Debug)]
@@ -67,7 +62,7 @@ impl CacheNode {
             id,
             sharing: Sharing { backend: followed, queue, lease_waiters, patience: PATIENCE },
             epochs,
-            mac: secret(),
+            mac: MessageMac::new(&[7; 32]),
             confirmations,
             bound: CHANGE_BOUND,
         });
@@ -79,12 +74,6 @@ impl CacheNode {
         tasks.spawn(async move { following.follow().await });
         tasks.spawn(async move { publishing.bus.drain(&publishing.node).await });
         Self { node, sharing, member, tasks }
-    }
-
-    /// Reads the store's change feed from now on and publishes what its writer did not.
-    pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
-        let reader = FeedReader { member: self.member.clone(), feed, timing: FeedTiming::default() };
-        self.tasks.spawn(async move { reader.read().await });
     }
 
     /// Waits until memory is trusted.
@@ -99,6 +88,28 @@ impl CacheNode {
         };
         ensure!(timeout(READY_WITHIN, trusted).await.is_ok(), "a node does not trust its memory");
         Ok(())
+    }
+}
+
+impl SharedEpoch {
+    /// The first epoch.
+    pub(crate) fn first() -> Self {
+        Self(Arc::new(Mutex::new((1, String::new()))))
+    }
+}
+
+#[async_trait]
+impl Epochs for SharedEpoch {
+    async fn current(&self) -> Result<(u64, String), SharedError> {
+        Ok(self.0.lock().clone())
+    }
+
+    async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError> {
+        let mut epoch = self.0.lock();
+        if epoch.0 == seen {
+            *epoch = (seen + 1, server.to_owned());
+        }
+        Ok(epoch.0)
     }
 }
 

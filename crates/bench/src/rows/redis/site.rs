@@ -1,11 +1,8 @@
 //! Nodes in one cluster, under a prefix that belongs to the run.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::Result;
@@ -19,7 +16,7 @@ use kith_cache::{
 use tokio::{task::yield_now, time::Instant};
 
 use super::applied::TrackedShared;
-use crate::cache_node::{CacheNode, Store};
+use crate::cache_node::{CacheNode, SharedEpoch};
 
 /// A node among others that reports when it has applied something. It ends with the value.
 #[derive(Debug)]
@@ -56,14 +53,14 @@ impl Site {
 pub(super) struct BenchCluster {
     pub(super) url: String,
     prefix: String,
-    epochs: Store,
+    epochs: SharedEpoch,
     sites: AtomicU64,
 }
 
 impl BenchCluster {
     pub(super) fn new(url: &str) -> Self {
         let prefix = format!("kith-bench-{:x}", rand::random::<u64>());
-        Self { url: url.to_owned(), prefix, epochs: Store::new(Duration::ZERO, 1), sites: AtomicU64::new(1) }
+        Self { url: url.to_owned(), prefix, epochs: SharedEpoch::first(), sites: AtomicU64::new(1) }
     }
 
     /// The text that keys have between their braces.
