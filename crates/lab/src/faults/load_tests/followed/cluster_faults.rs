@@ -12,7 +12,7 @@ use crate::faults::{Figure, Site};
 /// How long a store stands still, or is away.
 const LASTS: Duration = Duration::from_secs(3);
 /// The pause between two faults, once all nodes trust their memories again.
-const HEALTHY_FOR: Duration = Duration::from_secs(2);
+const HEALTHY_FOR: Duration = Duration::from_secs(5);
 
 /// What fails.
 #[derive(Clone, Copy, Debug)]

@@ -31,6 +31,8 @@ use crate::faults::{Figure, Plan, Site};
 
 const NODES: u32 = 3;
 const WRITERS: i64 = 32;
+/// Changes of a write, on average: a join also changes the roster, a message the dialog of its sender.
+const CHANGES_OF_A_WRITE: u64 = 2;
 const SETTINGS: [&str; 2] = ["changes.kept=1h", "changes.dialogs=true"];
 /// How long after the last answer everything is read.
 const READ_WITHIN: Duration = Duration::from_secs(60);
@@ -97,7 +99,7 @@ impl FollowedState {
     fn new(nodes: Vec<Channel>, sizes: &Sizes) -> Arc<Self> {
         Arc::new(Self {
             nodes,
-            progress: Progress::new("writes are acknowledged", sizes.writes),
+            progress: Progress::new("writes are acknowledged", sizes.writes.div_ceil(CHANGES_OF_A_WRITE)),
             tally: Mutex::default(),
             written: Mutex::default(),
             restores: AtomicU64::new(0),
