@@ -96,7 +96,6 @@ impl<S: ForwardState> Forwarder<S> {
         if let Err(reason) = self.save(true).await {
             self.reason.get_or_insert(reason);
         }
-        self.courier.progress.stopped.store(self.reason.is_some(), Relaxed);
         self.reason.map_or(Ok(()), Err)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use crate::state::now_millis;
@@ -27,12 +27,11 @@ const fn gauge(name: &'static str, help: &'static str) -> ForwardMetric {
 }
 
 /// All metrics of a forwarder, in the order of [`Progress::values`].
-pub const METRICS: [ForwardMetric; 5] = [
+pub const METRICS: [ForwardMetric; 4] = [
     counter("kith_forward_delivered_total", "Events that the receiver has taken."),
     counter("kith_forward_retried_total", "Requests that were sent again after a failure."),
     gauge("kith_forward_lag_seconds", "Time since every change had been delivered or parked."),
     gauge("kith_forward_parked", "Records whose last event the receiver does not have."),
-    gauge("kith_forward_stopped", "1 if the forwarder has stopped by itself."),
 ];
 
 /// What a forwarder has done since it began. Shared: the forwarder counts, others read.
@@ -43,20 +42,18 @@ pub struct Progress {
     pub(crate) parked: AtomicU64,
     /// In milliseconds since 1970.
     pub(crate) caught_up: AtomicU64,
-    pub(crate) stopped: AtomicBool,
 }
 
 impl Progress {
     /// Returns the values of [`METRICS`], in their order.
     #[must_use]
-    pub fn values(&self) -> [String; 5] {
+    pub fn values(&self) -> [String; 4] {
         let lag = now_millis().saturating_sub(self.caught_up.load(Relaxed));
         [
             self.delivered.load(Relaxed).to_string(),
             self.retried.load(Relaxed).to_string(),
             format!("{}.{:03}", lag / 1_000, lag % 1_000),
             self.parked.load(Relaxed).to_string(),
-            u8::from(self.stopped.load(Relaxed)).to_string(),
         ]
     }
 

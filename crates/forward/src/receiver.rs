@@ -25,6 +25,8 @@ const ADDRESSES_MAX: usize = 8;
 /// How many connections are kept for later requests.
 const KEPT_MAX: usize = 16;
 
+const NOT_PUBLIC: &str = "has an address that is not public; --allow-private allows it";
+
 /// A receiver of events. Posts may run at the same time; each uses a connection of its own.
 pub struct Receiver {
     url: ReceiverUrl,
@@ -46,6 +48,17 @@ impl Receiver {
     #[must_use]
     pub fn with_resolver(self, resolver: Box<dyn Resolver>) -> Self {
         Self { resolver, ..self }
+    }
+
+    /// Checks the addresses of the receiver's name once, if they are known now.
+    ///
+    /// # Errors
+    /// When one of them is not allowed, in words that follow "the receiver".
+    pub async fn check_address(&self) -> Result<(), &'static str> {
+        match self.addresses().await {
+            Err(NOT_PUBLIC) => Err(NOT_PUBLIC),
+            _ => Ok(()),
+        }
     }
 
     /// Posts an event, signed now, and returns the answer's status; an answer's body is ignored. Ends after
@@ -100,7 +113,7 @@ impl Receiver {
             return Err("has a name without a known address");
         }
         if !addresses.iter().all(|address| self.rule.allows(address.ip())) {
-            return Err("has an address that is not public; --allow-private allows it");
+            return Err(NOT_PUBLIC);
         }
         addresses.truncate(ADDRESSES_MAX);
         Ok(addresses)

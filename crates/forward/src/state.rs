@@ -12,7 +12,7 @@ use crate::{Change, RetryRequest, StateError};
 pub struct Parked {
     /// The change that was not delivered.
     pub change: Change,
-    /// Why not.
+    /// Why it was not delivered.
     pub reason: String,
 }
 

@@ -21,7 +21,7 @@ const NAME_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryRequest {
-    /// All of them.
+    /// Every parked record.
     All,
     /// Those with these names.
     Records(Vec<String>),
@@ -42,7 +42,7 @@ pub enum StateError {
     /// The system refuses a file.
     #[error("{} cannot be used: {error}", path.display())]
     Io {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
         /// What the system says.
         error: io::Error,

@@ -1,5 +1,7 @@
 //! A receiver that reacts as a test says.
 
+#![allow(dead_code, reason = "each executable uses a part")]
+
 use std::{net::SocketAddr, sync::Arc};
 
 use parking_lot::Mutex;
@@ -40,7 +42,7 @@ pub(crate) enum Reaction {
     Status(u16),
     /// A status with one more header.
     With(u16, &'static str),
-    /// Never answers.
+    /// The receiver never answers.
     Hang,
     /// Closes the connection.
     Close,

@@ -16,10 +16,7 @@ async fn stops(
 ) -> StopReason {
     let receiver = TestReceiver::start(move |_| reaction.clone()).await;
     let running = Running::start(source, to(&receiver), state, settings);
-    let progress = std::sync::Arc::clone(&running.progress);
-    let reason = running.stopped().await;
-    assert_eq!(progress.values()[4], "1");
-    reason
+    running.stopped().await
 }
 
 #[tokio::test]
