@@ -123,7 +123,8 @@ const KINDS: [&str; 11] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_arrives_and_nothing_erased_does() {
     let scene = Scene::set(|_| Reaction::Status(200)).await;
-    let forwarder = scene.forward().await;
+    let begun = scene.call("GetCursor", &json!({}));
+    let mut forwarder = scene.forward().await;
     change_all(&scene);
     let came = || {
         let types = scene.last().into_keys().map(|name| name.split('.').next().unwrap().to_owned());
@@ -135,25 +136,35 @@ async fn every_kind_arrives_and_nothing_erased_does() {
     assert_eq!(record(r#"user.changed {"userId":"7"}"#)["userName"], "user 7");
     assert_eq!(record(r#"member.changed {"groupId":"9","userId":"8"}"#)["userId"], "8");
     assert_eq!(record(r#"notice.changed {"noticeId":"5"}"#)["title"], "News");
-    // A user is deleted, and its messages are erased: later events of them have no content.
-    let before = scene.receiver.requests.lock().len();
+    // A user is deleted, and its messages are erased: what is sent of the same changes now has no content.
     scene.call("EraseUserMessages", &json!({"userId": 8}));
     scene.call("DeleteUser", &json!({"userId": 8}));
-    let user = r#"user.changed {"userId":"8"}"#;
-    until(PATIENCE, async || scene.last()[user]["record"].is_null()).await;
-    until(PATIENCE, async || {
-        scene.call("EraseUserMessages", &json!({"userId": 8}))["state"] == "ERASURE_STATE_DONE"
-    })
-    .await;
+    let erased =
+        || scene.call("EraseUserMessages", &json!({"userId": 8}))["state"] == "ERASURE_STATE_FINISHED";
+    until(PATIENCE, async || erased()).await;
     signal(forwarder.0.id(), "-TERM");
+    assert_eq!(forwarder.0.wait().unwrap().code(), Some(0));
+    let before = scene.receiver.requests.lock().len();
+    let words =
+        format!("forward webhook --name again RECEIVER --after {}", begun["cursor"].as_str().unwrap());
+    let _again = KilledOnDrop(scene.command(&words).stderr(Stdio::null()).spawn().unwrap());
+    // A dialog has the last message, too.
+    let is_erasure = |request: &Request| {
+        let text = String::from_utf8_lossy(&request.body);
+        text.contains("messages.changed") && text.contains(r#"{"erased":{"userId":"8"}}"#)
+    };
+    until(PATIENCE, async || scene.receiver.requests.lock()[before..].iter().any(is_erasure)).await;
     let secrets = Secrets::parse(SECRETS).unwrap();
+    let mut messages = 0;
     for request in &scene.receiver.requests.lock()[before..] {
         let text = String::from_utf8(request.body.clone()).unwrap();
         assert!(!text.contains("aGk=") && !text.contains("user 8"), "{text}");
+        messages += usize::from(text.contains("messages.changed"));
         let signed =
             secrets.sign(&request.id(), request.header("webhook-timestamp").parse().unwrap(), &request.body);
         assert_eq!(request.header("webhook-signature"), signed.to_lowercase());
     }
+    assert!(messages > 4, "{messages}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,7 +174,10 @@ async fn killed_process_misses_nothing() {
     for round in 0..4 {
         let forwarder = scene.forward().await;
         for id in 0..10 {
-            scene.call("CreateUser", &json!({"user": {"userId": 100 + round * 10 + id}}));
+            scene.call(
+                "CreateUser",
+                &json!({"user": {"userId": 100 + round * 10 + id, "userName": format!("user {round} {id}")}}),
+            );
         }
         drop(forwarder);
     }
@@ -190,7 +204,7 @@ async fn parked_record_is_shown_and_retried() {
     let scene = Scene::set(react).await;
     let _forwarder = scene.forward().await;
     for id in [7, 8] {
-        scene.call("CreateUser", &json!({"user": {"userId": id}}));
+        scene.call("CreateUser", &json!({"user": {"userId": id, "userName": format!("user {id}")}}));
     }
     let parked = || scene.json("forward status --name search")["parked"].clone();
     until(PATIENCE, async || parked() != json!([])).await;
@@ -234,7 +248,7 @@ async fn start_that_cannot_work_is_refused() {
 async fn gone_receiver_ends_the_process() {
     let scene = Scene::set(|_| Reaction::Status(410)).await;
     let mut forwarder = scene.forward().await;
-    scene.call("CreateUser", &json!({"user": {"userId": 7}}));
+    scene.call("CreateUser", &json!({"user": {"userId": 7, "userName": "ann"}}));
     assert_eq!(forwarder.0.wait().unwrap().code(), Some(1));
     let status = scene.json("forward status --name search");
     assert!(status["stopped"].as_str().unwrap().contains("answers 410"), "{status}");
