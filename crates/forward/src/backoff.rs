@@ -6,6 +6,7 @@ use crate::Settings;
 
 /// The wait grows by this factor.
 const GROWTH: u32 = 3;
+const SOURCE_MAX: Duration = Duration::from_secs(10);
 
 /// Returns the wait after a number of failed tries, at least 1: between three quarters of it and all of it,
 /// so that records which failed together are not tried together. `asked`: what the receiver asks for at
@@ -15,6 +16,11 @@ pub(crate) fn wait(settings: &Settings, failed: u32, asked: Option<Duration>) ->
     let grown = settings.first_wait.saturating_mul(factor).min(settings.longest_wait);
     let wait = grown.mul_f64(rand::random_range(0.75..=1.0));
     asked.map_or(wait, |asked| wait.max(asked)).min(settings.longest_wait)
+}
+
+/// As [`wait`], for a source that is away: it is asked again within 10 s.
+pub(crate) fn wait_for_source(settings: &Settings, failed: u32) -> Duration {
+    wait(settings, failed, None).min(SOURCE_MAX)
 }
 
 #[cfg(test)]

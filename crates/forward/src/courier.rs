@@ -102,7 +102,7 @@ impl Courier {
                 Err(SourceError::Failed(reason)) => return Ok(Err(reason)),
                 Err(SourceError::Refused(reason)) => return Err(Delivery::Stop(StopReason::Source(reason))),
                 Err(SourceError::Away(_)) => {
-                    if !self.pause(backoff::wait(&self.settings, failed, None)).await {
+                    if !self.pause(backoff::wait_for_source(&self.settings, failed)).await {
                         return Err(Delivery::Left);
                     }
                 }

@@ -10,7 +10,8 @@ use crate::{Change, ChangeRecord};
 const BYTES_MAX: usize = 256 << 10;
 
 /// Returns the body for a change, such as `{"type": "user.changed", "timestamp": "...", "position": "...",
-/// "data": {"key": {...}, "record": {...}}}`. The record is null if it was removed, and absent if it is not sent.
+/// "data": {"key": {...}, "record": {...}}}`. The record is null if it was removed, and absent if it is not
+/// sent.
 pub(crate) fn of_change(change: &Change, record: &ChangeRecord, timestamp: &str) -> Bytes {
     let event = |record, too_large| {
         let data = Data { key: &change.key, record, too_large };

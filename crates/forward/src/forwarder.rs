@@ -233,7 +233,7 @@ fn read(
                     if failed == 1 {
                         (courier.report)(&format!("{reason}; it is asked again until it answers"));
                     }
-                    tokio::time::sleep(backoff::wait(&courier.settings, failed, None)).await;
+                    tokio::time::sleep(backoff::wait_for_source(&courier.settings, failed)).await;
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! Keeps the state of a forwarder in a folder: `NAME.json`, and next to it a lock and requests to retry.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -82,10 +83,10 @@ impl StateFile {
     /// When another process has the state, or the folder cannot be written.
     pub fn lock(self) -> Result<LockedStateFile, StateError> {
         let failed = |path: &Path| failed(path.to_owned());
-        fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        created.map_err(failed(&self.folder))?;
         let path = self.path("lock");
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed(&path))?;
+        let file = private().truncate(false).open(&path).map_err(failed(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(LockedStateFile { files: self, _lock: file }),
             Err(TryLockError::WouldBlock) => Err(StateError::Held(self.path("json"))),
@@ -162,7 +163,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
 fn write(path: &Path, content: &impl Serialize) -> Result<(), StateError> {
     let sibling = path.with_added_extension("new");
     let write = || -> io::Result<()> {
-        let mut file = File::create(&sibling)?;
+        let mut file = private().truncate(true).open(&sibling)?;
         file.write_all(&serde_json::to_vec(content)?)?;
         file.sync_all()?;
         fs::rename(&sibling, path)?;
@@ -170,6 +171,13 @@ fn write(path: &Path, content: &impl Serialize) -> Result<(), StateError> {
             .sync_all()
     };
     write().map_err(failed(path.to_owned()))
+}
+
+/// Opens files to write them, which only their owner may read: they say which records there are.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
 }
 
 fn failed(path: PathBuf) -> impl FnOnce(io::Error) -> StateError {

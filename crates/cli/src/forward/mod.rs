@@ -25,7 +25,7 @@ pub(super) enum ForwardCommand {
     )]
     Webhook(Box<webhook::WebhookOptions>),
     /// Show how far a forwarder is, and which records are parked
-    Status(status::StatusOptions),
+    Status(status::ForwarderOptions),
     /// Send the present state of parked records again
     #[command(after_help = "The forwarder sends them at once if it runs, else when it starts.\n\
                       Exit codes: 0 asked, 2 there is no such parked record, or the state cannot be used.")]

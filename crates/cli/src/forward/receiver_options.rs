@@ -30,8 +30,8 @@ pub(super) struct ReceiverOptions {
 }
 
 impl ReceiverOptions {
-    /// Makes the receiver. Fails if the address, the secret or the certificates cannot be used, or the address
-    /// is not public and has to be.
+    /// Makes the receiver. Fails if the address, the secret or the certificates cannot be used, or if the
+    /// address is not public and has to be.
     pub(super) async fn receiver(&self) -> Result<Receiver> {
         let url = ReceiverUrl::parse(&self.url, self.allow_http).map_err(|why| anyhow!("--url {why}"))?;
         let tls =

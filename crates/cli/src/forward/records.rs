@@ -12,7 +12,7 @@ const MESSAGES_MAX: i32 = 1_000;
 /// The call that returns a record.
 pub(super) struct RecordCall {
     pub(super) method: &'static str,
-    /// In JSON.
+    /// The request, in JSON.
     pub(super) request: Value,
     /// The field of the answer that has the record.
     pub(super) field: &'static str,

@@ -11,7 +11,7 @@ pub(super) struct StateOptions {
     /// Name of the forwarder: 1 to 64 of a-z, 0-9 and -
     #[arg(long)]
     name: String,
-    /// Folder with the states of forwarders: the place up to which everything is delivered, and parked records
+    /// Folder with the states of forwarders: up to where everything is delivered, and parked records
     #[arg(long, value_name = "DIR", default_value = "./forward")]
     state: PathBuf,
 }

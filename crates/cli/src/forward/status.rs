@@ -14,7 +14,7 @@ use crate::{
 
 /// The options for `kith forward status`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct StatusOptions {
+pub(crate) struct ForwarderOptions {
     #[command(flatten)]
     state: StateOptions,
 }
@@ -42,7 +42,7 @@ struct ParkedRow {
 }
 
 /// Prints the status. Fails if there is no state, or it cannot be read.
-pub(super) fn run(common: &Common, options: &StatusOptions) -> Result<u8> {
+pub(super) fn run(common: &Common, options: &ForwarderOptions) -> Result<u8> {
     let file = options.state.file()?;
     let saved = file.read()?.with_context(|| format!("there is no state in {}", file.file().display()))?;
     common.output.print(&status(options.state.name(), is_running(file)?, saved))?;

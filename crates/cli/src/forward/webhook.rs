@@ -22,8 +22,8 @@ pub(crate) struct WebhookOptions {
     state: StateOptions,
     #[command(flatten)]
     receiver: ReceiverOptions,
-    /// Kinds to send, separated by commas, as kith changes names them [default: all that are kept and that the
-    /// key may read]
+    /// Kinds to send, separated by commas, as kith changes names them [default: all that are kept and that
+    /// the key may read]
     #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = kind)]
     kinds: Vec<ChangeKind>,
     /// Begin at the present end; ignored if there is a state

@@ -1,6 +1,6 @@
 //! A forwarder that is killed sends events again, and misses none.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _, path::Path};
 
 use kith_forward::{ForwardState as _, RetryRequest, SavedState, Settings, StateError, StateFile};
 
@@ -73,6 +73,8 @@ async fn files_keep_state_and_one_process() {
     let state = SavedState { cursor: "c".to_owned(), last_event: 7, ..SavedState::default() };
     locked.save(state.clone()).await.unwrap();
     assert_eq!(file.read().unwrap(), Some(state));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file.file()), mode(file.file().parent().unwrap())), (0o600, 0o700));
     assert_eq!(locked.take_retry().await.unwrap(), None);
     for request in [RetryRequest::All, RetryRequest::Records(vec!["user/7".to_owned()])] {
         file.ask_retry(&request).unwrap();

@@ -10,8 +10,8 @@ use rustls::{
 
 use super::secret_file::{self, Content};
 
-/// Reads which certificates are trusted: those in `ca_file`, or else the system's. Speaks TLS 1.2 and 1.3, and
-/// HTTP/1.1. Blocks while it reads files. `option`: what names the file.
+/// Reads which certificates are trusted: those in `ca_file`, or else the system's. Speaks TLS 1.2 and 1.3,
+/// and HTTP/1.1. Blocks while it reads files. `option`: what names the file.
 ///
 /// # Errors
 /// Says why no server could be trusted, in words that follow its address.
