@@ -100,10 +100,7 @@ impl WebhookOptions {
 
     fn expired(&self) -> Result<String> {
         let file = self.state.file()?.file();
-        Ok(format!(
-            "events are missing from there on: remove {}, take a cursor (kith changes), export everything again, and begin with --after",
-            file.display()
-        ))
+        Ok(format!("to begin again, remove {} and start with --after and that cursor", file.display()))
     }
 
     /// Returns what to continue from, and saves it if it is new.

@@ -1,92 +1,25 @@
 //! `kith forward` over a node that keeps changes, with a receiver of its own.
 
+mod alerts;
+mod scene;
+
 use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
+    collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _, process::Stdio, sync::Arc, time::Duration,
 };
 
 use kith_forward::Secrets;
-use serde_json::{Value, json};
+use parking_lot::Mutex;
+use serde_json::json;
 
+use self::scene::Scene;
 use crate::{
     polls::until,
-    port,
-    process::Node,
-    receiver::{Reaction, Request, TestReceiver},
-    spawned::{KilledOnDrop, http, kith, output_of, refused, signal},
+    receiver::{Reaction, Request},
+    spawned::{KilledOnDrop, http, output_of, refused, signal},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const SECRETS: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD\n";
-
-/// A folder with a secret, a node, and a receiver.
-struct Scene {
-    node: Node,
-    receiver: TestReceiver,
-    folder: tempfile::TempDir,
-    metrics: String,
-}
-
-impl Scene {
-    async fn set(react: impl Fn(&Request) -> Reaction + Send + Sync + 'static) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        fs::write(&secret, SECRETS).unwrap();
-        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
-        let settings = ["changes.kept=1h", "changes.dialogs=true"];
-        let node = Node::start_with(tempfile::tempdir().unwrap(), &settings);
-        let receiver = TestReceiver::start(react).await;
-        Self { node, receiver, folder, metrics: format!("127.0.0.1:{}", port::free()) }
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let url = format!("http://{}/hook", self.receiver.address);
-        let words = words
-            .replace("RECEIVER", &format!("--url {url} --secret-file secret --allow-http --allow-private"));
-        let mut command = kith(self.folder.path(), &words.split(' ').collect::<Vec<_>>());
-        command.env("KITH_ADDR", &self.node.grpc);
-        command
-    }
-
-    /// Starts the forwarder, and waits until it has its place.
-    async fn forward(&self) -> KilledOnDrop {
-        let words =
-            format!("forward webhook --name search RECEIVER --from-now --metrics-addr {}", self.metrics);
-        let child: Child = self.command(&words).stderr(Stdio::null()).spawn().unwrap();
-        let forwarder = KilledOnDrop(child);
-        until(PATIENCE, async || http_is_served(&self.metrics)).await;
-        forwarder
-    }
-
-    fn call(&self, method: &str, request: &Value) -> Value {
-        let mut command = kith(Path::new("."), &["call", method, &request.to_string()]);
-        let (code, out, err) =
-            output_of(std::mem::replace(command.env("KITH_ADDR", &self.node.grpc), Command::new("true")));
-        assert_eq!(code, Some(0), "{method}: {err}");
-        serde_json::from_str(&out).unwrap()
-    }
-
-    fn json(&self, words: &str) -> Value {
-        let (code, out, err) = output_of(self.command(&format!("{words} -o json")));
-        assert!(code.is_some_and(|code| code < 2), "{err}");
-        serde_json::from_str(&out).unwrap()
-    }
-
-    /// The last event of each record: its type with its key, and its data.
-    fn last(&self) -> BTreeMap<String, Value> {
-        let requests = self.receiver.requests.lock();
-        let name = |event: &Value| format!("{} {}", event["type"].as_str().unwrap(), event["data"]["key"]);
-        requests.iter().map(Request::json).map(|event| (name(&event), event["data"].clone())).collect()
-    }
-}
-
-fn http_is_served(address: &str) -> bool {
-    std::net::TcpStream::connect(address).is_ok() && http(address, "GET", "/metrics").0 == 200
-}
 
 /// Changes a record of every kind.
 fn change_all(scene: &Scene) {
@@ -128,7 +61,7 @@ async fn every_kind_arrives_and_nothing_erased_does() {
     change_all(&scene);
     let came = || {
         let types = scene.last().into_keys().map(|name| name.split('.').next().unwrap().to_owned());
-        types.collect::<std::collections::BTreeSet<_>>()
+        types.collect::<BTreeSet<_>>()
     };
     until(PATIENCE, async || came().len() == KINDS.len()).await;
     assert!(came().iter().eq(KINDS), "{:?}", came());
@@ -195,9 +128,9 @@ async fn killed_process_misses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parked_record_is_shown_and_retried() {
-    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let failing = std::sync::Arc::clone(&fails);
-    let react = move |request: &Request| match failing.load(std::sync::atomic::Ordering::Relaxed) {
+    let fails = Arc::new(Mutex::new(true));
+    let failing = Arc::clone(&fails);
+    let react = move |request: &Request| match *failing.lock() {
         true if request.json()["data"]["key"]["userId"] == "8" => Reaction::Status(422),
         _ => Reaction::Status(200),
     };
@@ -214,7 +147,7 @@ async fn parked_record_is_shown_and_retried() {
         .await;
     let unknown = refused(scene.command("forward retry --name search user/7"));
     assert!(unknown.contains("user/7 is not parked"), "{unknown}");
-    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    *fails.lock() = false;
     assert_eq!(scene.json("forward retry --name search user/8"), json!({"records": 1}));
     until(PATIENCE, async || parked() == json!([])).await;
     let tested = scene.json("forward test RECEIVER");
