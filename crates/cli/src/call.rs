@@ -2,10 +2,10 @@
 
 mod answer;
 mod body;
-mod codec;
+pub(crate) mod codec;
 mod failure;
 mod list;
-mod methods;
+pub(crate) mod methods;
 
 use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};

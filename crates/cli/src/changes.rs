@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The beginning of the kinds' names in the contract.
-const KIND: &str = "CHANGE_KIND_";
+pub(super) const KIND: &str = "CHANGE_KIND_";
 
 /// The options for `kith changes`.
 #[derive(Debug, clap::Args)]
@@ -88,7 +88,8 @@ async fn print_all(
     }
 }
 
-fn kind(text: &str) -> Result<ChangeKind, String> {
+/// Returns the kind with this name. Fails if there is none.
+pub(super) fn kind(text: &str) -> Result<ChangeKind, String> {
     ChangeKind::from_str_name(&format!("{KIND}{}", text.trim().to_uppercase()))
         .filter(|kind| *kind != ChangeKind::Unspecified)
         .ok_or_else(|| "no such kind; --help names them".to_owned())

@@ -20,6 +20,7 @@ mod export;
 mod facts;
 mod filled_folder;
 mod follows;
+mod forward;
 mod groups;
 mod import;
 mod inspect;
@@ -111,6 +112,9 @@ enum Commands {
     Notice(notices::NoticeCommand),
     /// Print which records have changed since a cursor, or follow them
     Changes(changes::ChangesOptions),
+    /// Send what has changed to a receiver, as signed webhooks
+    #[command(subcommand)]
+    Forward(forward::ForwardCommand),
     /// Show one record in each tier of each node; changes nothing
     Inspect(inspect::InspectOptions),
     /// Compare the memory of a node with Redis and the store now, and drop stale copies
@@ -202,6 +206,7 @@ pub fn main() -> ExitCode {
         Commands::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
         Commands::Notice(what) => client::block_on(notices::run(&command.common, &what)),
         Commands::Changes(arguments) => client::block_on(changes::run(&command.common, &arguments)),
+        Commands::Forward(what) => client::block_on(forward::run(&command.common, &what)),
         Commands::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         Commands::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
         Commands::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),

@@ -20,10 +20,11 @@ const IN_TESTS: [(&str, &[&str]); 2] =
     [("mongodb", &["kith-server", "kith-cli"]), ("scylla", &["kith-server", "kith-cli"])];
 
 /// A member, and how the names of crates begin that it must not depend on.
-const NEVER: [(&str, &[&str]); 10] = [
+const NEVER: [(&str, &[&str]); 11] = [
     ("kith-store", &["kith-", "mongodb", "rusqlite", "moka", "fred", "scylla", "tonic", "prost"]),
     ("kith-cache", &["kith-", "mongodb", "rusqlite", "tonic", "prost"]),
     ("kith-proto", &["kith-", "mongodb", "rusqlite", "moka"]),
+    ("kith-forward", &["kith-", "mongodb", "rusqlite", "fred", "tonic", "prost"]),
     ("kith-store-sqlite", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
     ("kith-store-cluster", &["kith-cache", "kith-proto", "kith-service", "kith-server", "tonic", "prost"]),
     (

@@ -11,19 +11,19 @@ use tonic::{
 
 /// Writes requests and reads answers for one method.
 #[derive(Debug)]
-pub(super) struct DynamicCodec {
+pub(crate) struct DynamicCodec {
     answer: MessageDescriptor,
 }
 
 impl DynamicCodec {
     /// Makes the codec for a method.
-    pub(super) fn of(method: &MethodDescriptor) -> Self {
+    pub(crate) fn of(method: &MethodDescriptor) -> Self {
         Self { answer: method.output() }
     }
 }
 
 /// Returns a method's path. Fails if its name is not a valid path; such a name can come from a node.
-pub(super) fn path(method: &MethodDescriptor) -> Result<PathAndQuery, Status> {
+pub(crate) fn path(method: &MethodDescriptor) -> Result<PathAndQuery, Status> {
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     path.parse().map_err(|_| Status::invalid_argument("the name of the method makes no path"))
 }
@@ -45,7 +45,7 @@ impl Codec for DynamicCodec {
 
 /// Encodes requests.
 #[derive(Debug)]
-pub(super) struct DynamicEncoder;
+pub(crate) struct DynamicEncoder;
 
 impl Encoder for DynamicEncoder {
     type Item = DynamicMessage;
@@ -58,7 +58,7 @@ impl Encoder for DynamicEncoder {
 
 /// Decodes answers.
 #[derive(Debug)]
-pub(super) struct DynamicDecoder(MessageDescriptor);
+pub(crate) struct DynamicDecoder(MessageDescriptor);
 
 impl Decoder for DynamicDecoder {
     type Item = DynamicMessage;

@@ -12,27 +12,27 @@ const NAMES_PRINTED: usize = 5;
 
 /// The known methods.
 #[derive(Debug)]
-pub(super) struct Methods {
+pub(crate) struct Methods {
     pool: DescriptorPool,
 }
 
 impl Methods {
     /// Returns the methods in this Kith version, and the health service. Fails if the descriptors in the
     /// program cannot be decoded.
-    pub(super) fn built_in() -> Result<Self> {
+    pub(crate) fn built_in() -> Result<Self> {
         let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
         Ok(Self { pool })
     }
 
     /// Returns all methods, service by service.
-    pub(super) fn all(&self) -> Vec<MethodDescriptor> {
+    pub(crate) fn all(&self) -> Vec<MethodDescriptor> {
         self.pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
     }
 
     /// Finds the method with a name: `GetUser`, `UserService/GetUser`, with any part of the package before
     /// it, with `.` or `/`, in any case. Fails if no method has this name, with the name that may be meant,
     /// or if several have it.
-    pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor> {
+    pub(crate) fn find(&self, name: &str) -> Result<MethodDescriptor> {
         let all = self.all();
         let mut found: Vec<_> =
             all.iter().filter(|method| matches_name(name, method.full_name())).cloned().collect();
@@ -52,7 +52,7 @@ impl Methods {
 }
 
 /// Returns its full name: `kith.user.v1.UserService/GetUser`.
-pub(super) fn full_name(method: &MethodDescriptor) -> String {
+pub(crate) fn full_name(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }
 

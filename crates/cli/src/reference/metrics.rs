@@ -13,6 +13,13 @@ a name or an address; `namespace` is a kind of record (`user`, `group`).
 
 ";
 
+const OF_FORWARDERS: &str = "\
+## Of a forwarder
+
+`kith forward webhook` exports these with `--metrics-addr`. Names with `_total` are counters, the others gauges.
+
+";
+
 /// A list for each kind of metric.
 pub(super) fn write() -> String {
     let mut text = begin("Metrics", "the tables that `crates/service/src/metric.rs` joins") + HEAD;
@@ -26,6 +33,9 @@ pub(super) fn write() -> String {
         let rows = metrics.iter().filter(|metric| metric.kind == kind).map(row);
         text += &format!("## {title}\n\n{}", definitions(rows));
     }
+    text += OF_FORWARDERS;
+    text +=
+        &definitions(kith_forward::METRICS.iter().map(|metric| [code(metric.name), metric.help.to_owned()]));
     ended(&text)
 }
 

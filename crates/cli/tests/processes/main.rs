@@ -25,6 +25,8 @@ mod demo;
 mod deploy;
 mod disk_full;
 mod ephemeral;
+#[cfg(feature = "embedded")]
+mod forward;
 #[path = "../../../server/tests/it/gateway_calls/mod.rs"]
 mod gateway_calls;
 mod guides;
@@ -45,6 +47,9 @@ mod port;
 mod process;
 #[cfg(feature = "embedded")]
 mod receipts_killed;
+#[cfg(feature = "embedded")]
+#[path = "../../../forward/tests/it/receiver.rs"]
+mod receiver;
 mod reference;
 mod refused_connections;
 #[cfg(feature = "embedded")]

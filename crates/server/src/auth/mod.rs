@@ -12,6 +12,7 @@ mod scope;
 pub mod secret_file;
 pub(crate) mod tokens;
 pub mod trial_issuer;
+pub mod trusted;
 
 pub(crate) use callers::CallerChange;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};

@@ -10,7 +10,9 @@ use crate::process::{Node, root};
 
 /// `serve` runs until it is stopped; what it prints is tested with it. `epoch after-restore` needs a cluster
 /// that is stopped. `changes` prints nothing at the present end; its output is tested with its guide.
-const NO_RESULT: [&str; 4] = ["changes", "demo", "epoch after-restore", "serve"];
+/// `forward webhook` and `forward test` need a receiver, with which they are tested.
+const NO_RESULT: [&str; 6] =
+    ["changes", "demo", "epoch after-restore", "forward test", "forward webhook", "serve"];
 
 /// The place where commands run: a folder with files to read and a node to call.
 pub(super) struct Scene {
@@ -37,6 +39,9 @@ impl Scene {
             assert_eq!(scene.run(&made).code, 0);
         }
         let made: Value = serde_json::from_str(&scene.run(&["token", "make", "7"]).out).unwrap();
+        fs::create_dir(scene.dir.path().join("forward")).unwrap();
+        let state = r#"{"cursor":"c","last_event":0,"caught_up":0,"parked":[]}"#;
+        fs::write(scene.dir.path().join("forward/search.json"), state).unwrap();
         fs::write(scene.dir.path().join("token"), made["token"].as_str().unwrap()).unwrap();
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
@@ -80,6 +85,8 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "notice publish" => (&["notice publish --audience 1 --title News --id 5 --must-confirm"], false),
         "notice list" => (&["notice list --audience 1", "notice list --audience 1 --reader 7"], false),
         "notice stats" => (&["notice stats 5"], false),
+        "forward status" => (&["forward status --name search"], false),
+        "forward retry" => (&["forward retry --name search --all"], false),
         "resync" => (&["resync", "resync --full --namespace user"], false),
         "edges verify" => (&["edges verify"], false),
         "edges repair" => (&["edges repair --examples 1"], false),

@@ -8,7 +8,7 @@ mod entry_points;
 pub(crate) mod files;
 mod nodes;
 mod promql;
-mod promtool;
+pub(crate) mod promtool;
 mod runbook;
 mod stage;
 mod table;

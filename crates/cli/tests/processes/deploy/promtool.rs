@@ -9,7 +9,7 @@ use std::{
 use crate::deploy::files::{at, text};
 
 /// Returns whether the tool succeeds, and all its output.
-fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
+pub(crate) fn promtool(arguments: &[&str], file: &Path) -> (bool, String) {
     let program = env::var_os("KITH_TEST_PROMTOOL").expect("KITH_TEST_PROMTOOL names the promtool program");
     let Output { status, stdout, stderr } = Command::new(program).args(arguments).arg(file).output().unwrap();
     (status.success(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())

@@ -25,6 +25,7 @@ fn labels(series: &str) -> Option<BTreeSet<String>> {
     let le = series.ends_with("_bucket").then_some("le");
     let own: &[&str] = match series {
         "up" => &[],
+        _ if kith_forward::METRICS.iter().any(|metric| metric.name == series) => &[],
         _ => exact.or_else(of_histogram)?.labels,
     };
     Some(own.iter().chain(&le).chain(&OF_PROMETHEUS).map(|label| (*label).to_owned()).collect())

@@ -1,28 +1,18 @@
 //! Fetches an issuer's keys by HTTPS: one GET, without redirects, within bounds for time and bytes.
 
-use std::{
-    future::poll_fn,
-    path::{Path, PathBuf},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::poll_fn, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode, header};
 use http_body::Body as _;
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring::default_provider,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
+use rustls::ClientConfig;
 use tokio::{net::TcpStream, task::spawn_blocking, time::timeout};
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::JwksUrl;
-use crate::auth::secret_file::{self, Content};
+use crate::auth::trusted::trusted;
 
 /// How long the whole fetch may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -37,35 +27,11 @@ const BYTES_MAX: usize = 64 << 10;
 /// the server.
 pub(crate) async fn fetch(url: &JwksUrl, ca_file: Option<&Path>) -> Result<Vec<u8>, String> {
     let ca_file = ca_file.map(Path::to_owned);
-    let trusted = spawn_blocking(move || trusted(ca_file));
+    // They are read each time: they may have changed.
+    let trusted = spawn_blocking(move || trusted(ca_file.as_deref(), "jwks_ca_file"));
     let trusted = trusted.await.map_err(|_| " cannot be read now".to_owned())??;
     let read = timeout(LIMIT, read(url, trusted)).await;
     read.unwrap_or_else(|_elapsed| Err(format!(" has not answered within {} s", LIMIT.as_secs())))
-}
-
-/// Reads the certificates each time: they may have changed.
-fn trusted(ca_file: Option<PathBuf>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    match &ca_file {
-        Some(file) => {
-            let read = secret_file::read(file, Content::Public);
-            let bytes = read.map_err(|unfit| format!(" needs jwks_ca_file: {unfit}"))?.bytes;
-            let certificates = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-            roots.add_parsable_certificates(certificates.unwrap_or_default());
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    if roots.is_empty() {
-        let file = ca_file.map_or("the system".to_owned(), |file| format!("jwks_ca_file {}", file.display()));
-        return Err(format!(" cannot be trusted: {file} has no certificate (PEM)"));
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(|_| " needs TLS".to_owned())?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
 async fn read(url: &JwksUrl, trusted: Arc<ClientConfig>) -> Result<Vec<u8>, String> {
