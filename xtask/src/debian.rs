@@ -1,4 +1,5 @@
-//! A Debian of its own: what people have who have nothing. Made of packages, so it needs no registry of images.
+//! A Debian of its own: what people have who have nothing. Made of packages, so it needs no registry of
+//! images.
 
 use std::{
     fs,
