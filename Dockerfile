@@ -1,22 +1,17 @@
-# The image of a node: `docker build --tag kith .`
-# The version of Rust is that of rust-toolchain.toml, which is left out here: it would fetch the components for lints.
-ARG RUST_VERSION=1.95.0
+# The image of a node: the program of an archive, which `cargo xtask release` builds. `cargo xtask image` builds both, or
+# `docker build --tag kith:local --file Dockerfile FOLDER`, where FOLDER has one archive for Linux.
 ARG DEBIAN=bookworm
+# The C library, certificates and time zones, but no shell and no package manager.
+ARG BASE=gcr.io/distroless/cc-debian12
 
-FROM rust:${RUST_VERSION}-${DEBIAN} AS build
-WORKDIR /src
-# What `kith --version` says: the commit and its day, as `.git` is not sent to the engine.
-ARG REVISION=unknown
-ARG REVISION_DATE=unknown
-ENV BUILD_COMMIT=${REVISION} BUILD_DATE=${REVISION_DATE}
-COPY . .
-# The registry and what was built stay with the engine between builds.
-RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
-    --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --profile dist --locked --package kith-cli \
-    && install -D target/dist/kith /out/kith
+FROM debian:${DEBIAN}-slim AS unpacked
+ADD kith-*-linux.tar.gz /
+# The number is fixed, so that the owner of a volume stays the same from image to image.
+RUN install -D --target-directory=/image/usr/local/bin /kith-*/kith \
+    && install -D --mode=0644 --target-directory=/image/usr/share/doc/kith /kith-*/LICENSE /kith-*/THIRD-PARTY.txt \
+    && install --directory --mode=0700 --owner=10001 --group=10001 /image/var/lib/kith
 
-FROM debian:${DEBIAN}-slim
+FROM ${BASE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="kith" \
@@ -24,12 +19,7 @@ LABEL org.opencontainers.image.title="kith" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# For TLS to MongoDB and Redis by public certificates.
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build /out/kith /usr/local/bin/kith
-COPY LICENSE /usr/share/doc/kith/LICENSE
-# The number is fixed, so that the owner of a volume stays the same from image to image.
-RUN install --directory --mode=0700 --owner=10001 --group=10001 /var/lib/kith
+COPY --from=unpacked /image /
 ENV KITH_DATA_DIR=/var/lib/kith
 WORKDIR /var/lib/kith
 VOLUME /var/lib/kith

@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `clients`, `lint`, `docs`, `baseline`, `servers`, `bench`,
-//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`,
+//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`, `image`,
 //! `overhead`, `build-time`.
 
 mod bench;
@@ -10,6 +10,7 @@ mod contract;
 mod debian;
 mod docs;
 mod engine;
+mod image;
 mod lint;
 mod mutants;
 mod nightly;
@@ -109,6 +110,17 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Builds the archive and from it the image `kith:local`, with the engine of this machine, and prints how
+    /// large it is.
+    Image {
+        /// Packs this program instead of building one.
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Runs the image and the cluster of docker-compose.yml, by an engine that it starts itself. Needs
+        /// root.
+        #[arg(long)]
+        check: bool,
+    },
     /// Measures the CPU time of a call by each client over that of the bare stub, and fails above a goal.
     Overhead,
     /// Measures how long builds take, from nothing and after an edit, and prints a table. Takes half an
@@ -157,6 +169,8 @@ fn run(task: Task) -> Result<()> {
         Task::Site => site::build(),
         Task::Release { program, check: true } => release::check(program.as_deref()),
         Task::Release { program, check: false } => release::build(program.as_deref()),
+        Task::Image { program, check: true } => image::check(program.as_deref()),
+        Task::Image { program, check: false } => image::build(program.as_deref()),
         Task::Overhead => overhead::run(),
         Task::BuildTime => build_time::run(),
     }

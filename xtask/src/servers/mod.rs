@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) use cassandra::{program as cassandra_program, start as start_cassandra};
+pub(crate) use cassandra::{jars as cassandra_jars, program as cassandra_program, start as start_cassandra};
 pub(crate) use folder::for_tests as folder_for_tests;
 pub(crate) use mongodb::program as mongod_program;
 pub(crate) use redis::program as redis_program;

@@ -93,7 +93,7 @@ fn arguments(data: &str, jars: &Path, jmx: &str) -> Result<Vec<String>> {
 }
 
 /// Returns the jars in the cache folder; puts them there first if they are missing.
-fn jars() -> Result<PathBuf> {
+pub(crate) fn jars() -> Result<PathBuf> {
     let has_jars = |folder: &Path| files(folder).iter().any(|jar| is_named(jar, "cassandra-all-"));
     fetched(VERSION, has_jars, |folder| {
         let pom = folder.join("pom.xml");

@@ -34,7 +34,7 @@ async fn compose_starts_a_secured_node_as_printed() {
             let (code, printed) = stage.shell(&line);
             assert_eq!(code, 0, "{line}\n{printed}");
         }
-        let copied = lines(file, "docker compose exec kith-1 cat /var/lib/kith/kith.key");
+        let copied = lines(file, "docker compose cp kith-1:/var/lib/kith/kith.key");
         assert_eq!(stage.shell(&copied.join("\n")).0, 0, "{copied:?}");
         assert_eq!(fs::read_to_string(stage.folder().join("kith.key")).unwrap(), key, "{file}");
     }

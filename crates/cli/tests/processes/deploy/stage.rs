@@ -17,12 +17,13 @@ use crate::{cluster::site::variable, polls::block_until, port, spawned::Started}
 pub(super) const COMPOSE: &str = "docker-compose.yml";
 /// The text before the command that the key service runs.
 pub(super) const MAKE_KEY: &str = "\n  key:\n    image: kith:local\n    pull_policy: never\n    command: ";
-const MIGRATE: &str = "build: .\n    command: ";
+const MIGRATE: &str = "dockerfile: ../../Dockerfile }\n    command: ";
 const CHECK_HEALTH: &str = "healthcheck:\n    test: ";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Replaces Docker: `docker compose exec SERVICE COMMAND...` runs the command with the container's
-/// environment.
+/// environment, and `docker compose cp SERVICE:FILE COPY` copies a file of a volume.
 const DOCKER: &str = r#"docker() {
+    if [ "$1 $2" = "compose cp" ]; then cp "${3#*:}" "$4"; return; fi
     [ "$1 $2" = "compose exec" ] || exit 9
     local environment="CONTAINER_${3#kith-}"
     shift 3
