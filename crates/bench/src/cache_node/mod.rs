@@ -42,7 +42,7 @@ pub(crate) struct CacheNode {
     pub(crate) node: Node,
     pub(crate) sharing: Sharing,
     member: ClusterNode,
-    tasks: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 impl CacheNode {
@@ -73,7 +73,7 @@ impl CacheNode {
         let (following, publishing) = (member.clone(), member.clone());
         tasks.spawn(async move { following.follow().await });
         tasks.spawn(async move { publishing.bus.drain(&publishing.node).await });
-        Self { node, sharing, member, tasks }
+        Self { node, sharing, member, _tasks: tasks }
     }
 
     /// Waits until memory is trusted.
