@@ -48,7 +48,8 @@ pub(crate) fn check(given: Option<&Path>) -> Result<()> {
     for trial in TRIALS {
         debian::run(&debian::empty()?, trial, &files)?;
     }
-    println!("release: two builds are equal; archive and package work; {bytes} bytes");
+    let equal = if given.is_some() { "packings" } else { "builds" };
+    println!("release: two {equal} are equal; archive and package work; {bytes} bytes");
     Ok(())
 }
 
