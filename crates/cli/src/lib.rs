@@ -3,6 +3,7 @@
 // They panic if the stream is full or closed; see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod applications;
 mod backup;
 mod call;
 mod changes;
@@ -10,6 +11,7 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod data_folder;
 mod demo;
 mod doctor;
 mod edge_list;
@@ -29,12 +31,15 @@ mod log_filter;
 mod man;
 mod messages;
 mod migrate;
+mod moved_records;
 mod nodes;
 mod notices;
+mod ordered_follows;
 mod output;
 mod ping;
 mod ports;
 mod progress_lines;
+mod proto_lines;
 mod readers;
 pub mod reference;
 mod reference_command;
@@ -42,6 +47,7 @@ mod restore;
 mod resync;
 mod sample;
 mod serve;
+mod states;
 mod status;
 mod token;
 mod top;
