@@ -1,6 +1,8 @@
 //! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`],
 //! and its result is encoded. The lists' common part is in `pages.rs`.
 
+use std::sync::Arc;
+
 use futures::stream::BoxStream;
 use kith_proto::{
     IdentifiedRequest as _,
@@ -13,7 +15,7 @@ use super::{
     Blocks, Follows,
     batch_encoder::{self, AnswerContext},
     convert,
-    import::import,
+    import::{ImportPlaces, import},
     lists::UserList,
     pages::ListQuery,
     pair::{AT_ONCE, PairRecords},
@@ -374,7 +376,8 @@ impl RelationService for RelationRpc {
         request: Request<Streaming<wire::ImportFollowsRequest>>,
     ) -> RpcResult<Self::ImportFollowsStream> {
         let (follows, limits) = (self.follows.clone(), self.limits.clone());
-        let all = move |records| import(follows.clone(), limits.clone(), records);
+        let places = Arc::new(ImportPlaces::default());
+        let all = move |records| import(follows.clone(), limits.clone(), Arc::clone(&places), records);
         let answer = |results| wire::ImportFollowsResponse { results };
         Ok(Response::new(batch::import_together(request, &self.limits, all, answer)))
     }
