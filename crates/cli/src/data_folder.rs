@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// The version of the folder's form.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
+/// All kinds of records.
+const KINDS: [&str; 9] =
+    ["users", "groups", "members", "follows", "settings", "messages", "dialogs", "applications", "states"];
 
 /// A folder with records.
 #[derive(Clone, Debug)]
@@ -44,6 +47,17 @@ impl DataFolder {
         fs::create_dir_all(path).with_context(|| format!("could not create {}", path.display()))?;
         if folder.0.join(MANIFEST).exists() {
             bail!("{} contains an export already; name another folder", path.display());
+        }
+        Ok(folder)
+    }
+
+    /// Creates a folder, or empties one of its kinds of records and its manifest.
+    pub(super) fn replace(path: &Path) -> Result<Self> {
+        let folder = Self(path.to_owned());
+        fs::create_dir_all(path).with_context(|| format!("could not create {}", path.display()))?;
+        let files = KINDS.iter().map(|kind| folder.file(kind)).chain([path.join(MANIFEST)]);
+        for file in files.filter(|file| file.exists()) {
+            fs::remove_file(&file).with_context(|| format!("could not remove {}", file.display()))?;
         }
         Ok(folder)
     }

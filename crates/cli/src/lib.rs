@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod convert;
 mod data_folder;
 mod demo;
 mod doctor;
@@ -96,6 +97,8 @@ enum Commands {
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
+    /// Make a folder for kith import all from the data of another product
+    Convert(convert::ConvertOptions),
     /// Apply the migrations of this version to stored data (serve does it, too)
     Migrate(migrate::MigrateOptions),
     /// Copy the data of an embedded node to a file, also while it serves
@@ -198,6 +201,9 @@ pub fn main() -> ExitCode {
         Commands::Demo(arguments) => demo::run(&command.common, &arguments),
         Commands::Import(options) => client::block_on(import::run(&command.common, &options)),
         Commands::Export(options) => client::block_on(export::run(&command.common, &options)),
+        Commands::Convert(options) => {
+            convert::run(&command.common, &options).map_err(|why| StartError::new(format!("{why:#}")))
+        }
         Commands::Migrate(arguments) => migrate::run(&command.common, &arguments),
         Commands::Backup(arguments) => backup::run(&command.common, &arguments),
         Commands::Restore(arguments) => restore::run(&command.common, &arguments),

@@ -10,8 +10,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use futures::{StreamExt as _, stream};
-use kith_proto::{relation::v1::ImportFollow, user::v1::SuspendUserRequest};
+use futures::{Stream, StreamExt as _, stream};
+use kith_proto::{
+    application::v1::ListedApplication, relation::v1::ImportFollow, user::v1::SuspendUserRequest,
+};
 use serde::Serialize;
 use tonic::Status;
 
@@ -81,7 +83,7 @@ pub(super) async fn run(common: &Common, options: &AllExport) -> Result<u8> {
     };
     export.run().await?;
     let counts = export.lines.into_iter().map(|(kind, exported)| KindCount { kind, exported });
-    common.output.print_to_stderr(&counts.collect::<Vec<_>>())?;
+    common.output.print(&counts.collect::<Vec<_>>())?;
     Ok(OK)
 }
 
@@ -104,16 +106,12 @@ impl FolderExport {
         self.messages(conversations).await?;
         let states = std::mem::take(&mut self.states);
         let lines = states.iter().map(State::line);
-        self.write("states", lines).await?;
+        self.write("states", lines)?;
         self.folder.finish(&Manifest::new(self.lines.clone()))
     }
 
     /// Writes lines that are known.
-    async fn write(
-        &mut self,
-        kind: &str,
-        lines: impl Iterator<Item = serde_json::Result<String>>,
-    ) -> Result<()> {
+    fn write(&mut self, kind: &str, lines: impl Iterator<Item = serde_json::Result<String>>) -> Result<()> {
         let mut sink = Sink::create(&self.folder, kind)?;
         for line in lines {
             sink.line(&line?)?;
@@ -142,15 +140,11 @@ impl FolderExport {
     async fn follows(&mut self) -> Result<()> {
         let channel = &self.channel;
         let reads = stream::iter(self.users.iter().copied()).map(|id| user_records::follows(channel, id));
-        let mut reads = std::pin::pin!(reads.buffered(AT_ONCE));
-        let mut all: Vec<ImportFollow> = Vec::new();
-        while let Some(read) = reads.next().await {
-            all.extend(read.map_err(ended)?);
-        }
+        let mut all: Vec<ImportFollow> = gathered(reads.buffered(AT_ONCE)).await?;
         let time = |follow: &ImportFollow| follow.follow_time.map(|time| (time.seconds, time.nanos));
         all.sort_unstable_by_key(|follow| (time(follow), follow.target_id, follow.user_id));
         let lines = all.iter().map(|follow| proto_lines::line(OrderedFollows::MESSAGE, follow));
-        self.write("follows", lines).await
+        self.write("follows", lines)
     }
 
     async fn settings(&mut self) -> Result<()> {
@@ -217,20 +211,13 @@ impl FolderExport {
         let channel = &self.channel;
         let of_users =
             stream::iter(self.users.iter().copied()).map(|id| user_records::applications(channel, id));
+        let mut all: Vec<ListedApplication> = gathered(of_users.buffered(AT_ONCE)).await?;
         let of_groups =
             stream::iter(self.groups.iter().copied()).map(|id| group_records::applications(channel, id));
-        let mut all = Vec::new();
-        let (mut of_users, mut of_groups) =
-            (std::pin::pin!(of_users.buffered(AT_ONCE)), std::pin::pin!(of_groups.buffered(AT_ONCE)));
-        while let Some(read) = of_users.next().await {
-            all.extend(read.map_err(ended)?);
-        }
-        while let Some(read) = of_groups.next().await {
-            all.extend(read.map_err(ended)?);
-        }
+        all.extend(gathered(of_groups.buffered(AT_ONCE)).await?);
         all.sort_unstable_by_key(|one| one.application.as_ref().map_or(0, |one| one.application_id));
         let lines = all.iter().map(|one| proto_lines::line(Applications::MESSAGE, one));
-        self.write("applications", lines).await
+        self.write("applications", lines)
     }
 
     async fn suspensions(&mut self) -> Result<()> {
@@ -262,6 +249,15 @@ impl FolderExport {
         self.lines.insert("messages".to_owned(), count);
         Ok(())
     }
+}
+
+/// The records of all reads.
+async fn gathered<T>(reads: impl Stream<Item = Result<Vec<T>, Status>>) -> Result<Vec<T>> {
+    let (mut reads, mut all) = (std::pin::pin!(reads), Vec::new());
+    while let Some(read) = reads.next().await {
+        all.extend(read.map_err(ended)?);
+    }
+    Ok(all)
 }
 
 /// A file that is being written.

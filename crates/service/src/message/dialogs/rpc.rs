@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     message::{AtLeast, conversations},
     rpc::{
-        answer_size::{ByteBudget, left_out},
+        answer_size::{ByteBudget, fit_into_answer, left_out},
         audit_notes::AuditNotes,
         batch::{Limits, import_together},
         call::{Call, RpcResult},
@@ -240,13 +240,14 @@ impl DialogRpc {
         let page = self.limits.page(call, request.page_size)?;
         let after = self.pages.of(call).verify_bytes(&query, &request.page_token)?;
         let after = after.map(|bytes| import::position_of(&bytes).ok_or_else(Error::internal)).transpose()?;
-        let (dialogs, next) = self.dialogs.export_page(user, after, page.size).await?;
+        let (found, next) = self.dialogs.export_page(user, after, page.size).await?;
+        let dialogs = fit_into_answer(call.answer_bytes, found.iter().map(import::to_wire));
         notes.add_records(dialogs.len());
+        let cut = dialogs.len().checked_sub(1).filter(|_| dialogs.len() < found.len());
+        let next = cut.and_then(|last| found.get(last)).map(kith_store::Dialog::position).or(next);
         let token = |next| self.pages.of(call).issue_bytes(&query, &import::position_bytes(next));
-        Ok(Response::new(wire::ExportDialogsResponse {
-            dialogs: dialogs.iter().map(import::to_wire).collect(),
-            next_page_token: next.and_then(token).unwrap_or_default(),
-        }))
+        let next_page_token = next.and_then(token).unwrap_or_default();
+        Ok(Response::new(wire::ExportDialogsResponse { dialogs, next_page_token }))
     }
 }
 
