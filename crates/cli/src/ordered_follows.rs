@@ -71,7 +71,7 @@ impl Import for OrderedFollows {
 
 impl FollowStream {
     async fn import(&mut self, chunk: Vec<Entry<ImportFollow>>) -> Result<Vec<ImportResult>, Status> {
-        let stored = self.stored(&chunk).await?;
+        let stored = stored(&self.channel, &chunk).await?;
         let mut results: HashMap<i64, ImportResult> = HashMap::new();
         let mut new = Vec::new();
         for (entry, stored) in chunk.iter().zip(stored) {
@@ -88,35 +88,35 @@ impl FollowStream {
         }
         Ok(chunk.iter().filter_map(|entry| results.remove(&entry.number())).collect())
     }
+}
 
-    /// Whether each follow exists. If the first one does not, none does: an import has not come so far yet.
-    async fn stored(&self, chunk: &[Entry<ImportFollow>]) -> Result<Vec<bool>, Status> {
-        let mut stored = vec![false; chunk.len()];
-        for (at, entry) in chunk.iter().enumerate() {
-            stored[at] = self.exists(&entry.record).await?;
-            if at == 0 && !stored[0] {
-                break;
-            }
+/// Whether each follow exists. If the first one does not, none does: an import has not come so far yet.
+async fn stored(channel: &Channel, chunk: &[Entry<ImportFollow>]) -> Result<Vec<bool>, Status> {
+    let mut stored = vec![false; chunk.len()];
+    for (at, entry) in chunk.iter().enumerate() {
+        stored[at] = exists(channel, &entry.record).await?;
+        if at == 0 && !stored[0] {
+            break;
         }
-        Ok(stored)
     }
+    Ok(stored)
+}
 
-    async fn exists(&self, follow: &ImportFollow) -> Result<bool, Status> {
-        let request = BatchGetRelationsRequest {
-            user_id: follow.user_id,
-            target_ids: vec![follow.target_id],
-            consistency: strong(),
-        };
-        let mut relations = RelationServiceClient::new(self.channel.clone());
-        let answer = match relations.batch_get_relations(with_long_deadline(request)).await {
-            Ok(answer) => answer.into_inner(),
-            // The import says what is wrong with the record.
-            Err(status) if status.code() == Code::InvalidArgument => return Ok(false),
-            Err(status) => return Err(status),
-        };
-        let found = answer.results.into_iter().next().and_then(|result| result.result);
-        Ok(matches!(found, Some(Found::Relation(relation)) if relation.follow.is_some()))
-    }
+async fn exists(channel: &Channel, follow: &ImportFollow) -> Result<bool, Status> {
+    let request = BatchGetRelationsRequest {
+        user_id: follow.user_id,
+        target_ids: vec![follow.target_id],
+        consistency: strong(),
+    };
+    let mut relations = RelationServiceClient::new(channel.clone());
+    let answer = match relations.batch_get_relations(with_long_deadline(request)).await {
+        Ok(answer) => answer.into_inner(),
+        // The import says what is wrong with the record.
+        Err(status) if status.code() == Code::InvalidArgument => return Ok(false),
+        Err(status) => return Err(status),
+    };
+    let found = answer.results.into_iter().next().and_then(|result| result.result);
+    Ok(matches!(found, Some(Found::Relation(relation)) if relation.follow.is_some()))
 }
 
 fn taken(record: i64) -> ImportResult {

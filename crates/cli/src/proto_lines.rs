@@ -1,6 +1,5 @@
 //! Messages of the contract as lines of JSON, and lists of the contract that are read whole.
 
-use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
 use kith_proto::{ExactCodec, ListRequest};
 use kith_server::descriptors;
@@ -32,7 +31,7 @@ pub(super) fn line(name: &str, message: &impl Message) -> serde_json::Result<Str
 pub(super) async fn list<R: ListRequest>(channel: &Channel, mut request: R) -> Result<Vec<R::Item>, Status> {
     let mut all = Vec::new();
     loop {
-        let answer = again(|| Box::pin(answer(channel.clone(), request.clone()))).await?;
+        let answer = again(|| answer(channel.clone(), request.clone())).await?;
         let (items, more) = request.advance(answer);
         all.extend(items);
         if !more {
@@ -49,7 +48,9 @@ async fn answer<R: ListRequest>(channel: Channel, request: R) -> Result<R::Respo
 }
 
 /// Makes a call again while the node is not available, a limited number of times.
-pub(super) async fn again<T>(call: impl Fn() -> BoxFuture<'static, Result<T, Status>>) -> Result<T, Status> {
+pub(super) async fn again<T, F: Future<Output = Result<T, Status>>>(
+    call: impl Fn() -> F,
+) -> Result<T, Status> {
     let mut tries = 1;
     loop {
         match call().await {

@@ -158,7 +158,7 @@ async fn trim(channel: &Channel, request: TrimConversationRequest) -> Result<boo
 
 async fn suspend(channel: &Channel, request: SuspendUserRequest) -> Result<bool, Status> {
     let mut users = UserServiceClient::new(channel.clone());
-    let get = GetUserAccessRequest { user_id: request.user_id };
+    let get = GetUserAccessRequest { user_id: request.user_id, consistency: strong() };
     let access = users.get_user_access(with_long_deadline(get)).await?.into_inner().access;
     let is_so = |access: &kith_proto::user::v1::UserAccess| {
         access.suspended

@@ -119,10 +119,9 @@ fn member(
     groups: &mut ConvertedGroups,
     document: &Value,
 ) -> Result<(), String> {
-    let group = all.ids.of(IdKind::Group, string(document, "group_id"));
-    let Some(group) = group.and_then(|group| groups.0.get_mut(&group)) else {
-        return Err("group_id is no group of the dump".to_owned());
-    };
+    let no_group = || "group_id is no group of the dump".to_owned();
+    let group = all.ids.of(IdKind::Group, string(document, "group_id")).ok_or_else(no_group)?;
+    let group = groups.0.get_mut(&group).ok_or_else(no_group)?;
     let user = all.ids.of(IdKind::User, string(document, "user_id")).filter(|user| people.has(*user));
     let user = user.ok_or_else(|| "user_id is no user of the dump".to_owned())?;
     let member = MemberDocument {

@@ -51,7 +51,7 @@ impl Ids {
         for line in lines {
             let line: IdLine =
                 serde_json::from_str(&line.with_context(unreadable)?).with_context(unreadable)?;
-            let number = line.number.parse().with_context(unreadable)?;
+            let number: i64 = line.number.parse().with_context(unreadable)?;
             ids.next = ids.next.max(number + 1);
             ids.numbers.insert((line.kind, line.id.clone()), number);
             ids.new.push((line.kind, line.id, number));

@@ -18,6 +18,8 @@ use super::{
 
 /// The messages in one document.
 const IN_DOCUMENT: i64 = 100;
+/// The most documents of one conversation.
+const DOCUMENTS_MAX: i64 = 1_000_000;
 /// The most bytes of a message, and the most users that it mentions.
 const BODY_MAX: usize = 64 * 1024;
 const MENTIONS_MAX: usize = 50;
@@ -61,7 +63,8 @@ fn places(
         let named = document.value.and_then(|value| {
             let (name, index) =
                 string(&value, "doc_id").rsplit_once(':').ok_or_else(|| "it has no doc_id".to_owned())?;
-            let index: i64 = index.parse().map_err(|_| "its doc_id has no number".to_owned())?;
+            let index: Option<i64> = index.parse().ok().filter(|index| (0..=DOCUMENTS_MAX).contains(index));
+            let index = index.ok_or_else(|| "its doc_id has no number".to_owned())?;
             Ok((ConvertedConversation::of(all, people, groups, name), index))
         });
         match named {

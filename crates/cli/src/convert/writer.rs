@@ -50,9 +50,12 @@ impl FolderWriter {
     }
 }
 
+/// The last time that JSON can express, in milliseconds.
+const LAST_TIME: i64 = 253_402_300_799_999;
+
 /// A time as JSON has it.
 pub(super) fn time(millis: i64) -> Value {
-    let time = std::time::Duration::from_millis(millis.unsigned_abs());
+    let time = std::time::Duration::from_millis(millis.clamp(0, LAST_TIME).unsigned_abs());
     json!(humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + time).to_string())
 }
 

@@ -50,8 +50,7 @@ async fn mute(channel: &Channel, group_id: i64) -> Result<Option<MuteGroupReques
     let call = || {
         let mut members = MemberServiceClient::new(channel.clone());
         let request = with_long_deadline(CountMembersRequest { group_id, consistency: strong() });
-        Box::pin(async move { members.count_members(request).await })
-            as futures::future::BoxFuture<'static, _>
+        async move { members.count_members(request).await }
     };
     let roster = again(call).await?.into_inner().roster.unwrap_or_default();
     let mute = |time| MuteGroupRequest { group_id, mute_time: Some(time), request_id: String::new() };
@@ -90,8 +89,7 @@ pub(super) async fn begin(channel: &Channel, conversation: &str) -> Result<Conve
             ..PullMessagesRequest::default()
         };
         let request = with_long_deadline(request);
-        Box::pin(async move { messages.pull_messages(request).await })
-            as futures::future::BoxFuture<'static, _>
+        async move { messages.pull_messages(request).await }
     };
     let page = again(call).await?.into_inner();
     let first_time = page.messages.first().and_then(|first| first.send_time);

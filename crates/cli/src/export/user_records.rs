@@ -81,9 +81,8 @@ pub(super) async fn suspension(
 ) -> Result<Option<SuspendUserRequest>, Status> {
     let call = || {
         let mut users = UserServiceClient::new(channel.clone());
-        let request = with_long_deadline(GetUserAccessRequest { user_id });
-        Box::pin(async move { users.get_user_access(request).await })
-            as futures::future::BoxFuture<'static, _>
+        let request = with_long_deadline(GetUserAccessRequest { user_id, consistency: strong() });
+        async move { users.get_user_access(request).await }
     };
     let access = again(call).await?.into_inner().access.unwrap_or_default();
     Ok(access.suspended.then_some(SuspendUserRequest {
