@@ -26,8 +26,11 @@ impl Dump {
     /// Writes the files.
     pub(super) fn write(folder: &Path, users: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
-        let user = |at| if at % 2 == 0 { format!("{}", 1_000 + at) } else { format!("im_user_{at}") };
-        let group = |at| if at % 2 == 0 { format!("{}", 900_000 + at) } else { format!("team_{at}") };
+        let user = |at: usize| {
+            if at.is_multiple_of(2) { format!("{}", 1_000 + at) } else { format!("im_user_{at}") }
+        };
+        let group =
+            |at| if at.is_multiple_of(2) { format!("{}", 900_000 + at) } else { format!("team_{at}") };
         let dump = Self {
             users: (0..users).map(user).collect(),
             groups: (0..users / 5).map(group).collect(),
@@ -47,14 +50,14 @@ impl Dump {
     fn friends(&self, at: usize) -> Vec<usize> {
         let count = self.users.len();
         let mut friends = vec![(at + 1) % count, (at + count - 1) % count];
-        if at % 3 == 0 {
+        if at.is_multiple_of(3) {
             friends.push((at + 2) % count);
         }
         friends
     }
 
     fn blocks(&self, at: usize) -> Option<usize> {
-        (at % 10 == 0).then_some((at + 1) % self.users.len())
+        (at.is_multiple_of(10)).then_some((at + 1) % self.users.len())
     }
 
     /// Friends without those who have blocked the user.
@@ -70,15 +73,15 @@ impl Dump {
     /// Who has asked a user to be a friend.
     pub(super) fn asked_by(&self, at: usize) -> Vec<&str> {
         let from = (at + self.users.len() - 5) % self.users.len();
-        if from % 7 == 0 { vec![self.user(from)] } else { Vec::new() }
+        if from.is_multiple_of(7) { vec![self.user(from)] } else { Vec::new() }
     }
 
     /// The members of a group, with roles and times of joins.
     pub(super) fn members(&self, group: usize) -> Vec<(&str, &'static str, String)> {
         let member = |at: usize| {
             let role = match at {
-                0 if group % 5 == 0 => "ROLE_ADMIN",
-                1 if group % 5 == 0 => "ROLE_OWNER",
+                0 if group.is_multiple_of(5) => "ROLE_ADMIN",
+                1 if group.is_multiple_of(5) => "ROLE_OWNER",
                 0 => "ROLE_OWNER",
                 1 => "ROLE_ADMIN",
                 _ => "ROLE_MEMBER",
@@ -137,7 +140,7 @@ impl Dump {
             }
             for result in [0, -1] {
                 let to = self.user(at + 5 - usize::try_from(-result).unwrap());
-                if at % 7 == 0 {
+                if at.is_multiple_of(7) {
                     asked.put(&json!({
                         "from_user_id": id, "to_user_id": to, "handle_result": result, "req_msg": "Hi!",
                     }));

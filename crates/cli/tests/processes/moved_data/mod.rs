@@ -22,7 +22,7 @@ use crate::{
 fn kith_at(address: &str, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
     command.env_clear().args(arguments).env("KITH_ADDR", address);
-    tokio::task::block_in_place(|| output_of(command, ""))
+    output_of(command, "")
 }
 
 fn export(address: &str, folder: &Path) {
