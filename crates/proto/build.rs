@@ -77,7 +77,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .extern_path(".kith.user.v1.GetUserResponse", "crate::user::v1::GetUserResponse")
         .extern_path(".kith.group.v1.ImportGroupsRequest", "crate::group::v1::ImportGroupsRequest")
         .extern_path(".kith.relation.v1.ImportFollowsRequest", "crate::relation::v1::ImportFollowsRequest")
+        .extern_path(".kith.relation.v1.ImportSettingsRequest", "crate::relation::v1::ImportSettingsRequest")
+        .extern_path(".kith.member.v1.ImportMembersRequest", "crate::member::v1::ImportMembersRequest")
         .extern_path(".kith.message.v1.ImportMessagesRequest", "crate::message::v1::ImportMessagesRequest")
+        .extern_path(".kith.message.v1.ImportDialogsRequest", "crate::message::v1::ImportDialogsRequest")
         .extern_path(
             ".kith.relation.v1.BatchGetRelationsResponse",
             "crate::relation::v1::BatchGetRelationsResponse",

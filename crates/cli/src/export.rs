@@ -1,6 +1,10 @@
 //! `kith export`: writes users, groups, or a conversation's messages as JSON Lines, by ascending number, in
 //! the form that `kith import` reads.
 
+mod all;
+mod group_records;
+mod user_records;
+
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
@@ -43,6 +47,12 @@ enum ExportKind {
     Groups(ExportSink),
     /// The messages of one conversation: all that any of its readers could read
     Messages(ConversationExport),
+    /// A folder with everything, for kith import all
+    #[command(
+        after_help = "Nothing should be written to the node meanwhile: each page is read at another moment. What is not \
+                            exported is named in docs/operate/data.md."
+    )]
+    All(all::AllExport),
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,6 +76,7 @@ struct ExportSink {
 /// existing file is unchanged.
 pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
     let (kind, exported) = match &options.kind {
+        ExportKind::All(options) => return all::run(common, options).await,
         ExportKind::Users(sink) => ("users", export(&Users, sink).await?),
         ExportKind::Groups(sink) => ("groups", export(&Groups, sink).await?),
         ExportKind::Messages(ConversationExport { conversation, sink }) => {

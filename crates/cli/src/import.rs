@@ -1,6 +1,7 @@
 //! `kith import`: imports JSON Lines, or edge lists, into a node. If a run is interrupted, the next run over
 //! the file resumes it. A bad line is reported and skipped.
 
+mod all;
 mod input;
 mod progress;
 mod reader;
@@ -73,6 +74,13 @@ enum ImportKind {
                       readers (default of since: now). The audience must be registered. A reader that is registered already is not changed and counts as imported.\n\
                       Exit codes: as those of kith import.")]
     Readers(ImportSource),
+    /// Imports a folder of kith export all: everything
+    #[command(
+        after_help = "The files are imported in the order in which they need each other. No other program should write \
+                      meanwhile. What a folder does not contain is named in docs/operate/data.md.\nExit codes: as those of \
+                      kith import."
+    )]
+    All(all::AllImport),
 }
 
 #[derive(Debug, clap::Args)]
@@ -94,6 +102,7 @@ struct ImportSource {
 /// file.
 pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
     let imported = match &options.kind {
+        ImportKind::All(options) => return all::run(common, options).await,
         ImportKind::Users(source) => import(Users, source).await?,
         ImportKind::Groups(source) => import(Groups, source).await?,
         ImportKind::Messages(source) => import(Messages, source).await?,

@@ -3,6 +3,7 @@
 // They panic if the stream is full or closed; see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod applications;
 mod backup;
 mod call;
 mod changes;
@@ -10,6 +11,8 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod convert;
+mod data_folder;
 mod demo;
 mod doctor;
 mod edge_list;
@@ -30,12 +33,15 @@ mod log_filter;
 mod man;
 mod messages;
 mod migrate;
+mod moved_records;
 mod nodes;
 mod notices;
+mod ordered_follows;
 mod output;
 mod ping;
 mod ports;
 mod progress_lines;
+mod proto_lines;
 mod readers;
 pub mod reference;
 mod reference_command;
@@ -43,6 +49,7 @@ mod restore;
 mod resync;
 mod sample;
 mod serve;
+mod states;
 mod status;
 mod token;
 mod top;
@@ -91,6 +98,8 @@ enum Commands {
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
+    /// Make a folder for kith import all from the data of another product
+    Convert(convert::ConvertOptions),
     /// Apply the migrations of this version to stored data (serve does it, too)
     Migrate(migrate::MigrateOptions),
     /// Copy the data of an embedded node to a file, also while it serves
@@ -196,6 +205,9 @@ pub fn main() -> ExitCode {
         Commands::Demo(arguments) => demo::run(&command.common, &arguments),
         Commands::Import(options) => client::block_on(import::run(&command.common, &options)),
         Commands::Export(options) => client::block_on(export::run(&command.common, &options)),
+        Commands::Convert(options) => {
+            convert::run(&command.common, &options).map_err(|why| StartError::new(format!("{why:#}")))
+        }
         Commands::Migrate(arguments) => migrate::run(&command.common, &arguments),
         Commands::Backup(arguments) => backup::run(&command.common, &arguments),
         Commands::Restore(arguments) => restore::run(&command.common, &arguments),

@@ -76,6 +76,43 @@ impl Import for Messages {
     }
 }
 
+/// Messages of whole conversations. What users have read follows as dialogs.
+#[derive(Debug)]
+pub(super) struct MovedMessages;
+
+impl Import for MovedMessages {
+    const NAME: &'static str = Messages::NAME;
+
+    type Record = ImportMessage;
+
+    fn read_line(&self, line: &[u8]) -> Result<Option<ImportMessage>, String> {
+        let read = Messages.read_line(line)?;
+        Ok(read.map(|record| ImportMessage { keep_unread: true, ..record }))
+    }
+
+    async fn import(
+        &self,
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<ImportMessage>>>,
+    ) -> Result<kind::MessageStream<Vec<ImportResult>>, Status> {
+        Messages.import(channel, chunks).await
+    }
+
+    /// A number that exists and that no service can read was trimmed after an earlier run.
+    async fn are_stored(&self, channel: Channel, sent: &[&ImportMessage]) -> Result<Vec<bool>, Status> {
+        let stored = Messages.are_stored(channel.clone(), sent).await?;
+        let mut all = Vec::with_capacity(stored.len());
+        for (stored, record) in stored.into_iter().zip(sent) {
+            let missing = record.message.as_ref().filter(|_| !stored);
+            all.push(match missing {
+                Some(one) => by_seqs(&channel, &one.conversation_id, &[one.seq]).await?.is_empty(),
+                None => stored,
+            });
+        }
+        Ok(all)
+    }
+}
+
 /// Reads the messages with these numbers in a conversation.
 async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<Vec<Message>, Status> {
     let (mut found, mut wanted): (Vec<Message>, _) = (Vec::new(), seqs.to_vec());

@@ -16,7 +16,7 @@
 
 /// The number of the contract. It rises by one with each change of the contract: a client whose own number is
 /// not higher knows that the node has everything that it may ask for. Answers have it as `kith-contract`.
-pub const CONTRACT: u32 = 3;
+pub const CONTRACT: u32 = 4;
 
 mod call_rule;
 mod codec;
@@ -75,6 +75,7 @@ pub mod relation {
         tonic::include_proto!("kith.relation.v1");
 
         pub type ImportFollowsRequest = crate::Records<ImportFollow>;
+        pub type ImportSettingsRequest = crate::Records<ImportSettings>;
         pub type BatchGetRelationsResponse = crate::Results<RelationResult>;
     }
 }
@@ -83,6 +84,8 @@ pub mod relation {
 pub mod member {
     pub mod v1 {
         tonic::include_proto!("kith.member.v1");
+
+        pub type ImportMembersRequest = crate::Records<ImportMember>;
     }
 }
 
@@ -106,6 +109,7 @@ pub mod message {
         tonic::include_proto!("kith.message.v1");
 
         pub type ImportMessagesRequest = crate::Records<ImportMessage>;
+        pub type ImportDialogsRequest = crate::Records<ImportDialog>;
     }
 }
 

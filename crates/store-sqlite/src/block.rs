@@ -42,6 +42,12 @@ pub(crate) const DO_NOT_DISTURB: &str = concat!(
     " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
     ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
 );
+/// Index `blocks_from`, then the primary key. The time of a position is ignored.
+pub(crate) const SET: &str = concat!(
+    select!(),
+    " INDEXED BY blocks_from WHERE deleted = 0 AND from_id = ?1 AND to_id < ?3 AND ?2 IS NOT NULL
+    ORDER BY to_id DESC LIMIT ?4"
+);
 /// On conflict, the new state replaces a record or a stub.
 const PUT: &str = "INSERT OR REPLACE INTO blocks
         (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
@@ -80,6 +86,7 @@ impl BlockStore for Sqlite {
         let sql = match list {
             BlockList::Blocked => BLOCKED,
             BlockList::DoNotDisturb => DO_NOT_DISTURB,
+            BlockList::All => SET,
         };
         self.readers.page(sql, user, after, limit, block_of).await
     }

@@ -232,10 +232,7 @@ fn bans(
         return Ok(Bans::default());
     }
     let bans = ban::of_users(connection, group, &change.users(), now)?;
-    match change {
-        MemberChange::Ban(..) => ban::with_count(connection, group, bans, now),
-        _ => Ok(bans),
-    }
+    if change.counts_bans() { ban::with_count(connection, group, bans, now) } else { Ok(bans) }
 }
 
 fn put_all(

@@ -74,6 +74,17 @@ impl TransitionBans {
         self.changed.insert(ban.key.user);
     }
 
+    /// Adds bans of `users` users who are not banned.
+    pub(crate) fn add_all(&mut self, bans: &[Ban], users: usize, max: u32) -> Result<(), MemberRefusal> {
+        let count = self.count.saturating_add(u32::try_from(users).unwrap_or(u32::MAX));
+        if users > 0 && count > max {
+            return Err(MemberRefusal::TooManyBans(max));
+        }
+        self.count = count;
+        bans.iter().for_each(|ban| self.put(*ban));
+        Ok(())
+    }
+
     fn end(&mut self, user: UserId) {
         if let Some(row) = self.rows.get_mut(&user).filter(|row| row.live) {
             row.live = false;

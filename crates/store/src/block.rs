@@ -143,6 +143,7 @@ impl Block {
         let at = match list {
             BlockList::Blocked => self.blocked,
             BlockList::DoNotDisturb => self.do_not_disturb,
+            BlockList::All => Some(Timestamp(0)),
         };
         at.map(|at| ListPosition { at, user: self.edge.to })
     }
@@ -182,6 +183,8 @@ pub enum BlockList {
     Blocked,
     /// Users with do-not-disturb.
     DoNotDisturb,
+    /// All users for whom something was ever set, by falling id. All positions have the same time.
+    All,
 }
 
 /// The result after a [`Block`] changed.

@@ -29,6 +29,7 @@ mod id;
 mod invalid;
 mod keyword;
 mod member;
+mod member_import;
 mod membership;
 mod message;
 mod migration;

@@ -181,6 +181,11 @@ pub enum MemberChange {
     MuteAll(Option<Timestamp>),
     /// Sets a user's name within the group; by that user, by an admin or the owner, or a service.
     Remark(UserId, Text),
+    /// Adds present and former members as they were elsewhere; by a service. Users who have a row are
+    /// unchanged, apart from the founder's first one.
+    Import(Vec<MemberRow>),
+    /// Adds bans as they were elsewhere; by a service. Users who are banned or are members are left out.
+    ImportBans(Vec<Ban>),
 }
 
 impl MemberChange {
@@ -199,6 +204,8 @@ impl MemberChange {
             | Self::Transfer(user)
             | Self::Mute(user, _)
             | Self::Remark(user, _) => vec![*user],
+            Self::Import(rows) => rows.iter().map(|row| row.member.key.user).collect(),
+            Self::ImportBans(bans) => bans.iter().map(|ban| ban.key.user).collect(),
             Self::MuteAll(_) => Vec::new(),
         }
     }
@@ -219,6 +226,8 @@ impl MemberChange {
             | Self::Transfer(_)
             | Self::Mute(..)
             | Self::MuteAll(_)
+            | Self::Import(_)
+            | Self::ImportBans(_)
             | Self::Remark(..) => false,
         }
     }
@@ -226,7 +235,21 @@ impl MemberChange {
     /// Whether it depends on its users' bans, or changes them.
     #[must_use]
     pub const fn reads_bans(&self) -> bool {
-        matches!(self, Self::AddFounder(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
+        matches!(
+            self,
+            Self::AddFounder(_)
+                | Self::Join(_)
+                | Self::Add(_)
+                | Self::Ban(..)
+                | Self::Unban(_)
+                | Self::ImportBans(_)
+        )
+    }
+
+    /// Whether it also depends on how many bans the group has.
+    #[must_use]
+    pub const fn counts_bans(&self) -> bool {
+        matches!(self, Self::Ban(..) | Self::ImportBans(_))
     }
 }
 

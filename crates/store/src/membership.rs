@@ -82,11 +82,12 @@ impl MembershipTransition {
                 self.add(users, terms)
             }
             MemberChange::Remove(users) => {
-                let leaving = self.removable(users, terms)?;
-                Ok(self.end_memberships(leaving))
+                self.removable(users, terms).map(|leaving| self.end_memberships(leaving))
             }
             MemberChange::Ban(users, until) => self.ban(users, *until, terms),
             MemberChange::Unban(users) => self.unban(users, terms),
+            MemberChange::Import(rows) => self.import(rows, terms),
+            MemberChange::ImportBans(bans) => self.import_bans(bans, terms),
             MemberChange::Leave(user) => self.leave(*user),
             MemberChange::AccountDeleted(user) => self.end_account(*user, terms),
             MemberChange::SetRole(user, role) => {
@@ -284,7 +285,7 @@ impl MembershipTransition {
     }
 
     /// The version for a change to these users; `None`: it changes none.
-    fn begin_change(&mut self, users: &[UserId]) -> Option<Version> {
+    pub(crate) fn begin_change(&mut self, users: &[UserId]) -> Option<Version> {
         if users.is_empty() {
             return None;
         }
@@ -334,7 +335,6 @@ mod tests {
     fn by(user: i64) -> ChangeContext {
         ChangeContext { by: UserId::new(user).ok(), ..service() }
     }
-
     fn service() -> ChangeContext {
         ChangeContext { by: None, members_max: LARGE, bans_max: LARGE, history: false }
     }

@@ -17,6 +17,7 @@ mod cluster_paused;
 mod commands;
 mod config_command;
 mod configuration_schema;
+mod convert_openim;
 #[path = "../../../server/tests/it/corrupt_lists/mod.rs"]
 mod corrupt_lists;
 mod damaged_log;
@@ -39,6 +40,7 @@ mod json_by_hand;
 mod kill;
 mod killed;
 mod messages_moved;
+mod moved_data;
 #[path = "../../../server/tests/it/node/mod.rs"]
 mod node;
 mod operations;

@@ -57,6 +57,7 @@ pub const PRESETS: [Preset; 11] = [
             Scope::UserImport,
             Scope::GroupImport,
             Scope::RelationImport,
+            Scope::MemberImport,
             Scope::MessageImport,
         ]),
         purpose: "imports",
@@ -218,7 +219,7 @@ mod tests {
             texts("reader"),
             "user:read user:own group:read group:own member:read member:own presence:read presence:own"
         );
-        assert_eq!(texts("loader"), "user:import group:import relation:import message:import");
+        assert_eq!(texts("loader"), "user:import group:import relation:import member:import message:import");
         assert_eq!(
             texts("connector"),
             "user:read user:own group:read group:own relation:read relation:own member:read member:own message:read \

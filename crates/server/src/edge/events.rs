@@ -147,14 +147,20 @@ mod tests {
         let mut events: Vec<_> = methods.filter_map(|method| of(&method)).collect();
         events.sort();
         let expected = [
+            "ExportDialogs export_end",
             "ExportGroups export_end",
+            "ExportMembers export_end",
+            "ExportSettings export_end",
             "ExportUsers export_end",
             "FlushMemory admin_write",
             "GetCursor export_end",
             "GetInviteCode invite_code",
+            "ImportDialogs import_end",
             "ImportFollows import_end",
             "ImportGroups import_end",
+            "ImportMembers import_end",
             "ImportMessages import_end",
+            "ImportSettings import_end",
             "ImportUsers import_end",
             "InvalidateKey admin_write",
             "RebuildCounts admin_write",

@@ -28,6 +28,7 @@ struct ImportedMessage {
     /// The message's number; 0: the next number.
     seq: Seq,
     message: NewMessage,
+    keeps_unread: bool,
 }
 
 /// The log's end after the previous records.
@@ -103,10 +104,10 @@ impl Messages {
             }
             // Replaced below, unless it is an error.
             results.push(due.as_ref().map(|(seq, _)| *seq).map_err(Clone::clone));
-            drafts.extend(due.map(|(_, ImportedMessage { message, .. })| MessageDraft {
+            drafts.extend(due.map(|(_, ImportedMessage { message, keeps_unread, .. })| MessageDraft {
                 conversation,
                 message,
-                keeps_unread: false,
+                keeps_unread,
             }));
         }
         let appended = if drafts.is_empty() {
@@ -165,7 +166,8 @@ fn check_seq(wanted: Option<Seq>, sent: SendOutcome) -> Result<Seq, Error> {
 fn read(record: wire::ImportMessage) -> Result<ImportedMessage, Error> {
     let message = record.message.ok_or_else(|| missing("message"))?;
     let key = key_of_request(&record.request_id)?;
-    imported(&message, key).map_err(|error| error.within("message"))
+    let imported = imported(&message, key).map_err(|error| error.within("message"))?;
+    Ok(ImportedMessage { keeps_unread: record.keep_unread, ..imported })
 }
 
 /// `key`: for a message without a number and an id.
@@ -196,7 +198,7 @@ fn imported(message: &wire::Message, key: MessageKey) -> Result<ImportedMessage,
         reply_to: Some(convert::number("reply_to_seq", message.reply_to_seq)?).filter(|seq| *seq > 0),
         client_message_id,
     };
-    Ok(ImportedMessage { conversation, seq, message: new })
+    Ok(ImportedMessage { conversation, seq, message: new, keeps_unread: false })
 }
 
 /// The sender; `None`: a service.

@@ -318,4 +318,22 @@ impl MessageService for MessageRpc {
         let answer = |results| wire::ImportMessagesResponse { results };
         Ok(Response::new(import_together(request, &self.limits, all, answer)))
     }
+
+    type ImportDialogsStream = BoxStream<'static, Result<wire::ImportDialogsResponse, Status>>;
+
+    async fn import_dialogs(
+        &self,
+        request: Request<Streaming<wire::ImportDialogsRequest>>,
+    ) -> RpcResult<Self::ImportDialogsStream> {
+        self.agreement.check()?;
+        Ok(Response::new(self.dialogs.import_dialogs(request)))
+    }
+
+    async fn export_dialogs(
+        &self,
+        request: Request<wire::ExportDialogsRequest>,
+    ) -> RpcResult<wire::ExportDialogsResponse> {
+        self.agreement.check()?;
+        self.dialogs.export_dialogs(request).await
+    }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, Permissions, StoreError,
+    Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, Permissions, StoreError, Write,
 };
+use tokio::time::Instant;
 
 use super::{
     BlockLists, DoNotDisturbListener, Follows,
@@ -29,7 +30,7 @@ pub(super) const KIND: &str = "block";
 pub struct Blocks {
     pub(super) cache: TieredCache<Edge, Block>,
     pub(super) lists: BlockLists,
-    store: Arc<dyn BlockStore>,
+    pub(super) store: Arc<dyn BlockStore>,
     mutations: Mutations,
     hasher: SecretHasher,
     default: Permissions,
@@ -140,6 +141,18 @@ impl Blocks {
             follows.check_users_exist(edge).await?;
         }
         let write = context.write(&self.hasher).await?;
+        self.write_block(edge, patch, follows, write, context.deadline).await
+    }
+
+    /// Like [`Self::set_block`], without its checks.
+    pub(super) async fn write_block(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        follows: &Follows,
+        write: Write,
+        deadline: Instant,
+    ) -> Result<Committed<BlockChange>, Error> {
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
             let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
@@ -163,7 +176,7 @@ impl Blocks {
             }
             Ok(written)
         };
-        self.mutations.call(context.deadline, work).await
+        self.mutations.call(deadline, work).await
     }
 
     /// Reads a page of a list, with up to `size` entries. Records are read through the tiers, so that no
@@ -205,7 +218,7 @@ fn lists_of(patch: &BlockPatch) -> Vec<BlockList> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
-fn store_error(error: StoreError) -> Error {
+pub(super) fn store_error(error: StoreError) -> Error {
     Error::store(KIND, &error)
 }
 

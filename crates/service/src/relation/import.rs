@@ -1,9 +1,16 @@
 //! Imports follows.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use kith_proto::{relation::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{Edge, ImportedFollow, Timestamp};
+use tokio::time::sleep;
 
 use super::{Follows, convert::edge, follows::store_error};
 use crate::{
@@ -14,13 +21,30 @@ use crate::{
     },
 };
 
+/// Where the messages of one import are placed in lists: each at a later millisecond than the one before.
+#[derive(Debug, Default)]
+pub(super) struct ImportPlaces(AtomicI64);
+
+impl ImportPlaces {
+    /// The present time, later than that of the message before.
+    async fn next(&self) -> Timestamp {
+        while Timestamp::now().0 <= self.0.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let now = Timestamp::now();
+        self.0.store(now.0, Ordering::Relaxed);
+        now
+    }
+}
+
 /// Imports the valid records in one message together, and returns a result for each.
 pub(super) async fn import(
     follows: Follows,
     limits: Limits,
+    places: Arc<ImportPlaces>,
     records: Vec<wire::ImportFollow>,
 ) -> Vec<ImportResult> {
-    let now = Timestamp::now();
+    let now = places.next().await;
     let checked: Vec<_> = records.iter().map(|record| imported(record, now)).collect();
     let fine: Vec<ImportedFollow> =
         checked.iter().filter_map(|checked| checked.as_ref().ok()).copied().collect();

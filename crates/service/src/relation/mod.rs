@@ -25,6 +25,7 @@ mod pages;
 mod pair;
 mod rpc;
 mod set_operations;
+mod settings_import;
 
 pub use blocks::Blocks;
 pub use config::{ListReaders, RelationMode, RelationsConfig};

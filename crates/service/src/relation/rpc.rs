@@ -1,6 +1,8 @@
 //! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`],
 //! and its result is encoded. The lists' common part is in `pages.rs`.
 
+use std::sync::Arc;
+
 use futures::stream::BoxStream;
 use kith_proto::{
     IdentifiedRequest as _,
@@ -13,15 +15,17 @@ use super::{
     Blocks, Follows,
     batch_encoder::{self, AnswerContext},
     convert,
-    import::import,
+    import::{ImportPlaces, import},
     lists::UserList,
     pages::ListQuery,
     pair::{AT_ONCE, PairRecords},
+    settings_import,
 };
 use crate::{
     error::{Error, valid},
     group::members::Members,
     rpc::{
+        audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{AnswerMetadata, Call, RpcResult, own},
         ids,
@@ -86,6 +90,7 @@ struct SettingsChange {
 #[tonic::async_trait]
 impl RelationService for RelationRpc {
     type ImportFollowsStream = BoxStream<'static, Result<wire::ImportFollowsResponse, Status>>;
+    type ImportSettingsStream = BoxStream<'static, Result<wire::ImportSettingsResponse, Status>>;
 
     async fn follow(&self, request: Request<wire::FollowRequest>) -> RpcResult<wire::FollowResponse> {
         let (request, context) = WriteContext::open(request)?;
@@ -371,9 +376,40 @@ impl RelationService for RelationRpc {
         request: Request<Streaming<wire::ImportFollowsRequest>>,
     ) -> RpcResult<Self::ImportFollowsStream> {
         let (follows, limits) = (self.follows.clone(), self.limits.clone());
-        let all = move |records| import(follows.clone(), limits.clone(), records);
+        let places = Arc::new(ImportPlaces::default());
+        let all = move |records| import(follows.clone(), limits.clone(), Arc::clone(&places), records);
         let answer = |results| wire::ImportFollowsResponse { results };
         Ok(Response::new(batch::import_together(request, &self.limits, all, answer)))
+    }
+
+    async fn import_settings(
+        &self,
+        request: Request<Streaming<wire::ImportSettingsRequest>>,
+    ) -> RpcResult<Self::ImportSettingsStream> {
+        let (blocks, follows, limits) = (self.blocks.clone(), self.follows.clone(), self.limits.clone());
+        let one =
+            move |record| settings_import::import(blocks.clone(), follows.clone(), limits.clone(), record);
+        let answer = |results| wire::ImportSettingsResponse { results };
+        Ok(Response::new(batch::import(request, &self.limits, one, answer)))
+    }
+
+    async fn export_settings(
+        &self,
+        request: Request<wire::ExportSettingsRequest>,
+    ) -> RpcResult<wire::ExportSettingsResponse> {
+        let notes = AuditNotes::of(&request);
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
+        let query = [&b"ExportSettings"[..], &user.get().to_be_bytes()[..]];
+        let page = self.limits.page(call, request.page_size)?;
+        let after =
+            self.pages.of(call).verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let (blocks, next) = self.blocks.export_page(user, after, page.size).await?;
+        notes.add_records(blocks.len());
+        Ok(Response::new(wire::ExportSettingsResponse {
+            settings: blocks.iter().map(settings_import::to_wire).collect(),
+            next_page_token: next.map(|last| self.pages.of(call).issue(&query, last)).unwrap_or_default(),
+        }))
     }
 }
 

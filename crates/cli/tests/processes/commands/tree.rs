@@ -31,6 +31,14 @@ impl Scene {
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
         fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
+        for (folder, file, text) in [
+            ("moved", "manifest.json", r#"{"format":1,"made_by":"kith","lines":{}}"#),
+            ("moved", "users.jsonl", r#"{"userName":"cal"}"#),
+            ("dump", "user.json", r#"{"user_id":"dan"}"#),
+        ] {
+            fs::create_dir_all(scene.dir.path().join(folder)).unwrap();
+            fs::write(scene.dir.path().join(folder).join(file), text).unwrap();
+        }
         let message = r#"{"conversationId":"d7-7","seq":"1","senderId":"7","sendTime":"2026-01-01T00:00:00Z","kind":"MESSAGE_KIND_MESSAGE","body":"aGk="}"#;
         fs::write(scene.dir.path().join("messages.jsonl"), message).unwrap();
         fs::write(scene.dir.path().join("one.key"), "correct-horse-battery-staple-one-key\n").unwrap();
@@ -73,6 +81,9 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "export users" => (&["export users"], true),
         "export messages" => (&["export messages d7-7"], true),
         "export groups" => (&["export groups"], true),
+        "export all" => (&["export all exported"], false),
+        "import all" => (&["import all moved"], false),
+        "convert openim" => (&["convert openim dump converted"], false),
         "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
         "backup" => (&["backup --to copy.db --data-dir live"], false),
         "restore" => (&["restore copy.db --data-dir restored"], false),

@@ -132,6 +132,8 @@ impl EventKind {
             MemberChange::SetRole(..) | MemberChange::Mute(..) => Self::Changed,
             MemberChange::MuteAll(_) => Self::AllMuted,
             MemberChange::Remark(..) | MemberChange::Unban(_) => Self::None,
+            // Nothing has happened: it was so elsewhere.
+            MemberChange::Import(_) | MemberChange::ImportBans(_) => Self::None,
         }
     }
 

@@ -14,6 +14,7 @@ pub mod cache;
 mod cleanup;
 mod config;
 mod convert;
+mod import;
 mod inviting;
 mod lists;
 mod loader;

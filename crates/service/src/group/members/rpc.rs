@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use kith_cache::Consistency;
 use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
 use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Members,
     convert::{self, SyncPosition},
+    import::import,
     inviting::{AddedOrInvited, GroupInvitations},
     lists::MemberPageKey,
 };
@@ -69,6 +71,8 @@ impl MemberRpc {
 
 #[tonic::async_trait]
 impl MemberService for MemberRpc {
+    type ImportMembersStream = BoxStream<'static, Result<wire::ImportMembersResponse, Status>>;
+
     async fn add_members(
         &self,
         request: Request<wire::AddMembersRequest>,
@@ -357,5 +361,32 @@ impl MemberService for MemberRpc {
             version: until,
             full_list_needed: false,
         }))
+    }
+
+    async fn import_members(
+        &self,
+        request: Request<Streaming<wire::ImportMembersRequest>>,
+    ) -> RpcResult<Self::ImportMembersStream> {
+        let (members, limits, call) = (self.members.clone(), self.limits.clone(), Call::of(&request));
+        let all = move |records| import(members.clone(), limits.clone(), call, records);
+        let answer = |results| wire::ImportMembersResponse { results };
+        Ok(Response::new(batch::import_together(request, &self.limits, all, answer)))
+    }
+
+    async fn export_members(
+        &self,
+        request: Request<wire::ExportMembersRequest>,
+    ) -> RpcResult<wire::ExportMembersResponse> {
+        let notes = AuditNotes::of(&request);
+        let (call, request) = Call::open(request);
+        let group = ids::group(request.group_id)?;
+        let query = [&b"ExportMembers"[..], &group.get().to_be_bytes()[..]];
+        let page = self.limits.page(call, request.page_size)?;
+        let after =
+            self.pages.of(call).verify(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
+        let (members, next) = self.members.export_page(group, after, page.size).await?;
+        notes.add_records(members.len());
+        let next_page_token = self.next_page_token(call, &query, next);
+        Ok(Response::new(wire::ExportMembersResponse { members, next_page_token }))
     }
 }

@@ -178,6 +178,7 @@ impl Members {
     ) -> Vec<WriteParts> {
         let (members, groups) = match change {
             change if EventKind::of(change).changes_members() => (true, true),
+            MemberChange::Import(_) => (true, true),
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
             _ => (false, false),
         };
@@ -198,6 +199,9 @@ impl Members {
             | MemberChange::Add(_)
             | MemberChange::Transfer(_)
             | MemberChange::Ban(..) => change.users(),
+            MemberChange::Import(rows) => {
+                rows.iter().filter(|row| row.live).map(|row| row.member.key.user).collect()
+            }
             _ => return Ok(()),
         };
         for found in self.users.get_many(&coming, &Consistency::Cached).await {

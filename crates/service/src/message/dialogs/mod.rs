@@ -9,6 +9,7 @@
 
 mod convert;
 mod heads;
+mod import;
 mod list;
 mod marks;
 mod order;

@@ -1,11 +1,12 @@
 //! The calls of dialogs on the wire: each decodes, calls the policy once, and encodes.
 
+use futures::stream::BoxStream;
 use kith_proto::message::v1 as wire;
 use kith_store::UserId;
-use tonic::{Request, Response};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    Dialogs, convert,
+    Dialogs, convert, import,
     list::{DialogPage, PAGE_MAX},
     order::DialogPosition,
 };
@@ -13,9 +14,11 @@ use crate::{
     error::Error,
     message::{AtLeast, conversations},
     rpc::{
-        answer_size::{ByteBudget, left_out},
-        batch::Limits,
+        answer_size::{ByteBudget, fit_into_answer, left_out},
+        audit_notes::AuditNotes,
+        batch::{Limits, import_together},
         call::{Call, RpcResult},
+        ids,
         page_token::PageTokens,
         request::WriteContext,
     },
@@ -212,6 +215,39 @@ impl DialogRpc {
             min_seq: written.record.min_seq,
             consistency_token: written.token.to_string(),
         }))
+    }
+}
+
+impl DialogRpc {
+    /// Imports dialogs; see [`import::import`].
+    pub(crate) fn import_dialogs(
+        &self,
+        request: Request<Streaming<wire::ImportDialogsRequest>>,
+    ) -> BoxStream<'static, Result<wire::ImportDialogsResponse, Status>> {
+        let (dialogs, limits) = (self.dialogs.clone(), self.limits.clone());
+        let all = move |records| import::import(dialogs.clone(), limits.clone(), records);
+        import_together(request, &self.limits, all, |results| wire::ImportDialogsResponse { results })
+    }
+
+    pub(crate) async fn export_dialogs(
+        &self,
+        request: Request<wire::ExportDialogsRequest>,
+    ) -> RpcResult<wire::ExportDialogsResponse> {
+        let notes = AuditNotes::of(&request);
+        let (call, request) = Call::open(request);
+        let user = ids::user("user_id", request.user_id)?;
+        let query = [&b"ExportDialogs"[..], &user.get().to_be_bytes()[..]];
+        let page = self.limits.page(call, request.page_size)?;
+        let after = self.pages.of(call).verify_bytes(&query, &request.page_token)?;
+        let after = after.map(|bytes| import::position_of(&bytes).ok_or_else(Error::internal)).transpose()?;
+        let (found, next) = self.dialogs.export_page(user, after, page.size).await?;
+        let dialogs = fit_into_answer(call.answer_bytes, found.iter().map(import::to_wire));
+        notes.add_records(dialogs.len());
+        let cut = dialogs.len().checked_sub(1).filter(|_| dialogs.len() < found.len());
+        let next = cut.and_then(|last| found.get(last)).map(kith_store::Dialog::position).or(next);
+        let token = |next| self.pages.of(call).issue_bytes(&query, &import::position_bytes(next));
+        let next_page_token = next.and_then(token).unwrap_or_default();
+        Ok(Response::new(wire::ExportDialogsResponse { dialogs, next_page_token }))
     }
 }
 

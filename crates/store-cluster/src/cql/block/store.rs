@@ -38,6 +38,8 @@ pub(in crate::cql) const fn kind(list: BlockList) -> i32 {
     match list {
         BlockList::Blocked => 1,
         BlockList::DoNotDisturb => 2,
+        // The records themselves.
+        BlockList::All => 0,
     }
 }
 

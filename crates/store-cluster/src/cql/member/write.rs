@@ -196,7 +196,7 @@ impl Cql {
         users.dedup();
         let mut named = self.bans_of(group, &users).await?;
         named.retain(|ban| ban.holds(now));
-        let is_counted = reading.iter().any(|pending| matches!(pending.change, MemberChange::Ban(..)));
+        let is_counted = reading.iter().any(|pending| pending.change.counts_bans());
         let count = if is_counted { self.count_bans(group, now).await? } else { 0 };
         Ok(Bans { named, count })
     }

@@ -15,6 +15,7 @@ fn patch(list: BlockList, to: bool) -> BlockPatch {
     match list {
         BlockList::Blocked => blocking(to),
         BlockList::DoNotDisturb => disturbing_not(to),
+        BlockList::All => remarking(if to { "a" } else { "" }),
     }
 }
 
@@ -139,6 +140,7 @@ pub async fn only_what_is_set_is_listed(stores: Stores) {
     assert_eq!(listed(&stores, BlockList::Blocked).await, [6, 2]);
     assert_eq!(listed(&stores, BlockList::DoNotDisturb).await, [6, 3]);
     assert_pages_join(&stores, BlockList::Blocked, &[6, 2]).await;
+    assert_pages_join(&stores, BlockList::All, &[7, 6, 5, 4, 3, 2]).await;
 }
 
 pub async fn what_was_set_back_is_listed_no_more(stores: Stores) {

@@ -19,6 +19,7 @@ pub mod follow_requests;
 pub mod member;
 pub mod member_at_once;
 pub mod member_bans;
+pub mod member_import;
 pub mod member_lists;
 pub mod member_ranges;
 pub mod member_requests;

@@ -1,0 +1,153 @@
+//! What a node answers about all its records.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::filled::{CONVERSATIONS, GROUPS, USERS};
+use crate::http::Connection;
+
+/// Fields that a moved record has anew: versions, its times of creation and change, and ids of applications
+/// and what their receivers marked.
+const NEW: [&str; 10] = [
+    "version",
+    "settingsVersion",
+    "createTime",
+    "updateTime",
+    "expireTime",
+    "applicationId",
+    "receiveTime",
+    "readTime",
+    "peerVersion",
+    "nextPageToken",
+];
+/// How long a node may take until its counts are exact.
+const BOUND: Duration = Duration::from_secs(40);
+
+/// Calls a node in JSON.
+pub(crate) struct Caller(Connection<TcpStream>);
+
+impl Caller {
+    pub(crate) async fn open(address: &str) -> Self {
+        Self(Connection::open(address.parse().unwrap()).await)
+    }
+
+    async fn call(&mut self, method: &str, body: &Value) -> (u16, Value) {
+        let (service, name) = method.split_once('/').unwrap();
+        let domain = service.to_lowercase();
+        let path = format!("/kith.{domain}.v1.{service}Service/{name}");
+        let answer = self.0.json(&path, body).await;
+        (answer.code, answer.json())
+    }
+
+    /// Calls a method, such as `User/GetUser`, which must succeed.
+    pub(crate) async fn ok(&mut self, method: &str, body: Value) -> Value {
+        let (code, answer) = self.call(method, &body).await;
+        assert_eq!(code, 200, "{method} {body}: {answer}");
+        answer
+    }
+
+    async fn note(&mut self, all: &mut BTreeMap<String, Value>, method: &str, body: Value) {
+        let (code, mut answer) = self.call(method, &body).await;
+        assert!(
+            code == 200 || answer["code"] == "not_found" || answer["code"] == "permission_denied",
+            "{answer}"
+        );
+        if code == 200 {
+            without_new(&mut answer);
+        } else {
+            answer = answer["code"].clone();
+        }
+        all.insert(format!("{method} {body}"), answer);
+    }
+
+    /// All answers, by call.
+    pub(super) async fn checklist(&mut self) -> BTreeMap<String, Value> {
+        let mut all = BTreeMap::new();
+        for user in USERS {
+            self.of_user(user, &mut all).await;
+        }
+        for group in GROUPS {
+            let of = json!({ "groupId": group, "pageSize": 1000 });
+            for method in ["Member/ListMembers", "Member/ListBans", "Member/ExportMembers"] {
+                self.note(&mut all, method, of.clone()).await;
+            }
+            for method in ["Group/GetGroup", "Member/CountMembers"] {
+                self.note(&mut all, method, json!({ "groupId": group })).await;
+            }
+            self.note(&mut all, "Application/ListApplications", of).await;
+            let receiver = json!({ "receiver": { "groupId": group } });
+            self.note(&mut all, "Application/CountPending", receiver).await;
+        }
+        all
+    }
+
+    async fn of_user(&mut self, user: i64, all: &mut BTreeMap<String, Value>) {
+        let of = json!({ "userId": user });
+        for method in
+            ["User/GetUser", "User/GetUserAccess", "Relation/CountRelations", "Member/CountMemberships"]
+        {
+            self.note(all, method, of.clone()).await;
+        }
+        let of = json!({ "userId": user, "pageSize": 100 });
+        for method in [
+            "Relation/ListFollowing",
+            "Relation/ListFans",
+            "Relation/ListFriends",
+            "Relation/ListBlocks",
+            "Relation/ListDoNotDisturb",
+            "Relation/ExportSettings",
+            "Member/ListMemberships",
+            "Message/ListConversations",
+        ] {
+            self.note(all, method, of.clone()).await;
+        }
+        for list in ["sentBy", "receivedBy"] {
+            self.note(all, "Application/ListApplications", json!({ list: user })).await;
+        }
+        self.note(all, "Application/CountPending", json!({ "receiver": { "userId": user } })).await;
+        self.note(all, "Relation/BatchGetRelations", json!({ "userId": user, "targetIds": others(user) }))
+            .await;
+        self.note(all, "Message/CountUnread", json!({ "userId": user })).await;
+        let reads = json!({ "userId": user, "conversationIds": CONVERSATIONS });
+        for method in ["Message/GetReadSeqs", "Message/GetMaxSeqs"] {
+            self.note(all, method, reads.clone()).await;
+        }
+        for conversation in CONVERSATIONS {
+            let of = json!({ "userId": user, "conversationId": conversation });
+            for method in ["Message/PullMessages", "Message/History", "Message/GetConversation"] {
+                self.note(all, method, of.clone()).await;
+            }
+        }
+    }
+
+    /// Waits until the node answers the same.
+    pub(super) async fn until_answers(&mut self, expected: &BTreeMap<String, Value>) {
+        let begun = Instant::now();
+        loop {
+            let found = self.checklist().await;
+            let mut differing = expected.iter().filter(|(call, answer)| found.get(*call) != Some(answer));
+            let Some((call, answer)) = differing.next() else { return };
+            assert!(begun.elapsed() < BOUND, "{call}\nwas {answer}\nis  {}", found[call]);
+        }
+    }
+}
+
+fn others(user: i64) -> Vec<i64> {
+    USERS.into_iter().filter(|other| *other != user).collect()
+}
+
+fn without_new(answer: &mut Value) {
+    match answer {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !NEW.contains(&name.as_str()));
+            fields.values_mut().for_each(without_new);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_new),
+        _ => {}
+    }
+}
