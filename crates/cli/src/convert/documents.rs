@@ -1,4 +1,4 @@
-//! The documents of a dump: files of `mongoexport` (a document of JSON in each line) or of `mongodump` (BSON).
+//! The documents of a dump: files of `mongoexport` (a document of JSON in each line) or `mongodump` (BSON).
 
 use std::{
     fs::File,

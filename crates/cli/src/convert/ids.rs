@@ -1,4 +1,4 @@
-//! The numbers of ids that are texts elsewhere. Numbers stay; other texts get new numbers, which a file keeps.
+//! The numbers of ids that are texts elsewhere. Numbers stay; other texts get new ones, which a file keeps.
 
 use std::{
     collections::HashMap,

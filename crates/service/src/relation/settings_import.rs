@@ -65,8 +65,8 @@ fn is_same(one: &Block, other: &Block) -> bool {
     settings(one) == settings(other)
 }
 
-/// The writes that make `wanted` from a record in which nothing else is set, each at its time. `None`: another
-/// value is set.
+/// The writes that make `wanted` from a record in which nothing else is set, each at its time. `None`:
+/// another value is set.
 fn writes(stored: &Block, wanted: &Block) -> Option<Vec<(Timestamp, BlockPatch)>> {
     let merges = |is: Option<Timestamp>, wanted: Option<Timestamp>| is.is_none() || is == wanted;
     let fits = merges(stored.blocked, wanted.blocked)

@@ -83,36 +83,41 @@ fn steps(records: &[Result<ImportedRecord, Error>]) -> Vec<Vec<usize>> {
 }
 
 impl Members {
-    /// Imports records of one group and kind. Returns each one's outcome.
+    /// Imports records of one group and kind. Returns each one's outcome. If they cannot be written together,
+    /// each is written alone, so that none keeps the others out.
     async fn import_step(&self, records: Vec<ImportedRecord>, call: Call) -> Vec<Result<(), Error>> {
-        let count = records.len();
-        let made = match self.stored_before(&records).await {
-            Ok(before) => self.import_new(records, before, call).await,
-            Err(error) => Err(error),
-        };
-        made.unwrap_or_else(|error| vec![Err(error); count])
+        match self.import_together(&records, call).await {
+            Ok(outcomes) => outcomes,
+            Err(error) if records.len() == 1 => vec![Err(error)],
+            Err(_) => {
+                let mut outcomes = Vec::with_capacity(records.len());
+                for record in records {
+                    let alone = self.import_together(&[record], call).await;
+                    outcomes.extend(alone.unwrap_or_else(|error| vec![Err(error)]));
+                }
+                outcomes
+            }
+        }
     }
 
     /// Writes the records that are not stored yet.
-    async fn import_new(
+    async fn import_together(
         &self,
-        records: Vec<ImportedRecord>,
-        before: Vec<bool>,
+        records: &[ImportedRecord],
         call: Call,
     ) -> Result<Vec<Result<(), Error>>, Error> {
-        let missing: Vec<_> = before.iter().map(|stored| !stored).collect();
-        let new: Vec<ImportedRecord> =
-            records.iter().zip(&missing).filter(|(_, new)| **new).map(|(record, _)| record.clone()).collect();
-        let refused = self.import_change(new, call).await;
-        let after = if refused.is_ok() { self.stored_before(&records).await? } else { before.clone() };
-        let outcome = |((stored, after), _): ((&bool, bool), &ImportedRecord)| match (*stored, after) {
+        let before = self.are_stored(records).await?;
+        let new = records.iter().zip(&before).filter(|(_, stored)| !**stored);
+        self.import_change(new.map(|(record, _)| record.clone()).collect(), call).await?;
+        let outcome = |(stored, after): (bool, bool)| match (stored, after) {
             (true, _) => Err(Error::new(Reason::IdTaken, "it is stored already")),
             (false, true) => Ok(()),
-            (false, false) => Err(refused.clone().err().unwrap_or_else(|| {
-                Error::new(Reason::StateForbids, "another record of the user is stored, or another owner")
-            })),
+            (false, false) => {
+                let why = "another record of the user is stored, or another owner";
+                Err(Error::new(Reason::StateForbids, why))
+            }
         };
-        Ok(before.iter().zip(after).zip(&records).map(outcome).collect())
+        Ok(before.into_iter().zip(self.are_stored(records).await?).map(outcome).collect())
     }
 
     async fn import_change(&self, records: Vec<ImportedRecord>, call: Call) -> Result<(), Error> {
@@ -131,7 +136,7 @@ impl Members {
     }
 
     /// Whether each of these records is stored as it was sent.
-    async fn stored_before(&self, records: &[ImportedRecord]) -> Result<Vec<bool>, Error> {
+    async fn are_stored(&self, records: &[ImportedRecord]) -> Result<Vec<bool>, Error> {
         let keys: Vec<MemberKey> = records
             .iter()
             .filter(|record| matches!(record, ImportedRecord::Member(_)))
