@@ -64,6 +64,10 @@ func proceed(request, answer proto.Message) bool {
 		asked := request.(*memberv1.SyncMembersRequest)
 		asked.PageToken = answer.GetNextPageToken()
 		return asked.PageToken != ""
+	case *memberv1.ExportMembersResponse:
+		asked := request.(*memberv1.ExportMembersRequest)
+		asked.PageToken = answer.GetNextPageToken()
+		return asked.PageToken != ""
 	case *messagev1.PullMessagesResponse:
 		asked := request.(*messagev1.PullMessagesRequest)
 		for _, last := range answer.GetMessages() {
@@ -84,6 +88,10 @@ func proceed(request, answer proto.Message) bool {
 		return answer.GetMore()
 	case *messagev1.ListConversationsResponse:
 		asked := request.(*messagev1.ListConversationsRequest)
+		asked.PageToken = answer.GetNextPageToken()
+		return asked.PageToken != ""
+	case *messagev1.ExportDialogsResponse:
+		asked := request.(*messagev1.ExportDialogsRequest)
 		asked.PageToken = answer.GetNextPageToken()
 		return asked.PageToken != ""
 	case *messagev1.ReceiveResponse:
@@ -158,6 +166,10 @@ func proceed(request, answer proto.Message) bool {
 		return asked.PageToken != ""
 	case *relationv1.ListFriendsInGroupResponse:
 		asked := request.(*relationv1.ListFriendsInGroupRequest)
+		asked.PageToken = answer.GetNextPageToken()
+		return asked.PageToken != ""
+	case *relationv1.ExportSettingsResponse:
+		asked := request.(*relationv1.ExportSettingsRequest)
 		asked.PageToken = answer.GetNextPageToken()
 		return asked.PageToken != ""
 	case *userv1.SearchUsersResponse:

@@ -3,7 +3,7 @@
 package kith
 
 // Contract is the number of the contract that this package was generated from.
-const Contract = 3
+const Contract = 4
 
 // rules say how methods are repeated. A method that is not here is a write that is not repeated.
 var rules = map[string]rule{
@@ -53,6 +53,7 @@ var rules = map[string]rule{
 	"/kith.member.v1.MemberService/CountMemberships":           {isRead: true, isRepeatable: true},
 	"/kith.member.v1.MemberService/ListCommonGroups":           {isRead: true, isRepeatable: true},
 	"/kith.member.v1.MemberService/SyncMembers":                {isRead: true, isRepeatable: true},
+	"/kith.member.v1.MemberService/ExportMembers":              {isRead: true, isRepeatable: true},
 	"/kith.message.v1.MessageService/SendMessage":              {isRepeatable: true, id: "client_message_id"},
 	"/kith.message.v1.MessageService/BatchSend":                {isRepeatable: true},
 	"/kith.message.v1.MessageService/PullMessages":             {isRead: true, isRepeatable: true},
@@ -73,6 +74,7 @@ var rules = map[string]rule{
 	"/kith.message.v1.MessageService/TrimConversation":         {isRepeatable: true},
 	"/kith.message.v1.MessageService/RecallMessage":            {isRepeatable: true},
 	"/kith.message.v1.MessageService/EditMessage":              {isRepeatable: true},
+	"/kith.message.v1.MessageService/ExportDialogs":            {isRead: true, isRepeatable: true},
 	"/kith.message.v1.MessageService/EraseUserMessages":        {isRepeatable: true},
 	"/kith.notice.v1.NoticeService/RegisterAudience":           {isRepeatable: true, id: "request_id"},
 	"/kith.notice.v1.NoticeService/RegisterReaders":            {isRepeatable: true},
@@ -123,6 +125,7 @@ var rules = map[string]rule{
 	"/kith.relation.v1.RelationService/ListCommonFollowing":    {isRead: true, isRepeatable: true},
 	"/kith.relation.v1.RelationService/ListFansIFollow":        {isRead: true, isRepeatable: true},
 	"/kith.relation.v1.RelationService/ListFriendsInGroup":     {isRead: true, isRepeatable: true},
+	"/kith.relation.v1.RelationService/ExportSettings":         {isRead: true, isRepeatable: true},
 	"/kith.sequence.v1.SequenceService/GetMaxSeqs":             {isRead: true, isRepeatable: true},
 	"/kith.user.v1.UserService/CreateUser":                     {isRepeatable: true, id: "request_id"},
 	"/kith.user.v1.UserService/GetUser":                        {isRead: true, isRepeatable: true},

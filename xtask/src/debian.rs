@@ -30,7 +30,7 @@ const ENTER: &str = "ip link set lo up; mount --rbind \"$0\" \"$0\"; cd \"$0\"; 
 /// Returns an archive of the least system that has a package manager, in the cache folder.
 ///
 /// # Errors
-/// As [`archive`].
+/// Like [`archive`].
 pub(crate) fn empty() -> Result<PathBuf> {
     with("empty", "apt")
 }
@@ -38,7 +38,7 @@ pub(crate) fn empty() -> Result<PathBuf> {
 /// Returns an archive of a system that has these packages as well, in the cache folder.
 ///
 /// # Errors
-/// As [`archive`].
+/// Like [`archive`].
 pub(crate) fn with(name: &str, packages: &str) -> Result<PathBuf> {
     archive(name, &["--variant=minbase", MERGED, &format!("--include=usr-is-merged,{packages}")])
 }

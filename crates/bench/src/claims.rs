@@ -284,7 +284,7 @@ claims! {
     OVERLOAD_GET_USER = Claim::gain("overload_get_user", "calls/s").target(0.8);
     /// Share of sequence numbers that three nodes without failures give out.
     SEQUENCE_USED = Claim::gain("sequence_used", "share").kith_alone().target(1.0);
-    /// Processor time for `SetDoNotDisturb` of a node in single-node mode that keeps changes / that keeps none.
+    /// Processor time for `SetDoNotDisturb` of a node over a file that keeps changes / that keeps none.
     CHANGES_WRITE_CPU = Claim::cost("changes_write_cpu", "us").target(1.05);
     /// Like `CHANGES_WRITE_CPU`, for a message to one conversation.
     CHANGES_SEND_CPU = Claim::cost("changes_send_cpu", "us").target(1.05);

@@ -47,7 +47,7 @@ impl<Q, A> Method<Q, A> {
         Self { path, is_whole, asked: PhantomData }
     }
 
-    /// The same method, for other callers.
+    /// This method, for other callers.
     pub(crate) const fn same(&self) -> Self {
         Self::new(self.path, self.is_whole)
     }

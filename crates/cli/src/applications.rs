@@ -123,7 +123,7 @@ pub(super) fn is_pending(application: &Application) -> bool {
     application.state() == State::Pending
 }
 
-/// What makes two pending applications the same.
+/// Two pending applications with this value are the same.
 const fn subject(application: &Application) -> (i32, i64, i64, i64) {
     (application.kind, application.applicant_id, application.user_id, application.group_id)
 }

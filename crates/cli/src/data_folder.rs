@@ -22,7 +22,7 @@ const KINDS: [&str; 9] =
 #[derive(Clone, Debug)]
 pub(super) struct DataFolder(PathBuf);
 
-/// What a folder contains.
+/// The contents of a folder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// The version of the form.

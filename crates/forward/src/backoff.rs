@@ -18,7 +18,7 @@ pub(crate) fn wait(settings: &Settings, failed: u32, asked: Option<Duration>) ->
     asked.map_or(wait, |asked| wait.max(asked)).min(settings.longest_wait)
 }
 
-/// As [`wait`], for a source that is away: it is asked again within 10 s.
+/// Like [`wait`], for a source that is away: it is asked again within 10 s.
 pub(crate) fn wait_for_source(settings: &Settings, failed: u32) -> Duration {
     wait(settings, failed, None).min(SOURCE_MAX)
 }

@@ -1,4 +1,4 @@
-//! What is forwarded, and where it comes from.
+//! Changes that are forwarded, and their source.
 
 use std::time::Duration;
 

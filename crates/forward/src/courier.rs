@@ -28,7 +28,7 @@ pub(crate) enum Delivery {
     Stop(StopReason),
 }
 
-/// What all deliveries share.
+/// The state that all deliveries share.
 pub(crate) struct Courier {
     pub(crate) source: Arc<dyn ChangeSource>,
     pub(crate) receiver: Receiver,

@@ -77,7 +77,7 @@ impl<S: ForwardState> Forwarder<S> {
         }
     }
 
-    /// What it counts.
+    /// Its counts, which rise while it runs.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.courier.progress)
     }

@@ -1,4 +1,4 @@
-//! What a forwarder counts.
+//! A forwarder's counts.
 
 use std::{
     fmt::Write as _,

@@ -1,10 +1,10 @@
-//! What an answer means.
+//! The meaning of an answer.
 
 use std::{fmt, time::Duration};
 
 use http::StatusCode;
 
-/// What came back for a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The receiver has answered.
@@ -18,7 +18,7 @@ pub enum Answer {
     None(&'static str),
 }
 
-/// What follows from an answer.
+/// The consequence of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The receiver has the event.

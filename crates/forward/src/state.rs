@@ -1,4 +1,4 @@
-//! What a forwarder has to remember.
+//! The state that a forwarder has to remember.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ pub struct Parked {
     pub reason: String,
 }
 
-/// What a forwarder continues from.
+/// The state from which a forwarder continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// Every change before it is delivered or parked.

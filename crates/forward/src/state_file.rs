@@ -45,7 +45,7 @@ pub enum StateError {
     Io {
         /// Where the file is.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -19,7 +19,7 @@ use crate::{
 /// The most bytes of the image when it is compressed.
 const IMAGE_MAX: u64 = 40_000_000;
 const TRIAL: &str = include_str!("cluster.sh");
-/// What the trial has of the repository.
+/// The parts of the repository that the trial has.
 const REPOSITORY: [&str; 4] =
     ["Dockerfile", "docker-compose.yml", "deploy/compose", "xtask/src/image/servers"];
 /// The packages of the engine, and those that the servers of `docker-compose.yml` need.

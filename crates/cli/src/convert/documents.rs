@@ -24,7 +24,7 @@ pub(super) struct Documents {
 }
 
 /// A document, where it is in its file, and its number from 1.
-pub(super) struct Document {
+pub(super) struct DumpDocument {
     pub(super) value: Result<Value, String>,
     pub(super) offset: u64,
     pub(super) number: u64,
@@ -49,7 +49,7 @@ impl Documents {
     }
 
     /// The next document; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Document>> {
+    pub(super) fn next(&mut self) -> Result<Option<DumpDocument>> {
         loop {
             let offset = self.offset;
             let read = if self.is_bson { self.next_bson() } else { self.next_line() };
@@ -60,12 +60,12 @@ impl Documents {
             if !self.is_bson && bytes.trim_ascii().is_empty() {
                 continue;
             }
-            return Ok(Some(Document { value: self.value(&bytes), offset, number: self.number }));
+            return Ok(Some(DumpDocument { value: self.value(&bytes), offset, number: self.number }));
         }
     }
 
     /// Reads the document at an offset again.
-    pub(super) fn at(&mut self, offset: u64) -> Result<Option<Document>> {
+    pub(super) fn at(&mut self, offset: u64) -> Result<Option<DumpDocument>> {
         self.file
             .seek(SeekFrom::Start(offset))
             .with_context(|| format!("could not read {}", self.path.display()))?;

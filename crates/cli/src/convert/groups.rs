@@ -35,7 +35,7 @@ pub(super) struct ConvertedGroup {
     members: BTreeMap<i64, MemberDocument>,
 }
 
-/// What a document says about a member.
+/// A member, as a document has it.
 struct MemberDocument {
     role: i64,
     remark: String,

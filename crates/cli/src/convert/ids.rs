@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// New numbers begin here: above the ids that people choose, and exact in every language.
 const FIRST: i64 = 1_000_000_000_000;
 
-/// What an id names.
+/// The kinds of things that ids name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum IdKind {

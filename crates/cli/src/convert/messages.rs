@@ -71,7 +71,7 @@ fn places(
             Ok((Some(conversation), index)) => {
                 places.entry(conversation).or_default().insert(index, document.offset);
             }
-            // Of notifications, or with a user or a group that does not exist any more.
+            // The conversation has notifications, or a user or a group that does not exist any more.
             Ok((None, _)) => {}
             Err(why) => all.note_bad(documents, document.number, &why),
         }
@@ -184,7 +184,7 @@ fn is_client_id(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// What a user keeps about a conversation.
+/// The state of a conversation that a user keeps.
 #[derive(Default)]
 struct DialogDocuments {
     read_seq: i64,

@@ -1,4 +1,4 @@
-//! What a node stores about one group, besides its record, and where a conversation begins.
+//! Reads all that a node stores about one group, besides its record, and where a conversation begins.
 
 use kith_proto::{
     application::v1::{Kind, ListApplicationsRequest, ListedApplication, list_applications_request::List},

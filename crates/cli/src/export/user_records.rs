@@ -1,4 +1,4 @@
-//! What a node stores about one user, besides its account.
+//! Reads all that a node stores about one user, besides its account.
 
 use kith_proto::{
     application::v1::{ListApplicationsRequest, ListedApplication, list_applications_request::List},

@@ -29,7 +29,7 @@ pub(super) struct NodeSource {
     channel: Channel,
     methods: Methods,
     kinds: Vec<i32>,
-    /// What to do if the cursor has expired.
+    /// Says what to do if the cursor has expired.
     expired: String,
 }
 

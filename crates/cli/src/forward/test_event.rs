@@ -14,7 +14,7 @@ pub(crate) struct TestOptions {
     receiver: ReceiverOptions,
 }
 
-/// What came back.
+/// The receiver's status, or why there is none.
 #[derive(Serialize)]
 struct TestAnswer {
     delivered: bool,

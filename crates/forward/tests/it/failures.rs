@@ -1,4 +1,4 @@
-//! What fails is tried again, or its record is parked with the reason.
+//! A failed event is tried again, or its record is parked with the reason.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},

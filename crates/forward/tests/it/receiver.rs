@@ -36,7 +36,7 @@ impl Request {
     }
 }
 
-/// What the receiver does after it read a request.
+/// The receiver's reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reaction {
     Status(u16),

@@ -122,7 +122,7 @@ pub(crate) fn receiver_at(url: &str, rule: AddressRule) -> Receiver {
     Receiver::new(url, Secrets::parse(SECRET).unwrap(), tls(RootCertStore::empty()), rule)
 }
 
-/// What sends to a receiver of a test.
+/// Everything that sends to a receiver in a test.
 pub(crate) fn to(receiver: &TestReceiver) -> Receiver {
     receiver_at(&format!("http://{}/hook", receiver.address), AddressRule::Any)
 }

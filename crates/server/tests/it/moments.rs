@@ -14,7 +14,7 @@ use kith_proto::{
     message::v1::*,
     notice::v1::{Notice, PublishNoticeRequest, Reader, RegisterReadersRequest},
     relation::v1::*,
-    r#type::v1::import_result,
+    r#type::v1::{ImportResult, import_result},
     user::v1::{SignOutUserRequest, SuspendUserRequest},
 };
 use prost_reflect::{Kind, MessageDescriptor};
@@ -39,18 +39,25 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The request fields that have a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 20] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
+    "kith.member.v1.Ban.ban_time",
+    "kith.member.v1.Ban.until",
+    "kith.member.v1.Member.join_time",
+    "kith.member.v1.Member.mute_time",
     "kith.member.v1.MuteGroupRequest.mute_time",
     "kith.member.v1.MuteMemberRequest.mute_time",
     "kith.member.v1.RemoveMembersRequest.ban_until",
+    "kith.message.v1.DialogRecord.pin_time",
     "kith.message.v1.GetSeqByTimeRequest.time",
     "kith.message.v1.Message.send_time",
     "kith.notice.v1.Notice.expire_time",
     "kith.notice.v1.Notice.publish_time",
     "kith.notice.v1.Reader.since",
     "kith.relation.v1.ImportFollow.follow_time",
+    "kith.relation.v1.SettingsRecord.block_time",
+    "kith.relation.v1.SettingsRecord.do_not_disturb_time",
     "kith.user.v1.SignOutUserRequest.issued_before",
     "kith.user.v1.SuspendUserRequest.until",
 ];
@@ -168,4 +175,73 @@ async fn last_moment_is_shown_in_json() {
     let body = format!(r#"{{"groupId":"{group_id}"}}"#);
     let listed = post(node.address, "/kith.member.v1.MemberService/ListMembers", &body).await.json();
     assert_eq!(listed["members"][1]["muteTime"], "9999-12-31T23:59:59.999Z", "{listed}");
+}
+
+#[tokio::test]
+async fn wrong_moment_of_an_import_is_refused() {
+    let (node, [ann, bob]) = with_users().await;
+    let group_id = chat(&node, ann, &[bob]).await;
+    for time in WRONG_MOMENTS.map(Some) {
+        let settings = |block_time, do_not_disturb_time| ImportSettings {
+            settings: Some(SettingsRecord {
+                user_id: ann,
+                target_id: bob,
+                block_time,
+                do_not_disturb_time,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let records = vec![settings(time, None), settings(None, time)];
+        let messages = tokio_stream::iter([ImportSettingsRequest { records }]);
+        let mut answers = node.relations().import_settings(messages).await.unwrap().into_inner();
+        let fields = wrong_fields(answers.message().await.unwrap().unwrap().results);
+        assert_eq!(fields, ["settings.block_time", "settings.do_not_disturb_time"]);
+
+        let pinned = DialogRecord {
+            user_id: ann,
+            conversation_id: format!("g{group_id}"),
+            pin_time: time,
+            ..Default::default()
+        };
+        let records = vec![ImportDialog { record: 1, dialog: Some(pinned) }];
+        let messages = tokio_stream::iter([ImportDialogsRequest { records }]);
+        let mut answers = node.messages().import_dialogs(messages).await.unwrap().into_inner();
+        let fields = wrong_fields(answers.message().await.unwrap().unwrap().results);
+        assert_eq!(fields, ["dialog.pin_time"]);
+
+        let messages =
+            tokio_stream::iter([ImportMembersRequest { records: members_with(group_id, bob, time) }]);
+        let mut answers = node.members().import_members(messages).await.unwrap().into_inner();
+        let fields = wrong_fields(answers.message().await.unwrap().unwrap().results);
+        assert_eq!(fields, ["member.member.join_time", "member.mute_time", "ban.ban_time", "ban.until"]);
+    }
+}
+
+/// Makes members and bans with a time in each place.
+fn members_with(group_id: i64, user_id: i64, time: Option<Timestamp>) -> Vec<ImportMember> {
+    let fine = Some(Timestamp { seconds: 5, nanos: 0 });
+    let member = |join_time, mute_time| {
+        let role = Role::Member.into();
+        let member = Member { group_id, user_id, role, join_time, mute_time, ..Default::default() };
+        let member = Some(MemberRecord { member: Some(member), ..Default::default() });
+        ImportMember { member, ..Default::default() }
+    };
+    let ban = |ban_time, until| {
+        let ban = Some(Ban { group_id, user_id, ban_time, until, ..Default::default() });
+        ImportMember { ban, ..Default::default() }
+    };
+    vec![member(time, None), member(fine, time), ban(time, None), ban(fine, time)]
+}
+
+/// Returns the fields that are refused.
+fn wrong_fields(results: Vec<ImportResult>) -> Vec<String> {
+    let field = |result: ImportResult| match result.result.unwrap() {
+        import_result::Result::Error(error) => {
+            assert_eq!(error.reason, "INVALID_FIELD", "{error:?}");
+            error.field
+        }
+        import_result::Result::Id(id) => panic!("{id} is imported"),
+    };
+    results.into_iter().map(field).collect()
 }

@@ -37,9 +37,10 @@ enum FakeBehavior {
 }
 
 /// The contract's services that have streams.
-const SERVICES: [&str; 6] = [
+const SERVICES: [&str; 7] = [
     "kith.admin.v1.AdminService",
     "kith.group.v1.GroupService",
+    "kith.member.v1.MemberService",
     "kith.message.v1.MessageService",
     "kith.presence.v1.PresenceService",
     "kith.relation.v1.RelationService",
@@ -86,6 +87,7 @@ fn routes(does: FakeBehavior) -> Routes {
         .add_service(Fake::<3>(does))
         .add_service(Fake::<4>(does))
         .add_service(Fake::<5>(does))
+        .add_service(Fake::<6>(does))
 }
 
 /// Returns the paths of all methods that stream answers or requests.

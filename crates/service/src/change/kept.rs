@@ -139,8 +139,8 @@ impl ChangesPage {
     }
 }
 
-/// The feeds with entries after the cursor, and the last entry of each. Each page begins with the next one, so that a busy feed keeps no
-/// other feed waiting.
+/// The feeds with entries after the cursor, and the last entry of each. Each page begins with the next feed,
+/// so that a busy feed keeps no other feed waiting.
 fn behind<'a>(extent: &'a ChangesExtent, cursor: &Cursor) -> Vec<(&'a str, i64)> {
     let place = |feed: &str| cursor.places.get(feed).copied().unwrap_or_default();
     let is_behind = |(feed, kept): &(&String, &KeptPositions)| place(feed.as_str()).number < kept.last;

@@ -1,4 +1,4 @@
-//! What readers cost whose kind never changes, while other records change all the time.
+//! The cost of readers whose kind never changes, while other records change all the time.
 
 use std::time::Duration;
 

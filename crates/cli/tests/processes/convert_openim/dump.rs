@@ -15,7 +15,7 @@ const IN_GROUP: usize = 75;
 const IN_PAIR: usize = 10;
 const MEMBERS: usize = 8;
 
-/// What the files contain.
+/// The contents of the files.
 pub(super) struct Dump {
     pub(super) users: Vec<String>,
     pub(super) groups: Vec<String>,
@@ -30,7 +30,7 @@ impl Dump {
             if at.is_multiple_of(2) { format!("{}", 1_000 + at) } else { format!("im_user_{at}") }
         };
         let group =
-            |at| if at.is_multiple_of(2) { format!("{}", 900_000 + at) } else { format!("team_{at}") };
+            |at: usize| if at.is_multiple_of(2) { format!("{}", 900_000 + at) } else { format!("team_{at}") };
         let dump = Self {
             users: (0..users).map(user).collect(),
             groups: (0..users / 5).map(group).collect(),
@@ -70,7 +70,7 @@ impl Dump {
         self.blocks(at).map(|other| self.user(other)).into_iter().collect()
     }
 
-    /// Who has asked a user to be a friend.
+    /// The users who have asked a user to be a friend.
     pub(super) fn asked_by(&self, at: usize) -> Vec<&str> {
         let from = (at + self.users.len() - 5) % self.users.len();
         if from.is_multiple_of(7) { vec![self.user(from)] } else { Vec::new() }

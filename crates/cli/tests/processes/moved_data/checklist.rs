@@ -1,4 +1,4 @@
-//! What a node answers about all its records.
+//! A node's answers about all its records.
 
 use std::{
     collections::BTreeMap,

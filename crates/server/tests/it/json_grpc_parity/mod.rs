@@ -32,7 +32,7 @@ const COUNTED: [&str; 11] = [
     "storeFreeBytes",
 ];
 /// Fields that differ between nodes and moments.
-const VARYING: [&str; 29] = [
+const VARYING: [&str; 32] = [
     "lastTime",
     "time",
     "banTime",
@@ -60,6 +60,9 @@ const VARYING: [&str; 29] = [
     "applied",
     "sessionVersion",
     "sendTime",
+    "editTime",
+    "doNotDisturbTime",
+    "pinTime",
     "gatewayToken",
     "tokensIssuedFrom",
 ];

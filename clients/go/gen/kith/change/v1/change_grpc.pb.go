@@ -32,7 +32,7 @@ const (
 //
 //   - Every acknowledged change of a record is returned at least once, and so are changes by hand. It may be returned again.
 //   - Changes are returned as the key of the record, never as its content. Read the record with the calls of its service, with
-//     `strong` or a token, and messages with PullBySeqs and `at_least_seq`: a removed record is not there, or is empty.
+//     `strong` or a token, and messages with PullMessages and `at_least_seq`: a removed record is not there, or is empty.
 //   - Of two changes of one record the later one is returned later. Its version may be lower, after a change by hand.
 //   - A cursor works on every node, with any kinds, and after restarts, failovers and upgrades. It ends when the node no longer
 //     keeps the changes after it, and when data were restored.
@@ -90,7 +90,7 @@ func (c *changeServiceClient) ReadChanges(ctx context.Context, in *ReadChangesRe
 //
 //   - Every acknowledged change of a record is returned at least once, and so are changes by hand. It may be returned again.
 //   - Changes are returned as the key of the record, never as its content. Read the record with the calls of its service, with
-//     `strong` or a token, and messages with PullBySeqs and `at_least_seq`: a removed record is not there, or is empty.
+//     `strong` or a token, and messages with PullMessages and `at_least_seq`: a removed record is not there, or is empty.
 //   - Of two changes of one record the later one is returned later. Its version may be lower, after a change by hand.
 //   - A cursor works on every node, with any kinds, and after restarts, failovers and upgrades. It ends when the node no longer
 //     keeps the changes after it, and when data were restored.

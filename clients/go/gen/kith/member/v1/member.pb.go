@@ -2600,6 +2600,426 @@ func (x *SyncMembersResponse) GetFullListNeeded() bool {
 	return false
 }
 
+// A present or former member, and the messages that it may read.
+type MemberRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `ordinal` and `version` are ignored by an import.
+	Member *Member `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	// Whether the user is no longer a member. `member` is the state when it left.
+	Former bool `protobuf:"varint,2,opt,name=former,proto3" json:"former,omitempty"`
+	// The lowest number of a message that it may read. 0: from the first.
+	FromSeq int64 `protobuf:"varint,3,opt,name=from_seq,json=fromSeq,proto3" json:"from_seq,omitempty"`
+	// The number of the first message since the user joined. 0 counts as 1.
+	JoinedSeq int64 `protobuf:"varint,4,opt,name=joined_seq,json=joinedSeq,proto3" json:"joined_seq,omitempty"`
+	// The number of the last message before the user left. 0 for a member, and if it may read nothing.
+	LeftSeq int64 `protobuf:"varint,5,opt,name=left_seq,json=leftSeq,proto3" json:"left_seq,omitempty"`
+	// The number of the first message since the user joined for the first time. 0 counts as 1.
+	FirstSeq int64 `protobuf:"varint,6,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
+	// The memberships before the last one, the earliest first. At most 16.
+	Earlier       []*Stay `protobuf:"bytes,7,rep,name=earlier,proto3" json:"earlier,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberRecord) Reset() {
+	*x = MemberRecord{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberRecord) ProtoMessage() {}
+
+func (x *MemberRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberRecord.ProtoReflect.Descriptor instead.
+func (*MemberRecord) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *MemberRecord) GetMember() *Member {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+func (x *MemberRecord) GetFormer() bool {
+	if x != nil {
+		return x.Former
+	}
+	return false
+}
+
+func (x *MemberRecord) GetFromSeq() int64 {
+	if x != nil {
+		return x.FromSeq
+	}
+	return 0
+}
+
+func (x *MemberRecord) GetJoinedSeq() int64 {
+	if x != nil {
+		return x.JoinedSeq
+	}
+	return 0
+}
+
+func (x *MemberRecord) GetLeftSeq() int64 {
+	if x != nil {
+		return x.LeftSeq
+	}
+	return 0
+}
+
+func (x *MemberRecord) GetFirstSeq() int64 {
+	if x != nil {
+		return x.FirstSeq
+	}
+	return 0
+}
+
+func (x *MemberRecord) GetEarlier() []*Stay {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
+// The numbers of the first and the last message within one membership.
+type Stay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         int64                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          int64                  `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stay) Reset() {
+	*x = Stay{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stay) ProtoMessage() {}
+
+func (x *Stay) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stay.ProtoReflect.Descriptor instead.
+func (*Stay) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Stay) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Stay) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+type ImportMembersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 500 records in a message.
+	Records       []*ImportMember `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportMembersRequest) Reset() {
+	*x = ImportMembersRequest{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportMembersRequest) ProtoMessage() {}
+
+func (x *ImportMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportMembersRequest.ProtoReflect.Descriptor instead.
+func (*ImportMembersRequest) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ImportMembersRequest) GetRecords() []*ImportMember {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// One member or ban of an import. Exactly one of `member` and `ban` must be set.
+type ImportMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number chosen by the caller. The result repeats it.
+	Record        int64         `protobuf:"varint,1,opt,name=record,proto3" json:"record,omitempty"`
+	Member        *MemberRecord `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
+	Ban           *Ban          `protobuf:"bytes,3,opt,name=ban,proto3" json:"ban,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportMember) Reset() {
+	*x = ImportMember{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportMember) ProtoMessage() {}
+
+func (x *ImportMember) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportMember.ProtoReflect.Descriptor instead.
+func (*ImportMember) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ImportMember) GetRecord() int64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
+}
+
+func (x *ImportMember) GetMember() *MemberRecord {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+func (x *ImportMember) GetBan() *Ban {
+	if x != nil {
+		return x.Ban
+	}
+	return nil
+}
+
+type ImportMembersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each record of a message, in the order of the message. The id is that of the user.
+	Results       []*v1.ImportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportMembersResponse) Reset() {
+	*x = ImportMembersResponse{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportMembersResponse) ProtoMessage() {}
+
+func (x *ImportMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportMembersResponse.ProtoReflect.Descriptor instead.
+func (*ImportMembersResponse) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ImportMembersResponse) GetResults() []*v1.ImportResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type ExportMembersRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	GroupId int64                  `protobuf:"varint,1,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	// 1 to 1000. Default 50. Larger values count as 1000.
+	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportMembersRequest) Reset() {
+	*x = ExportMembersRequest{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportMembersRequest) ProtoMessage() {}
+
+func (x *ExportMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportMembersRequest.ProtoReflect.Descriptor instead.
+func (*ExportMembersRequest) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ExportMembersRequest) GetGroupId() int64 {
+	if x != nil {
+		return x.GroupId
+	}
+	return 0
+}
+
+func (x *ExportMembersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ExportMembersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ExportMembersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ordered by user id.
+	Members []*MemberRecord `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	// Empty on the last page, and only there.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportMembersResponse) Reset() {
+	*x = ExportMembersResponse{}
+	mi := &file_kith_member_v1_member_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportMembersResponse) ProtoMessage() {}
+
+func (x *ExportMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_member_v1_member_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportMembersResponse.ProtoReflect.Descriptor instead.
+func (*ExportMembersResponse) Descriptor() ([]byte, []int) {
+	return file_kith_member_v1_member_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ExportMembersResponse) GetMembers() []*MemberRecord {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ExportMembersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_kith_member_v1_member_proto protoreflect.FileDescriptor
 
 const file_kith_member_v1_member_proto_rawDesc = "" +
@@ -2784,14 +3204,42 @@ const file_kith_member_v1_member_proto_rawDesc = "" +
 	"\rleft_user_ids\x18\x02 \x03(\x03R\vleftUserIds\x12&\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\x12(\n" +
-	"\x10full_list_needed\x18\x05 \x01(\bR\x0efullListNeeded*M\n" +
+	"\x10full_list_needed\x18\x05 \x01(\bR\x0efullListNeeded\"\xf8\x01\n" +
+	"\fMemberRecord\x12.\n" +
+	"\x06member\x18\x01 \x01(\v2\x16.kith.member.v1.MemberR\x06member\x12\x16\n" +
+	"\x06former\x18\x02 \x01(\bR\x06former\x12\x19\n" +
+	"\bfrom_seq\x18\x03 \x01(\x03R\afromSeq\x12\x1d\n" +
+	"\n" +
+	"joined_seq\x18\x04 \x01(\x03R\tjoinedSeq\x12\x19\n" +
+	"\bleft_seq\x18\x05 \x01(\x03R\aleftSeq\x12\x1b\n" +
+	"\tfirst_seq\x18\x06 \x01(\x03R\bfirstSeq\x12.\n" +
+	"\aearlier\x18\a \x03(\v2\x14.kith.member.v1.StayR\aearlier\"0\n" +
+	"\x04Stay\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x03R\x04last\"N\n" +
+	"\x14ImportMembersRequest\x126\n" +
+	"\arecords\x18\x01 \x03(\v2\x1c.kith.member.v1.ImportMemberR\arecords\"\x83\x01\n" +
+	"\fImportMember\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\x03R\x06record\x124\n" +
+	"\x06member\x18\x02 \x01(\v2\x1c.kith.member.v1.MemberRecordR\x06member\x12%\n" +
+	"\x03ban\x18\x03 \x01(\v2\x13.kith.member.v1.BanR\x03ban\"M\n" +
+	"\x15ImportMembersResponse\x124\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"m\n" +
+	"\x14ExportMembersRequest\x12\x19\n" +
+	"\bgroup_id\x18\x01 \x01(\x03R\agroupId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"w\n" +
+	"\x15ExportMembersResponse\x126\n" +
+	"\amembers\x18\x01 \x03(\v2\x1c.kith.member.v1.MemberRecordR\amembers\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*M\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_MEMBER\x10\x01\x12\x0e\n" +
 	"\n" +
 	"ROLE_ADMIN\x10\x02\x12\x0e\n" +
 	"\n" +
-	"ROLE_OWNER\x10\x032\xbb\x0e\n" +
+	"ROLE_OWNER\x10\x032\x98\x10\n" +
 	"\rMemberService\x12]\n" +
 	"\n" +
 	"AddMembers\x12!.kith.member.v1.AddMembersRequest\x1a\".kith.member.v1.AddMembersResponse\"\b\xaa\xd4\x18\x04\b\x02\x10\x04\x12f\n" +
@@ -2812,7 +3260,9 @@ const file_kith_member_v1_member_proto_rawDesc = "" +
 	"\x0fListMemberships\x12&.kith.member.v1.ListMembershipsRequest\x1a'.kith.member.v1.ListMembershipsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x03\x1a\auser_id\x90\x02\x01\x12{\n" +
 	"\x10CountMemberships\x12'.kith.member.v1.CountMembershipsRequest\x1a(.kith.member.v1.CountMembershipsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x03\x1a\auser_id\x90\x02\x01\x12{\n" +
 	"\x10ListCommonGroups\x12'.kith.member.v1.ListCommonGroupsRequest\x1a(.kith.member.v1.ListCommonGroupsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x03\x1a\auser_id\x90\x02\x01\x12c\n" +
-	"\vSyncMembers\x12\".kith.member.v1.SyncMembersRequest\x1a#.kith.member.v1.SyncMembersResponse\"\v\xaa\xd4\x18\x04\b\x01\x10\x04\x90\x02\x01B\xac\x01\n" +
+	"\vSyncMembers\x12\".kith.member.v1.SyncMembersRequest\x1a#.kith.member.v1.SyncMembersResponse\"\v\xaa\xd4\x18\x04\b\x01\x10\x04\x90\x02\x01\x12p\n" +
+	"\rImportMembers\x12$.kith.member.v1.ImportMembersRequest\x1a%.kith.member.v1.ImportMembersResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12i\n" +
+	"\rExportMembers\x12$.kith.member.v1.ExportMembersRequest\x1a%.kith.member.v1.ExportMembersResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01B\xac\x01\n" +
 	"\x12com.kith.member.v1B\vMemberProtoP\x01Z/kith.example/client/gen/kith/member/v1;memberv1\xa2\x02\x03KMX\xaa\x02\x0eKith.Member.V1\xca\x02\x0eKith\\Member\\V1\xe2\x02\x1aKith\\Member\\V1\\GPBMetadata\xea\x02\x10Kith::Member::V1b\x06proto3"
 
 var (
@@ -2828,7 +3278,7 @@ func file_kith_member_v1_member_proto_rawDescGZIP() []byte {
 }
 
 var file_kith_member_v1_member_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kith_member_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_kith_member_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_kith_member_v1_member_proto_goTypes = []any{
 	(Role)(0),                        // 0: kith.member.v1.Role
 	(*Member)(nil),                   // 1: kith.member.v1.Member
@@ -2871,87 +3321,106 @@ var file_kith_member_v1_member_proto_goTypes = []any{
 	(*ListCommonGroupsResponse)(nil), // 38: kith.member.v1.ListCommonGroupsResponse
 	(*SyncMembersRequest)(nil),       // 39: kith.member.v1.SyncMembersRequest
 	(*SyncMembersResponse)(nil),      // 40: kith.member.v1.SyncMembersResponse
-	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
-	(*v1.Consistency)(nil),           // 42: kith.type.v1.Consistency
-	(*v1.ResultError)(nil),           // 43: kith.type.v1.ResultError
+	(*MemberRecord)(nil),             // 41: kith.member.v1.MemberRecord
+	(*Stay)(nil),                     // 42: kith.member.v1.Stay
+	(*ImportMembersRequest)(nil),     // 43: kith.member.v1.ImportMembersRequest
+	(*ImportMember)(nil),             // 44: kith.member.v1.ImportMember
+	(*ImportMembersResponse)(nil),    // 45: kith.member.v1.ImportMembersResponse
+	(*ExportMembersRequest)(nil),     // 46: kith.member.v1.ExportMembersRequest
+	(*ExportMembersResponse)(nil),    // 47: kith.member.v1.ExportMembersResponse
+	(*timestamppb.Timestamp)(nil),    // 48: google.protobuf.Timestamp
+	(*v1.Consistency)(nil),           // 49: kith.type.v1.Consistency
+	(*v1.ResultError)(nil),           // 50: kith.type.v1.ResultError
+	(*v1.ImportResult)(nil),          // 51: kith.type.v1.ImportResult
 }
 var file_kith_member_v1_member_proto_depIdxs = []int32{
 	0,  // 0: kith.member.v1.Member.role:type_name -> kith.member.v1.Role
-	41, // 1: kith.member.v1.Member.mute_time:type_name -> google.protobuf.Timestamp
-	41, // 2: kith.member.v1.Member.join_time:type_name -> google.protobuf.Timestamp
-	41, // 3: kith.member.v1.Roster.mute_time:type_name -> google.protobuf.Timestamp
+	48, // 1: kith.member.v1.Member.mute_time:type_name -> google.protobuf.Timestamp
+	48, // 2: kith.member.v1.Member.join_time:type_name -> google.protobuf.Timestamp
+	48, // 3: kith.member.v1.Roster.mute_time:type_name -> google.protobuf.Timestamp
 	1,  // 4: kith.member.v1.AddMembersResponse.members:type_name -> kith.member.v1.Member
 	2,  // 5: kith.member.v1.AddMembersResponse.roster:type_name -> kith.member.v1.Roster
-	41, // 6: kith.member.v1.RemoveMembersRequest.ban_until:type_name -> google.protobuf.Timestamp
+	48, // 6: kith.member.v1.RemoveMembersRequest.ban_until:type_name -> google.protobuf.Timestamp
 	2,  // 7: kith.member.v1.RemoveMembersResponse.roster:type_name -> kith.member.v1.Roster
-	41, // 8: kith.member.v1.Ban.ban_time:type_name -> google.protobuf.Timestamp
-	41, // 9: kith.member.v1.Ban.until:type_name -> google.protobuf.Timestamp
+	48, // 8: kith.member.v1.Ban.ban_time:type_name -> google.protobuf.Timestamp
+	48, // 9: kith.member.v1.Ban.until:type_name -> google.protobuf.Timestamp
 	2,  // 10: kith.member.v1.UnbanMembersResponse.roster:type_name -> kith.member.v1.Roster
 	7,  // 11: kith.member.v1.ListBansResponse.bans:type_name -> kith.member.v1.Ban
 	1,  // 12: kith.member.v1.JoinResponse.member:type_name -> kith.member.v1.Member
 	0,  // 13: kith.member.v1.SetRoleRequest.role:type_name -> kith.member.v1.Role
 	1,  // 14: kith.member.v1.SetRoleResponse.member:type_name -> kith.member.v1.Member
-	41, // 15: kith.member.v1.MuteMemberRequest.mute_time:type_name -> google.protobuf.Timestamp
+	48, // 15: kith.member.v1.MuteMemberRequest.mute_time:type_name -> google.protobuf.Timestamp
 	1,  // 16: kith.member.v1.MuteMemberResponse.member:type_name -> kith.member.v1.Member
-	41, // 17: kith.member.v1.MuteGroupRequest.mute_time:type_name -> google.protobuf.Timestamp
+	48, // 17: kith.member.v1.MuteGroupRequest.mute_time:type_name -> google.protobuf.Timestamp
 	2,  // 18: kith.member.v1.MuteGroupResponse.roster:type_name -> kith.member.v1.Roster
 	1,  // 19: kith.member.v1.SetMemberRemarkResponse.member:type_name -> kith.member.v1.Member
-	42, // 20: kith.member.v1.GetMemberRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 20: kith.member.v1.GetMemberRequest.consistency:type_name -> kith.type.v1.Consistency
 	1,  // 21: kith.member.v1.GetMemberResponse.member:type_name -> kith.member.v1.Member
-	42, // 22: kith.member.v1.BatchIsMemberRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 22: kith.member.v1.BatchIsMemberRequest.consistency:type_name -> kith.type.v1.Consistency
 	28, // 23: kith.member.v1.BatchIsMemberResponse.results:type_name -> kith.member.v1.MemberResult
 	0,  // 24: kith.member.v1.MemberResult.role:type_name -> kith.member.v1.Role
-	43, // 25: kith.member.v1.MemberResult.error:type_name -> kith.type.v1.ResultError
+	50, // 25: kith.member.v1.MemberResult.error:type_name -> kith.type.v1.ResultError
 	0,  // 26: kith.member.v1.ListMembersRequest.least_role:type_name -> kith.member.v1.Role
-	42, // 27: kith.member.v1.ListMembersRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 27: kith.member.v1.ListMembersRequest.consistency:type_name -> kith.type.v1.Consistency
 	1,  // 28: kith.member.v1.ListMembersResponse.members:type_name -> kith.member.v1.Member
-	42, // 29: kith.member.v1.CountMembersRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 29: kith.member.v1.CountMembersRequest.consistency:type_name -> kith.type.v1.Consistency
 	2,  // 30: kith.member.v1.CountMembersResponse.roster:type_name -> kith.member.v1.Roster
-	42, // 31: kith.member.v1.ListMembershipsRequest.consistency:type_name -> kith.type.v1.Consistency
-	42, // 32: kith.member.v1.CountMembershipsRequest.consistency:type_name -> kith.type.v1.Consistency
-	42, // 33: kith.member.v1.ListCommonGroupsRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 31: kith.member.v1.ListMembershipsRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 32: kith.member.v1.CountMembershipsRequest.consistency:type_name -> kith.type.v1.Consistency
+	49, // 33: kith.member.v1.ListCommonGroupsRequest.consistency:type_name -> kith.type.v1.Consistency
 	1,  // 34: kith.member.v1.SyncMembersResponse.members:type_name -> kith.member.v1.Member
-	3,  // 35: kith.member.v1.MemberService.AddMembers:input_type -> kith.member.v1.AddMembersRequest
-	5,  // 36: kith.member.v1.MemberService.RemoveMembers:input_type -> kith.member.v1.RemoveMembersRequest
-	8,  // 37: kith.member.v1.MemberService.UnbanMembers:input_type -> kith.member.v1.UnbanMembersRequest
-	10, // 38: kith.member.v1.MemberService.ListBans:input_type -> kith.member.v1.ListBansRequest
-	12, // 39: kith.member.v1.MemberService.Join:input_type -> kith.member.v1.JoinRequest
-	14, // 40: kith.member.v1.MemberService.Leave:input_type -> kith.member.v1.LeaveRequest
-	16, // 41: kith.member.v1.MemberService.SetRole:input_type -> kith.member.v1.SetRoleRequest
-	18, // 42: kith.member.v1.MemberService.MuteMember:input_type -> kith.member.v1.MuteMemberRequest
-	20, // 43: kith.member.v1.MemberService.MuteGroup:input_type -> kith.member.v1.MuteGroupRequest
-	22, // 44: kith.member.v1.MemberService.SetMemberRemark:input_type -> kith.member.v1.SetMemberRemarkRequest
-	24, // 45: kith.member.v1.MemberService.GetMember:input_type -> kith.member.v1.GetMemberRequest
-	26, // 46: kith.member.v1.MemberService.BatchIsMember:input_type -> kith.member.v1.BatchIsMemberRequest
-	29, // 47: kith.member.v1.MemberService.ListMembers:input_type -> kith.member.v1.ListMembersRequest
-	31, // 48: kith.member.v1.MemberService.CountMembers:input_type -> kith.member.v1.CountMembersRequest
-	33, // 49: kith.member.v1.MemberService.ListMemberships:input_type -> kith.member.v1.ListMembershipsRequest
-	35, // 50: kith.member.v1.MemberService.CountMemberships:input_type -> kith.member.v1.CountMembershipsRequest
-	37, // 51: kith.member.v1.MemberService.ListCommonGroups:input_type -> kith.member.v1.ListCommonGroupsRequest
-	39, // 52: kith.member.v1.MemberService.SyncMembers:input_type -> kith.member.v1.SyncMembersRequest
-	4,  // 53: kith.member.v1.MemberService.AddMembers:output_type -> kith.member.v1.AddMembersResponse
-	6,  // 54: kith.member.v1.MemberService.RemoveMembers:output_type -> kith.member.v1.RemoveMembersResponse
-	9,  // 55: kith.member.v1.MemberService.UnbanMembers:output_type -> kith.member.v1.UnbanMembersResponse
-	11, // 56: kith.member.v1.MemberService.ListBans:output_type -> kith.member.v1.ListBansResponse
-	13, // 57: kith.member.v1.MemberService.Join:output_type -> kith.member.v1.JoinResponse
-	15, // 58: kith.member.v1.MemberService.Leave:output_type -> kith.member.v1.LeaveResponse
-	17, // 59: kith.member.v1.MemberService.SetRole:output_type -> kith.member.v1.SetRoleResponse
-	19, // 60: kith.member.v1.MemberService.MuteMember:output_type -> kith.member.v1.MuteMemberResponse
-	21, // 61: kith.member.v1.MemberService.MuteGroup:output_type -> kith.member.v1.MuteGroupResponse
-	23, // 62: kith.member.v1.MemberService.SetMemberRemark:output_type -> kith.member.v1.SetMemberRemarkResponse
-	25, // 63: kith.member.v1.MemberService.GetMember:output_type -> kith.member.v1.GetMemberResponse
-	27, // 64: kith.member.v1.MemberService.BatchIsMember:output_type -> kith.member.v1.BatchIsMemberResponse
-	30, // 65: kith.member.v1.MemberService.ListMembers:output_type -> kith.member.v1.ListMembersResponse
-	32, // 66: kith.member.v1.MemberService.CountMembers:output_type -> kith.member.v1.CountMembersResponse
-	34, // 67: kith.member.v1.MemberService.ListMemberships:output_type -> kith.member.v1.ListMembershipsResponse
-	36, // 68: kith.member.v1.MemberService.CountMemberships:output_type -> kith.member.v1.CountMembershipsResponse
-	38, // 69: kith.member.v1.MemberService.ListCommonGroups:output_type -> kith.member.v1.ListCommonGroupsResponse
-	40, // 70: kith.member.v1.MemberService.SyncMembers:output_type -> kith.member.v1.SyncMembersResponse
-	53, // [53:71] is the sub-list for method output_type
-	35, // [35:53] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	1,  // 35: kith.member.v1.MemberRecord.member:type_name -> kith.member.v1.Member
+	42, // 36: kith.member.v1.MemberRecord.earlier:type_name -> kith.member.v1.Stay
+	44, // 37: kith.member.v1.ImportMembersRequest.records:type_name -> kith.member.v1.ImportMember
+	41, // 38: kith.member.v1.ImportMember.member:type_name -> kith.member.v1.MemberRecord
+	7,  // 39: kith.member.v1.ImportMember.ban:type_name -> kith.member.v1.Ban
+	51, // 40: kith.member.v1.ImportMembersResponse.results:type_name -> kith.type.v1.ImportResult
+	41, // 41: kith.member.v1.ExportMembersResponse.members:type_name -> kith.member.v1.MemberRecord
+	3,  // 42: kith.member.v1.MemberService.AddMembers:input_type -> kith.member.v1.AddMembersRequest
+	5,  // 43: kith.member.v1.MemberService.RemoveMembers:input_type -> kith.member.v1.RemoveMembersRequest
+	8,  // 44: kith.member.v1.MemberService.UnbanMembers:input_type -> kith.member.v1.UnbanMembersRequest
+	10, // 45: kith.member.v1.MemberService.ListBans:input_type -> kith.member.v1.ListBansRequest
+	12, // 46: kith.member.v1.MemberService.Join:input_type -> kith.member.v1.JoinRequest
+	14, // 47: kith.member.v1.MemberService.Leave:input_type -> kith.member.v1.LeaveRequest
+	16, // 48: kith.member.v1.MemberService.SetRole:input_type -> kith.member.v1.SetRoleRequest
+	18, // 49: kith.member.v1.MemberService.MuteMember:input_type -> kith.member.v1.MuteMemberRequest
+	20, // 50: kith.member.v1.MemberService.MuteGroup:input_type -> kith.member.v1.MuteGroupRequest
+	22, // 51: kith.member.v1.MemberService.SetMemberRemark:input_type -> kith.member.v1.SetMemberRemarkRequest
+	24, // 52: kith.member.v1.MemberService.GetMember:input_type -> kith.member.v1.GetMemberRequest
+	26, // 53: kith.member.v1.MemberService.BatchIsMember:input_type -> kith.member.v1.BatchIsMemberRequest
+	29, // 54: kith.member.v1.MemberService.ListMembers:input_type -> kith.member.v1.ListMembersRequest
+	31, // 55: kith.member.v1.MemberService.CountMembers:input_type -> kith.member.v1.CountMembersRequest
+	33, // 56: kith.member.v1.MemberService.ListMemberships:input_type -> kith.member.v1.ListMembershipsRequest
+	35, // 57: kith.member.v1.MemberService.CountMemberships:input_type -> kith.member.v1.CountMembershipsRequest
+	37, // 58: kith.member.v1.MemberService.ListCommonGroups:input_type -> kith.member.v1.ListCommonGroupsRequest
+	39, // 59: kith.member.v1.MemberService.SyncMembers:input_type -> kith.member.v1.SyncMembersRequest
+	43, // 60: kith.member.v1.MemberService.ImportMembers:input_type -> kith.member.v1.ImportMembersRequest
+	46, // 61: kith.member.v1.MemberService.ExportMembers:input_type -> kith.member.v1.ExportMembersRequest
+	4,  // 62: kith.member.v1.MemberService.AddMembers:output_type -> kith.member.v1.AddMembersResponse
+	6,  // 63: kith.member.v1.MemberService.RemoveMembers:output_type -> kith.member.v1.RemoveMembersResponse
+	9,  // 64: kith.member.v1.MemberService.UnbanMembers:output_type -> kith.member.v1.UnbanMembersResponse
+	11, // 65: kith.member.v1.MemberService.ListBans:output_type -> kith.member.v1.ListBansResponse
+	13, // 66: kith.member.v1.MemberService.Join:output_type -> kith.member.v1.JoinResponse
+	15, // 67: kith.member.v1.MemberService.Leave:output_type -> kith.member.v1.LeaveResponse
+	17, // 68: kith.member.v1.MemberService.SetRole:output_type -> kith.member.v1.SetRoleResponse
+	19, // 69: kith.member.v1.MemberService.MuteMember:output_type -> kith.member.v1.MuteMemberResponse
+	21, // 70: kith.member.v1.MemberService.MuteGroup:output_type -> kith.member.v1.MuteGroupResponse
+	23, // 71: kith.member.v1.MemberService.SetMemberRemark:output_type -> kith.member.v1.SetMemberRemarkResponse
+	25, // 72: kith.member.v1.MemberService.GetMember:output_type -> kith.member.v1.GetMemberResponse
+	27, // 73: kith.member.v1.MemberService.BatchIsMember:output_type -> kith.member.v1.BatchIsMemberResponse
+	30, // 74: kith.member.v1.MemberService.ListMembers:output_type -> kith.member.v1.ListMembersResponse
+	32, // 75: kith.member.v1.MemberService.CountMembers:output_type -> kith.member.v1.CountMembersResponse
+	34, // 76: kith.member.v1.MemberService.ListMemberships:output_type -> kith.member.v1.ListMembershipsResponse
+	36, // 77: kith.member.v1.MemberService.CountMemberships:output_type -> kith.member.v1.CountMembershipsResponse
+	38, // 78: kith.member.v1.MemberService.ListCommonGroups:output_type -> kith.member.v1.ListCommonGroupsResponse
+	40, // 79: kith.member.v1.MemberService.SyncMembers:output_type -> kith.member.v1.SyncMembersResponse
+	45, // 80: kith.member.v1.MemberService.ImportMembers:output_type -> kith.member.v1.ImportMembersResponse
+	47, // 81: kith.member.v1.MemberService.ExportMembers:output_type -> kith.member.v1.ExportMembersResponse
+	62, // [62:82] is the sub-list for method output_type
+	42, // [42:62] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_kith_member_v1_member_proto_init() }
@@ -2969,7 +3438,7 @@ func file_kith_member_v1_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kith_member_v1_member_proto_rawDesc), len(file_kith_member_v1_member_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

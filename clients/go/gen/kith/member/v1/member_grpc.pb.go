@@ -37,6 +37,8 @@ const (
 	MemberService_CountMemberships_FullMethodName = "/kith.member.v1.MemberService/CountMemberships"
 	MemberService_ListCommonGroups_FullMethodName = "/kith.member.v1.MemberService/ListCommonGroups"
 	MemberService_SyncMembers_FullMethodName      = "/kith.member.v1.MemberService/SyncMembers"
+	MemberService_ImportMembers_FullMethodName    = "/kith.member.v1.MemberService/ImportMembers"
+	MemberService_ExportMembers_FullMethodName    = "/kith.member.v1.MemberService/ExportMembers"
 )
 
 // MemberServiceClient is the client API for MemberService service.
@@ -100,6 +102,15 @@ type MemberServiceClient interface {
 	ListCommonGroups(ctx context.Context, in *ListCommonGroupsRequest, opts ...grpc.CallOption) (*ListCommonGroupsResponse, error)
 	// Returns the members that changed after `known_version`, or `full_list_needed` if that version is too old.
 	SyncMembers(ctx context.Context, in *SyncMembersRequest, opts ...grpc.CallOption) (*SyncMembersResponse, error)
+	// Imports members, former members and bans, each independently, with their roles, times and the messages that they may
+	// read. For moving groups: neither events nor notes are made, and whether a former member or a banned user exists is not
+	// checked. Ordinals follow the order of the records. The creator's own record replaces the one that ImportGroups made.
+	// Returns `ALREADY_EXISTS` (`ID_TAKEN`) for a record that is stored already, and `FAILED_PRECONDITION` (`STATE_FORBIDS`)
+	// if another record of the user is stored, or for a second owner. Requires a service.
+	ImportMembers(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportMembersRequest, ImportMembersResponse], error)
+	// Returns the present and the former members of a group as ImportMembers takes them, ordered by user id. Reads the
+	// store. Requires a service.
+	ExportMembers(ctx context.Context, in *ExportMembersRequest, opts ...grpc.CallOption) (*ExportMembersResponse, error)
 }
 
 type memberServiceClient struct {
@@ -290,6 +301,29 @@ func (c *memberServiceClient) SyncMembers(ctx context.Context, in *SyncMembersRe
 	return out, nil
 }
 
+func (c *memberServiceClient) ImportMembers(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportMembersRequest, ImportMembersResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &MemberService_ServiceDesc.Streams[0], MemberService_ImportMembers_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportMembersRequest, ImportMembersResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MemberService_ImportMembersClient = grpc.BidiStreamingClient[ImportMembersRequest, ImportMembersResponse]
+
+func (c *memberServiceClient) ExportMembers(ctx context.Context, in *ExportMembersRequest, opts ...grpc.CallOption) (*ExportMembersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportMembersResponse)
+	err := c.cc.Invoke(ctx, MemberService_ExportMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MemberServiceServer is the server API for MemberService service.
 // All implementations must embed UnimplementedMemberServiceServer
 // for forward compatibility.
@@ -351,6 +385,15 @@ type MemberServiceServer interface {
 	ListCommonGroups(context.Context, *ListCommonGroupsRequest) (*ListCommonGroupsResponse, error)
 	// Returns the members that changed after `known_version`, or `full_list_needed` if that version is too old.
 	SyncMembers(context.Context, *SyncMembersRequest) (*SyncMembersResponse, error)
+	// Imports members, former members and bans, each independently, with their roles, times and the messages that they may
+	// read. For moving groups: neither events nor notes are made, and whether a former member or a banned user exists is not
+	// checked. Ordinals follow the order of the records. The creator's own record replaces the one that ImportGroups made.
+	// Returns `ALREADY_EXISTS` (`ID_TAKEN`) for a record that is stored already, and `FAILED_PRECONDITION` (`STATE_FORBIDS`)
+	// if another record of the user is stored, or for a second owner. Requires a service.
+	ImportMembers(grpc.BidiStreamingServer[ImportMembersRequest, ImportMembersResponse]) error
+	// Returns the present and the former members of a group as ImportMembers takes them, ordered by user id. Reads the
+	// store. Requires a service.
+	ExportMembers(context.Context, *ExportMembersRequest) (*ExportMembersResponse, error)
 	mustEmbedUnimplementedMemberServiceServer()
 }
 
@@ -414,6 +457,12 @@ func (UnimplementedMemberServiceServer) ListCommonGroups(context.Context, *ListC
 }
 func (UnimplementedMemberServiceServer) SyncMembers(context.Context, *SyncMembersRequest) (*SyncMembersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SyncMembers not implemented")
+}
+func (UnimplementedMemberServiceServer) ImportMembers(grpc.BidiStreamingServer[ImportMembersRequest, ImportMembersResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportMembers not implemented")
+}
+func (UnimplementedMemberServiceServer) ExportMembers(context.Context, *ExportMembersRequest) (*ExportMembersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportMembers not implemented")
 }
 func (UnimplementedMemberServiceServer) mustEmbedUnimplementedMemberServiceServer() {}
 func (UnimplementedMemberServiceServer) testEmbeddedByValue()                       {}
@@ -760,6 +809,31 @@ func _MemberService_SyncMembers_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MemberService_ImportMembers_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(MemberServiceServer).ImportMembers(&grpc.GenericServerStream[ImportMembersRequest, ImportMembersResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MemberService_ImportMembersServer = grpc.BidiStreamingServer[ImportMembersRequest, ImportMembersResponse]
+
+func _MemberService_ExportMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemberServiceServer).ExportMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemberService_ExportMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemberServiceServer).ExportMembers(ctx, req.(*ExportMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MemberService_ServiceDesc is the grpc.ServiceDesc for MemberService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -839,7 +913,18 @@ var MemberService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "SyncMembers",
 			Handler:    _MemberService_SyncMembers_Handler,
 		},
+		{
+			MethodName: "ExportMembers",
+			Handler:    _MemberService_ExportMembers_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ImportMembers",
+			Handler:       _MemberService_ImportMembers_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "kith/member/v1/member.proto",
 }

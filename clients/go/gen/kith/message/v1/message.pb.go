@@ -4518,8 +4518,10 @@ type ImportMessage struct {
 	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Makes a record without `seq` and `client_message_id` the same as an earlier one with this id. See
 	// kith.user.v1.CreateUserRequest.
-	RequestId     string      `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Mark          *ImportMark `protobuf:"bytes,4,opt,name=mark,proto3" json:"mark,omitempty"`
+	RequestId string      `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Mark      *ImportMark `protobuf:"bytes,4,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Whether the message, and those before it, stay unread for its sender: an import of dialogs or marks follows.
+	KeepUnread    bool `protobuf:"varint,5,opt,name=keep_unread,json=keepUnread,proto3" json:"keep_unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4580,6 +4582,13 @@ func (x *ImportMessage) GetMark() *ImportMark {
 		return x.Mark
 	}
 	return nil
+}
+
+func (x *ImportMessage) GetKeepUnread() bool {
+	if x != nil {
+		return x.KeepUnread
+	}
+	return false
 }
 
 // What a user had read elsewhere. As MarkRead with `up_to`, but no other user or device is notified of it. Marks only grow, so it
@@ -4691,6 +4700,399 @@ func (x *ImportMessagesResponse) GetResults() []*v1.ImportResult {
 	return nil
 }
 
+// What a user has read of a conversation, and its settings.
+type DialogRecord struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// `d7-8` or `g9`.
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The highest number that the user has marked. 0: none.
+	ReadSeq int64 `protobuf:"varint,3,opt,name=read_seq,json=readSeq,proto3" json:"read_seq,omitempty"`
+	// The unread ranges below `read_seq`, by rising number, with a number that is read between two. At most 300.
+	UnreadRanges []*SeqRange `protobuf:"bytes,4,rep,name=unread_ranges,json=unreadRanges,proto3" json:"unread_ranges,omitempty"`
+	// As in SetUserSeqRangeRequest.
+	MinSeq *int64 `protobuf:"varint,5,opt,name=min_seq,json=minSeq,proto3,oneof" json:"min_seq,omitempty"`
+	// As in SetUserSeqRangeRequest.
+	MaxSeq *int64 `protobuf:"varint,6,opt,name=max_seq,json=maxSeq,proto3,oneof" json:"max_seq,omitempty"`
+	// When the conversation was pinned. Absent if it is not.
+	PinTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=pin_time,json=pinTime,proto3" json:"pin_time,omitempty"`
+	// The conversation is not listed while it has no message above this number. Absent if it is not hidden.
+	HiddenSeq *int64 `protobuf:"varint,8,opt,name=hidden_seq,json=hiddenSeq,proto3,oneof" json:"hidden_seq,omitempty"`
+	// As in DialogSettings.
+	DoNotDisturb bool `protobuf:"varint,9,opt,name=do_not_disturb,json=doNotDisturb,proto3" json:"do_not_disturb,omitempty"`
+	// As in DialogSettings.
+	MarkedUnread bool `protobuf:"varint,10,opt,name=marked_unread,json=markedUnread,proto3" json:"marked_unread,omitempty"`
+	// As in DialogSettings.
+	Ext           []byte `protobuf:"bytes,11,opt,name=ext,proto3" json:"ext,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialogRecord) Reset() {
+	*x = DialogRecord{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialogRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialogRecord) ProtoMessage() {}
+
+func (x *DialogRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialogRecord.ProtoReflect.Descriptor instead.
+func (*DialogRecord) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *DialogRecord) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *DialogRecord) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *DialogRecord) GetReadSeq() int64 {
+	if x != nil {
+		return x.ReadSeq
+	}
+	return 0
+}
+
+func (x *DialogRecord) GetUnreadRanges() []*SeqRange {
+	if x != nil {
+		return x.UnreadRanges
+	}
+	return nil
+}
+
+func (x *DialogRecord) GetMinSeq() int64 {
+	if x != nil && x.MinSeq != nil {
+		return *x.MinSeq
+	}
+	return 0
+}
+
+func (x *DialogRecord) GetMaxSeq() int64 {
+	if x != nil && x.MaxSeq != nil {
+		return *x.MaxSeq
+	}
+	return 0
+}
+
+func (x *DialogRecord) GetPinTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PinTime
+	}
+	return nil
+}
+
+func (x *DialogRecord) GetHiddenSeq() int64 {
+	if x != nil && x.HiddenSeq != nil {
+		return *x.HiddenSeq
+	}
+	return 0
+}
+
+func (x *DialogRecord) GetDoNotDisturb() bool {
+	if x != nil {
+		return x.DoNotDisturb
+	}
+	return false
+}
+
+func (x *DialogRecord) GetMarkedUnread() bool {
+	if x != nil {
+		return x.MarkedUnread
+	}
+	return false
+}
+
+func (x *DialogRecord) GetExt() []byte {
+	if x != nil {
+		return x.Ext
+	}
+	return nil
+}
+
+type ImportDialogsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 500 records in a message.
+	Records       []*ImportDialog `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportDialogsRequest) Reset() {
+	*x = ImportDialogsRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportDialogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportDialogsRequest) ProtoMessage() {}
+
+func (x *ImportDialogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportDialogsRequest.ProtoReflect.Descriptor instead.
+func (*ImportDialogsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ImportDialogsRequest) GetRecords() []*ImportDialog {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// One dialog of an import.
+type ImportDialog struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number chosen by the caller. The result repeats it.
+	Record        int64         `protobuf:"varint,1,opt,name=record,proto3" json:"record,omitempty"`
+	Dialog        *DialogRecord `protobuf:"bytes,2,opt,name=dialog,proto3" json:"dialog,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportDialog) Reset() {
+	*x = ImportDialog{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportDialog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportDialog) ProtoMessage() {}
+
+func (x *ImportDialog) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportDialog.ProtoReflect.Descriptor instead.
+func (*ImportDialog) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *ImportDialog) GetRecord() int64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
+}
+
+func (x *ImportDialog) GetDialog() *DialogRecord {
+	if x != nil {
+		return x.Dialog
+	}
+	return nil
+}
+
+type ImportDialogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each record of a message, in the order of the message. The id is that of the user.
+	Results       []*v1.ImportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportDialogsResponse) Reset() {
+	*x = ImportDialogsResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportDialogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportDialogsResponse) ProtoMessage() {}
+
+func (x *ImportDialogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportDialogsResponse.ProtoReflect.Descriptor instead.
+func (*ImportDialogsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ImportDialogsResponse) GetResults() []*v1.ImportResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type ExportDialogsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// 1 to 1000. Default 50. Larger values count as 1000.
+	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportDialogsRequest) Reset() {
+	*x = ExportDialogsRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportDialogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportDialogsRequest) ProtoMessage() {}
+
+func (x *ExportDialogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportDialogsRequest.ProtoReflect.Descriptor instead.
+func (*ExportDialogsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ExportDialogsRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *ExportDialogsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ExportDialogsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ExportDialogsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Dialogs []*DialogRecord        `protobuf:"bytes,1,rep,name=dialogs,proto3" json:"dialogs,omitempty"`
+	// Empty on the last page, and only there.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportDialogsResponse) Reset() {
+	*x = ExportDialogsResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportDialogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportDialogsResponse) ProtoMessage() {}
+
+func (x *ExportDialogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportDialogsResponse.ProtoReflect.Descriptor instead.
+func (*ExportDialogsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ExportDialogsResponse) GetDialogs() []*DialogRecord {
+	if x != nil {
+		return x.Dialogs
+	}
+	return nil
+}
+
+func (x *ExportDialogsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 type EraseUserMessagesRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -4702,7 +5104,7 @@ type EraseUserMessagesRequest struct {
 
 func (x *EraseUserMessagesRequest) Reset() {
 	*x = EraseUserMessagesRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	mi := &file_kith_message_v1_message_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +5116,7 @@ func (x *EraseUserMessagesRequest) String() string {
 func (*EraseUserMessagesRequest) ProtoMessage() {}
 
 func (x *EraseUserMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	mi := &file_kith_message_v1_message_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +5129,7 @@ func (x *EraseUserMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserMessagesRequest.ProtoReflect.Descriptor instead.
 func (*EraseUserMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{65}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *EraseUserMessagesRequest) GetUserId() int64 {
@@ -4759,7 +5161,7 @@ type EraseUserMessagesResponse struct {
 
 func (x *EraseUserMessagesResponse) Reset() {
 	*x = EraseUserMessagesResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	mi := &file_kith_message_v1_message_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +5173,7 @@ func (x *EraseUserMessagesResponse) String() string {
 func (*EraseUserMessagesResponse) ProtoMessage() {}
 
 func (x *EraseUserMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	mi := &file_kith_message_v1_message_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +5186,7 @@ func (x *EraseUserMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserMessagesResponse.ProtoReflect.Descriptor instead.
 func (*EraseUserMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{66}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *EraseUserMessagesResponse) GetState() ErasureState {
@@ -4841,7 +5243,7 @@ type ReceiveRequest struct {
 
 func (x *ReceiveRequest) Reset() {
 	*x = ReceiveRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	mi := &file_kith_message_v1_message_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4853,7 +5255,7 @@ func (x *ReceiveRequest) String() string {
 func (*ReceiveRequest) ProtoMessage() {}
 
 func (x *ReceiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	mi := &file_kith_message_v1_message_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4866,7 +5268,7 @@ func (x *ReceiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveRequest.ProtoReflect.Descriptor instead.
 func (*ReceiveRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{67}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ReceiveRequest) GetUserId() int64 {
@@ -4923,7 +5325,7 @@ type ReceiveResponse struct {
 
 func (x *ReceiveResponse) Reset() {
 	*x = ReceiveResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	mi := &file_kith_message_v1_message_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5337,7 @@ func (x *ReceiveResponse) String() string {
 func (*ReceiveResponse) ProtoMessage() {}
 
 func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	mi := &file_kith_message_v1_message_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5350,7 @@ func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveResponse.ProtoReflect.Descriptor instead.
 func (*ReceiveResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{68}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReceiveResponse) GetDeliveries() []*Delivery {
@@ -4975,7 +5377,7 @@ type WatchOfflineRequest struct {
 
 func (x *WatchOfflineRequest) Reset() {
 	*x = WatchOfflineRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	mi := &file_kith_message_v1_message_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4987,7 +5389,7 @@ func (x *WatchOfflineRequest) String() string {
 func (*WatchOfflineRequest) ProtoMessage() {}
 
 func (x *WatchOfflineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	mi := &file_kith_message_v1_message_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5000,7 +5402,7 @@ func (x *WatchOfflineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOfflineRequest.ProtoReflect.Descriptor instead.
 func (*WatchOfflineRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{69}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *WatchOfflineRequest) GetCursor() string {
@@ -5024,7 +5426,7 @@ type WatchOfflineResponse struct {
 
 func (x *WatchOfflineResponse) Reset() {
 	*x = WatchOfflineResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	mi := &file_kith_message_v1_message_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5036,7 +5438,7 @@ func (x *WatchOfflineResponse) String() string {
 func (*WatchOfflineResponse) ProtoMessage() {}
 
 func (x *WatchOfflineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	mi := &file_kith_message_v1_message_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5049,7 +5451,7 @@ func (x *WatchOfflineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOfflineResponse.ProtoReflect.Descriptor instead.
 func (*WatchOfflineResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{70}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *WatchOfflineResponse) GetMessages() []*OfflineMessage {
@@ -5092,7 +5494,7 @@ type OfflineMessage struct {
 
 func (x *OfflineMessage) Reset() {
 	*x = OfflineMessage{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	mi := &file_kith_message_v1_message_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5104,7 +5506,7 @@ func (x *OfflineMessage) String() string {
 func (*OfflineMessage) ProtoMessage() {}
 
 func (x *OfflineMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	mi := &file_kith_message_v1_message_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5117,7 +5519,7 @@ func (x *OfflineMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfflineMessage.ProtoReflect.Descriptor instead.
 func (*OfflineMessage) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{71}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *OfflineMessage) GetConversationId() string {
@@ -5181,7 +5583,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[72]
+	mi := &file_kith_message_v1_message_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +5595,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[72]
+	mi := &file_kith_message_v1_message_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +5608,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{72}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Delivery) GetWhat() isDelivery_What {
@@ -5349,7 +5751,7 @@ type NoticeTotals struct {
 
 func (x *NoticeTotals) Reset() {
 	*x = NoticeTotals{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[73]
+	mi := &file_kith_message_v1_message_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5361,7 +5763,7 @@ func (x *NoticeTotals) String() string {
 func (*NoticeTotals) ProtoMessage() {}
 
 func (x *NoticeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[73]
+	mi := &file_kith_message_v1_message_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5374,7 +5776,7 @@ func (x *NoticeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeTotals.ProtoReflect.Descriptor instead.
 func (*NoticeTotals) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{73}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NoticeTotals) GetAudienceId() int32 {
@@ -5425,7 +5827,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	mi := &file_kith_message_v1_message_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5437,7 +5839,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	mi := &file_kith_message_v1_message_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5450,7 +5852,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{74}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Note) GetWhat() isNote_What {
@@ -5591,7 +5993,7 @@ type DialogChanged struct {
 
 func (x *DialogChanged) Reset() {
 	*x = DialogChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[75]
+	mi := &file_kith_message_v1_message_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5603,7 +6005,7 @@ func (x *DialogChanged) String() string {
 func (*DialogChanged) ProtoMessage() {}
 
 func (x *DialogChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[75]
+	mi := &file_kith_message_v1_message_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5616,7 +6018,7 @@ func (x *DialogChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialogChanged.ProtoReflect.Descriptor instead.
 func (*DialogChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{75}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *DialogChanged) GetConversationId() string {
@@ -5643,7 +6045,7 @@ type ContactChanged struct {
 
 func (x *ContactChanged) Reset() {
 	*x = ContactChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[76]
+	mi := &file_kith_message_v1_message_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5655,7 +6057,7 @@ func (x *ContactChanged) String() string {
 func (*ContactChanged) ProtoMessage() {}
 
 func (x *ContactChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[76]
+	mi := &file_kith_message_v1_message_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5668,7 +6070,7 @@ func (x *ContactChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContactChanged.ProtoReflect.Descriptor instead.
 func (*ContactChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{76}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ContactChanged) GetUserId() int64 {
@@ -5688,7 +6090,7 @@ type GroupChanged struct {
 
 func (x *GroupChanged) Reset() {
 	*x = GroupChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[77]
+	mi := &file_kith_message_v1_message_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5700,7 +6102,7 @@ func (x *GroupChanged) String() string {
 func (*GroupChanged) ProtoMessage() {}
 
 func (x *GroupChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[77]
+	mi := &file_kith_message_v1_message_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5713,7 +6115,7 @@ func (x *GroupChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupChanged.ProtoReflect.Descriptor instead.
 func (*GroupChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{77}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GroupChanged) GetGroupId() int64 {
@@ -5740,7 +6142,7 @@ type ApplicationChanged struct {
 
 func (x *ApplicationChanged) Reset() {
 	*x = ApplicationChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[78]
+	mi := &file_kith_message_v1_message_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5752,7 +6154,7 @@ func (x *ApplicationChanged) String() string {
 func (*ApplicationChanged) ProtoMessage() {}
 
 func (x *ApplicationChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[78]
+	mi := &file_kith_message_v1_message_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5765,7 +6167,7 @@ func (x *ApplicationChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{78}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ApplicationChanged) GetReceiver() isApplicationChanged_Receiver {
@@ -5828,7 +6230,7 @@ type Missed struct {
 
 func (x *Missed) Reset() {
 	*x = Missed{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[79]
+	mi := &file_kith_message_v1_message_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5840,7 +6242,7 @@ func (x *Missed) String() string {
 func (*Missed) ProtoMessage() {}
 
 func (x *Missed) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[79]
+	mi := &file_kith_message_v1_message_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5853,7 +6255,7 @@ func (x *Missed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missed.ProtoReflect.Descriptor instead.
 func (*Missed) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{79}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Missed) GetConversationId() string {
@@ -5886,7 +6288,7 @@ type Reset struct {
 
 func (x *Reset) Reset() {
 	*x = Reset{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[80]
+	mi := &file_kith_message_v1_message_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5898,7 +6300,7 @@ func (x *Reset) String() string {
 func (*Reset) ProtoMessage() {}
 
 func (x *Reset) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[80]
+	mi := &file_kith_message_v1_message_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5911,7 +6313,7 @@ func (x *Reset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reset.ProtoReflect.Descriptor instead.
 func (*Reset) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{80}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{86}
 }
 
 // Everything from before the stream was opened has been sent.
@@ -5926,7 +6328,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[81]
+	mi := &file_kith_message_v1_message_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5938,7 +6340,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[81]
+	mi := &file_kith_message_v1_message_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5951,7 +6353,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{81}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Live) GetLeftOut() int64 {
@@ -5982,7 +6384,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[82]
+	mi := &file_kith_message_v1_message_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5994,7 +6396,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[82]
+	mi := &file_kith_message_v1_message_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6007,7 +6409,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{82}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Signal) GetConversationId() string {
@@ -6110,7 +6512,7 @@ type ProfileChanged struct {
 
 func (x *ProfileChanged) Reset() {
 	*x = ProfileChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[83]
+	mi := &file_kith_message_v1_message_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6122,7 +6524,7 @@ func (x *ProfileChanged) String() string {
 func (*ProfileChanged) ProtoMessage() {}
 
 func (x *ProfileChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[83]
+	mi := &file_kith_message_v1_message_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6135,7 +6537,7 @@ func (x *ProfileChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileChanged.ProtoReflect.Descriptor instead.
 func (*ProfileChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{83}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{89}
 }
 
 // The counts of receipts that have changed, see kith.receipt.v1.Receipt.
@@ -6149,7 +6551,7 @@ type ReceiptCounts struct {
 
 func (x *ReceiptCounts) Reset() {
 	*x = ReceiptCounts{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[84]
+	mi := &file_kith_message_v1_message_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6161,7 +6563,7 @@ func (x *ReceiptCounts) String() string {
 func (*ReceiptCounts) ProtoMessage() {}
 
 func (x *ReceiptCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[84]
+	mi := &file_kith_message_v1_message_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6174,7 +6576,7 @@ func (x *ReceiptCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptCounts.ProtoReflect.Descriptor instead.
 func (*ReceiptCounts) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{84}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ReceiptCounts) GetCounts() []*ReceiptCount {
@@ -6198,7 +6600,7 @@ type ReceiptCount struct {
 
 func (x *ReceiptCount) Reset() {
 	*x = ReceiptCount{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[85]
+	mi := &file_kith_message_v1_message_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6210,7 +6612,7 @@ func (x *ReceiptCount) String() string {
 func (*ReceiptCount) ProtoMessage() {}
 
 func (x *ReceiptCount) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[85]
+	mi := &file_kith_message_v1_message_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6223,7 +6625,7 @@ func (x *ReceiptCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptCount.ProtoReflect.Descriptor instead.
 func (*ReceiptCount) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{85}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ReceiptCount) GetSeq() int64 {
@@ -6266,7 +6668,7 @@ type SendSignalRequest struct {
 
 func (x *SendSignalRequest) Reset() {
 	*x = SendSignalRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[86]
+	mi := &file_kith_message_v1_message_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6278,7 +6680,7 @@ func (x *SendSignalRequest) String() string {
 func (*SendSignalRequest) ProtoMessage() {}
 
 func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[86]
+	mi := &file_kith_message_v1_message_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6291,7 +6693,7 @@ func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignalRequest.ProtoReflect.Descriptor instead.
 func (*SendSignalRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{86}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SendSignalRequest) GetConversationId() string {
@@ -6323,7 +6725,7 @@ type SendSignalResponse struct {
 
 func (x *SendSignalResponse) Reset() {
 	*x = SendSignalResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[87]
+	mi := &file_kith_message_v1_message_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6335,7 +6737,7 @@ func (x *SendSignalResponse) String() string {
 func (*SendSignalResponse) ProtoMessage() {}
 
 func (x *SendSignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[87]
+	mi := &file_kith_message_v1_message_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6348,7 +6750,7 @@ func (x *SendSignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignalResponse.ProtoReflect.Descriptor instead.
 func (*SendSignalResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{87}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{93}
 }
 
 var File_kith_message_v1_message_proto protoreflect.FileDescriptor
@@ -6662,20 +7064,56 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\tevent_seq\x18\x02 \x01(\x03R\beventSeq\x12\x1a\n" +
 	"\breplayed\x18\x03 \x01(\bR\breplayed\"Q\n" +
 	"\x15ImportMessagesRequest\x128\n" +
-	"\arecords\x18\x01 \x03(\v2\x1e.kith.message.v1.ImportMessageR\arecords\"\xab\x01\n" +
+	"\arecords\x18\x01 \x03(\v2\x1e.kith.message.v1.ImportMessageR\arecords\"\xcc\x01\n" +
 	"\rImportMessage\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\x03R\x06record\x122\n" +
 	"\amessage\x18\x02 \x01(\v2\x18.kith.message.v1.MessageR\amessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12/\n" +
-	"\x04mark\x18\x04 \x01(\v2\x1b.kith.message.v1.ImportMarkR\x04mark\"i\n" +
+	"\x04mark\x18\x04 \x01(\v2\x1b.kith.message.v1.ImportMarkR\x04mark\x12\x1f\n" +
+	"\vkeep_unread\x18\x05 \x01(\bR\n" +
+	"keepUnread\"i\n" +
 	"\n" +
 	"ImportMark\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x19\n" +
 	"\bread_seq\x18\x03 \x01(\x03R\areadSeq\"N\n" +
 	"\x16ImportMessagesResponse\x124\n" +
-	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"I\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"\xc6\x03\n" +
+	"\fDialogRecord\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x19\n" +
+	"\bread_seq\x18\x03 \x01(\x03R\areadSeq\x12>\n" +
+	"\runread_ranges\x18\x04 \x03(\v2\x19.kith.message.v1.SeqRangeR\funreadRanges\x12\x1c\n" +
+	"\amin_seq\x18\x05 \x01(\x03H\x00R\x06minSeq\x88\x01\x01\x12\x1c\n" +
+	"\amax_seq\x18\x06 \x01(\x03H\x01R\x06maxSeq\x88\x01\x01\x125\n" +
+	"\bpin_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\apinTime\x12\"\n" +
+	"\n" +
+	"hidden_seq\x18\b \x01(\x03H\x02R\thiddenSeq\x88\x01\x01\x12$\n" +
+	"\x0edo_not_disturb\x18\t \x01(\bR\fdoNotDisturb\x12#\n" +
+	"\rmarked_unread\x18\n" +
+	" \x01(\bR\fmarkedUnread\x12\x10\n" +
+	"\x03ext\x18\v \x01(\fR\x03extB\n" +
+	"\n" +
+	"\b_min_seqB\n" +
+	"\n" +
+	"\b_max_seqB\r\n" +
+	"\v_hidden_seq\"O\n" +
+	"\x14ImportDialogsRequest\x127\n" +
+	"\arecords\x18\x01 \x03(\v2\x1d.kith.message.v1.ImportDialogR\arecords\"]\n" +
+	"\fImportDialog\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\x03R\x06record\x125\n" +
+	"\x06dialog\x18\x02 \x01(\v2\x1d.kith.message.v1.DialogRecordR\x06dialog\"M\n" +
+	"\x15ImportDialogsResponse\x124\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"k\n" +
+	"\x14ExportDialogsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"x\n" +
+	"\x15ExportDialogsResponse\x127\n" +
+	"\adialogs\x18\x01 \x03(\v2\x1d.kith.message.v1.DialogRecordR\adialogs\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"I\n" +
 	"\x18EraseUserMessagesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x14\n" +
 	"\x05again\x18\x02 \x01(\bR\x05again\"\xc1\x01\n" +
@@ -6787,7 +7225,7 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"SignalKind\x12\x1b\n" +
 	"\x17SIGNAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SIGNAL_KIND_TYPING\x10\x01\x12\x17\n" +
-	"\x13SIGNAL_KIND_STOPPED\x10\x022\xbf\x16\n" +
+	"\x13SIGNAL_KIND_STOPPED\x10\x022\xa0\x18\n" +
 	"\x0eMessageService\x12m\n" +
 	"\vSendMessage\x12#.kith.message.v1.SendMessageRequest\x1a$.kith.message.v1.SendMessageResponse\"\x13\xaa\xd4\x18\x0f\b\x02\x10\x04\x1a\tsender_id\x12e\n" +
 	"\tBatchSend\x12!.kith.message.v1.BatchSendRequest\x1a\".kith.message.v1.BatchSendResponse\"\x11\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x02\x10\x01\x90\x02\x02\x12q\n" +
@@ -6811,7 +7249,9 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x10TrimConversation\x12(.kith.message.v1.TrimConversationRequest\x1a).kith.message.v1.TrimConversationResponse\"\v\xaa\xd4\x18\x04\b\x02\x10\x04\x90\x02\x02\x12t\n" +
 	"\rRecallMessage\x12%.kith.message.v1.RecallMessageRequest\x1a&.kith.message.v1.RecallMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12n\n" +
 	"\vEditMessage\x12#.kith.message.v1.EditMessageRequest\x1a$.kith.message.v1.EditMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12u\n" +
-	"\x0eImportMessages\x12&.kith.message.v1.ImportMessagesRequest\x1a'.kith.message.v1.ImportMessagesResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12w\n" +
+	"\x0eImportMessages\x12&.kith.message.v1.ImportMessagesRequest\x1a'.kith.message.v1.ImportMessagesResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12r\n" +
+	"\rImportDialogs\x12%.kith.message.v1.ImportDialogsRequest\x1a&.kith.message.v1.ImportDialogsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12k\n" +
+	"\rExportDialogs\x12%.kith.message.v1.ExportDialogsRequest\x1a&.kith.message.v1.ExportDialogsResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01\x12w\n" +
 	"\x11EraseUserMessages\x12).kith.message.v1.EraseUserMessagesRequest\x1a*.kith.message.v1.EraseUserMessagesResponse\"\v\xaa\xd4\x18\x04\b\x02\x10\x01\x90\x02\x02\x12g\n" +
 	"\aReceive\x12\x1f.kith.message.v1.ReceiveRequest\x1a .kith.message.v1.ReceiveResponse\"\x17\x8a\xb5\x18\x02\b\x01\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id0\x01\x12m\n" +
 	"\fWatchOffline\x12$.kith.message.v1.WatchOfflineRequest\x1a%.kith.message.v1.WatchOfflineResponse\"\x0e\x8a\xb5\x18\x02\b\x01\xaa\xd4\x18\x04\b\x01\x10\x010\x01\x12h\n" +
@@ -6832,7 +7272,7 @@ func file_kith_message_v1_message_proto_rawDescGZIP() []byte {
 }
 
 var file_kith_message_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kith_message_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_kith_message_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_kith_message_v1_message_proto_goTypes = []any{
 	(MessageKind)(0),                   // 0: kith.message.v1.MessageKind
 	(ErasureState)(0),                  // 1: kith.message.v1.ErasureState
@@ -6902,165 +7342,181 @@ var file_kith_message_v1_message_proto_goTypes = []any{
 	(*ImportMessage)(nil),              // 65: kith.message.v1.ImportMessage
 	(*ImportMark)(nil),                 // 66: kith.message.v1.ImportMark
 	(*ImportMessagesResponse)(nil),     // 67: kith.message.v1.ImportMessagesResponse
-	(*EraseUserMessagesRequest)(nil),   // 68: kith.message.v1.EraseUserMessagesRequest
-	(*EraseUserMessagesResponse)(nil),  // 69: kith.message.v1.EraseUserMessagesResponse
-	(*ReceiveRequest)(nil),             // 70: kith.message.v1.ReceiveRequest
-	(*ReceiveResponse)(nil),            // 71: kith.message.v1.ReceiveResponse
-	(*WatchOfflineRequest)(nil),        // 72: kith.message.v1.WatchOfflineRequest
-	(*WatchOfflineResponse)(nil),       // 73: kith.message.v1.WatchOfflineResponse
-	(*OfflineMessage)(nil),             // 74: kith.message.v1.OfflineMessage
-	(*Delivery)(nil),                   // 75: kith.message.v1.Delivery
-	(*NoticeTotals)(nil),               // 76: kith.message.v1.NoticeTotals
-	(*Note)(nil),                       // 77: kith.message.v1.Note
-	(*DialogChanged)(nil),              // 78: kith.message.v1.DialogChanged
-	(*ContactChanged)(nil),             // 79: kith.message.v1.ContactChanged
-	(*GroupChanged)(nil),               // 80: kith.message.v1.GroupChanged
-	(*ApplicationChanged)(nil),         // 81: kith.message.v1.ApplicationChanged
-	(*Missed)(nil),                     // 82: kith.message.v1.Missed
-	(*Reset)(nil),                      // 83: kith.message.v1.Reset
-	(*Live)(nil),                       // 84: kith.message.v1.Live
-	(*Signal)(nil),                     // 85: kith.message.v1.Signal
-	(*ProfileChanged)(nil),             // 86: kith.message.v1.ProfileChanged
-	(*ReceiptCounts)(nil),              // 87: kith.message.v1.ReceiptCounts
-	(*ReceiptCount)(nil),               // 88: kith.message.v1.ReceiptCount
-	(*SendSignalRequest)(nil),          // 89: kith.message.v1.SendSignalRequest
-	(*SendSignalResponse)(nil),         // 90: kith.message.v1.SendSignalResponse
-	(*timestamppb.Timestamp)(nil),      // 91: google.protobuf.Timestamp
-	(*v1.ResultError)(nil),             // 92: kith.type.v1.ResultError
-	(*v1.Consistency)(nil),             // 93: kith.type.v1.Consistency
-	(*fieldmaskpb.FieldMask)(nil),      // 94: google.protobuf.FieldMask
-	(*v1.ImportResult)(nil),            // 95: kith.type.v1.ImportResult
+	(*DialogRecord)(nil),               // 68: kith.message.v1.DialogRecord
+	(*ImportDialogsRequest)(nil),       // 69: kith.message.v1.ImportDialogsRequest
+	(*ImportDialog)(nil),               // 70: kith.message.v1.ImportDialog
+	(*ImportDialogsResponse)(nil),      // 71: kith.message.v1.ImportDialogsResponse
+	(*ExportDialogsRequest)(nil),       // 72: kith.message.v1.ExportDialogsRequest
+	(*ExportDialogsResponse)(nil),      // 73: kith.message.v1.ExportDialogsResponse
+	(*EraseUserMessagesRequest)(nil),   // 74: kith.message.v1.EraseUserMessagesRequest
+	(*EraseUserMessagesResponse)(nil),  // 75: kith.message.v1.EraseUserMessagesResponse
+	(*ReceiveRequest)(nil),             // 76: kith.message.v1.ReceiveRequest
+	(*ReceiveResponse)(nil),            // 77: kith.message.v1.ReceiveResponse
+	(*WatchOfflineRequest)(nil),        // 78: kith.message.v1.WatchOfflineRequest
+	(*WatchOfflineResponse)(nil),       // 79: kith.message.v1.WatchOfflineResponse
+	(*OfflineMessage)(nil),             // 80: kith.message.v1.OfflineMessage
+	(*Delivery)(nil),                   // 81: kith.message.v1.Delivery
+	(*NoticeTotals)(nil),               // 82: kith.message.v1.NoticeTotals
+	(*Note)(nil),                       // 83: kith.message.v1.Note
+	(*DialogChanged)(nil),              // 84: kith.message.v1.DialogChanged
+	(*ContactChanged)(nil),             // 85: kith.message.v1.ContactChanged
+	(*GroupChanged)(nil),               // 86: kith.message.v1.GroupChanged
+	(*ApplicationChanged)(nil),         // 87: kith.message.v1.ApplicationChanged
+	(*Missed)(nil),                     // 88: kith.message.v1.Missed
+	(*Reset)(nil),                      // 89: kith.message.v1.Reset
+	(*Live)(nil),                       // 90: kith.message.v1.Live
+	(*Signal)(nil),                     // 91: kith.message.v1.Signal
+	(*ProfileChanged)(nil),             // 92: kith.message.v1.ProfileChanged
+	(*ReceiptCounts)(nil),              // 93: kith.message.v1.ReceiptCounts
+	(*ReceiptCount)(nil),               // 94: kith.message.v1.ReceiptCount
+	(*SendSignalRequest)(nil),          // 95: kith.message.v1.SendSignalRequest
+	(*SendSignalResponse)(nil),         // 96: kith.message.v1.SendSignalResponse
+	(*timestamppb.Timestamp)(nil),      // 97: google.protobuf.Timestamp
+	(*v1.ResultError)(nil),             // 98: kith.type.v1.ResultError
+	(*v1.Consistency)(nil),             // 99: kith.type.v1.Consistency
+	(*fieldmaskpb.FieldMask)(nil),      // 100: google.protobuf.FieldMask
+	(*v1.ImportResult)(nil),            // 101: kith.type.v1.ImportResult
 }
 var file_kith_message_v1_message_proto_depIdxs = []int32{
-	91, // 0: kith.message.v1.Message.send_time:type_name -> google.protobuf.Timestamp
-	0,  // 1: kith.message.v1.Message.kind:type_name -> kith.message.v1.MessageKind
-	91, // 2: kith.message.v1.Message.edit_time:type_name -> google.protobuf.Timestamp
-	4,  // 3: kith.message.v1.Message.recall:type_name -> kith.message.v1.Recall
-	5,  // 4: kith.message.v1.Message.event:type_name -> kith.message.v1.Event
-	91, // 5: kith.message.v1.Recall.time:type_name -> google.protobuf.Timestamp
-	6,  // 6: kith.message.v1.Event.joined:type_name -> kith.message.v1.MembersJoined
-	7,  // 7: kith.message.v1.Event.left:type_name -> kith.message.v1.MembersLeft
-	8,  // 8: kith.message.v1.Event.removed:type_name -> kith.message.v1.MembersRemoved
-	9,  // 9: kith.message.v1.Event.owner:type_name -> kith.message.v1.OwnerChanged
-	10, // 10: kith.message.v1.Event.group:type_name -> kith.message.v1.GroupRenamed
-	11, // 11: kith.message.v1.Event.recalled:type_name -> kith.message.v1.MessageRecalled
-	12, // 12: kith.message.v1.Event.edited:type_name -> kith.message.v1.MessageEdited
-	13, // 13: kith.message.v1.Event.erased:type_name -> kith.message.v1.MessagesErased
-	91, // 14: kith.message.v1.SendMessageResponse.send_time:type_name -> google.protobuf.Timestamp
-	14, // 15: kith.message.v1.BatchSendRequest.messages:type_name -> kith.message.v1.SendMessageRequest
-	18, // 16: kith.message.v1.BatchSendResponse.results:type_name -> kith.message.v1.SendResult
-	15, // 17: kith.message.v1.SendResult.sent:type_name -> kith.message.v1.SendMessageResponse
-	92, // 18: kith.message.v1.SendResult.error:type_name -> kith.type.v1.ResultError
-	3,  // 19: kith.message.v1.PullMessagesResponse.messages:type_name -> kith.message.v1.Message
-	3,  // 20: kith.message.v1.PullBySeqsResponse.messages:type_name -> kith.message.v1.Message
-	3,  // 21: kith.message.v1.HistoryResponse.messages:type_name -> kith.message.v1.Message
-	91, // 22: kith.message.v1.GetSeqByTimeRequest.time:type_name -> google.protobuf.Timestamp
-	28, // 23: kith.message.v1.GetMaxSeqsRequest.at_least:type_name -> kith.message.v1.Position
-	30, // 24: kith.message.v1.GetMaxSeqsResponse.results:type_name -> kith.message.v1.MaxSeqResult
-	92, // 25: kith.message.v1.MaxSeqResult.error:type_name -> kith.type.v1.ResultError
-	3,  // 26: kith.message.v1.Conversation.last_message:type_name -> kith.message.v1.Message
-	31, // 27: kith.message.v1.CreateConversationResponse.conversation:type_name -> kith.message.v1.Conversation
-	93, // 28: kith.message.v1.GetConversationRequest.consistency:type_name -> kith.type.v1.Consistency
-	31, // 29: kith.message.v1.GetConversationResponse.conversation:type_name -> kith.message.v1.Conversation
-	28, // 30: kith.message.v1.ListConversationsRequest.at_least:type_name -> kith.message.v1.Position
-	31, // 31: kith.message.v1.ListConversationsResponse.conversations:type_name -> kith.message.v1.Conversation
-	28, // 32: kith.message.v1.CountUnreadRequest.at_least:type_name -> kith.message.v1.Position
-	41, // 33: kith.message.v1.CountUnreadResponse.counts:type_name -> kith.message.v1.UnreadCount
-	93, // 34: kith.message.v1.GetReadSeqsRequest.consistency:type_name -> kith.type.v1.Consistency
-	44, // 35: kith.message.v1.GetReadSeqsResponse.results:type_name -> kith.message.v1.ReadSeqResult
-	45, // 36: kith.message.v1.ReadSeqResult.read:type_name -> kith.message.v1.ReadSeqs
-	92, // 37: kith.message.v1.ReadSeqResult.error:type_name -> kith.type.v1.ResultError
-	46, // 38: kith.message.v1.ReadSeqs.unread_ranges:type_name -> kith.message.v1.SeqRange
-	46, // 39: kith.message.v1.MarkReadRequest.ranges:type_name -> kith.message.v1.SeqRange
-	32, // 40: kith.message.v1.UpdateDialogRequest.settings:type_name -> kith.message.v1.DialogSettings
-	94, // 41: kith.message.v1.UpdateDialogRequest.update_mask:type_name -> google.protobuf.FieldMask
-	32, // 42: kith.message.v1.UpdateDialogResponse.settings:type_name -> kith.message.v1.DialogSettings
-	3,  // 43: kith.message.v1.RecallMessageResponse.message:type_name -> kith.message.v1.Message
-	62, // 44: kith.message.v1.EditMessageRequest.mentions:type_name -> kith.message.v1.Mentions
-	3,  // 45: kith.message.v1.EditMessageResponse.message:type_name -> kith.message.v1.Message
-	65, // 46: kith.message.v1.ImportMessagesRequest.records:type_name -> kith.message.v1.ImportMessage
-	3,  // 47: kith.message.v1.ImportMessage.message:type_name -> kith.message.v1.Message
-	66, // 48: kith.message.v1.ImportMessage.mark:type_name -> kith.message.v1.ImportMark
-	95, // 49: kith.message.v1.ImportMessagesResponse.results:type_name -> kith.type.v1.ImportResult
-	1,  // 50: kith.message.v1.EraseUserMessagesResponse.state:type_name -> kith.message.v1.ErasureState
-	28, // 51: kith.message.v1.ReceiveRequest.positions:type_name -> kith.message.v1.Position
-	75, // 52: kith.message.v1.ReceiveResponse.deliveries:type_name -> kith.message.v1.Delivery
-	74, // 53: kith.message.v1.WatchOfflineResponse.messages:type_name -> kith.message.v1.OfflineMessage
-	91, // 54: kith.message.v1.OfflineMessage.send_time:type_name -> google.protobuf.Timestamp
-	3,  // 55: kith.message.v1.Delivery.message:type_name -> kith.message.v1.Message
-	77, // 56: kith.message.v1.Delivery.note:type_name -> kith.message.v1.Note
-	82, // 57: kith.message.v1.Delivery.missed:type_name -> kith.message.v1.Missed
-	83, // 58: kith.message.v1.Delivery.reset:type_name -> kith.message.v1.Reset
-	85, // 59: kith.message.v1.Delivery.signal:type_name -> kith.message.v1.Signal
-	84, // 60: kith.message.v1.Delivery.live:type_name -> kith.message.v1.Live
-	76, // 61: kith.message.v1.Delivery.notice_totals:type_name -> kith.message.v1.NoticeTotals
-	78, // 62: kith.message.v1.Note.dialog:type_name -> kith.message.v1.DialogChanged
-	79, // 63: kith.message.v1.Note.follower_added:type_name -> kith.message.v1.ContactChanged
-	79, // 64: kith.message.v1.Note.follower_removed:type_name -> kith.message.v1.ContactChanged
-	80, // 65: kith.message.v1.Note.group_joined:type_name -> kith.message.v1.GroupChanged
-	80, // 66: kith.message.v1.Note.group_left:type_name -> kith.message.v1.GroupChanged
-	80, // 67: kith.message.v1.Note.group_changed:type_name -> kith.message.v1.GroupChanged
-	81, // 68: kith.message.v1.Note.application:type_name -> kith.message.v1.ApplicationChanged
-	2,  // 69: kith.message.v1.Signal.activity:type_name -> kith.message.v1.SignalKind
-	87, // 70: kith.message.v1.Signal.receipts:type_name -> kith.message.v1.ReceiptCounts
-	86, // 71: kith.message.v1.Signal.profile:type_name -> kith.message.v1.ProfileChanged
-	88, // 72: kith.message.v1.ReceiptCounts.counts:type_name -> kith.message.v1.ReceiptCount
-	2,  // 73: kith.message.v1.SendSignalRequest.kind:type_name -> kith.message.v1.SignalKind
-	14, // 74: kith.message.v1.MessageService.SendMessage:input_type -> kith.message.v1.SendMessageRequest
-	16, // 75: kith.message.v1.MessageService.BatchSend:input_type -> kith.message.v1.BatchSendRequest
-	19, // 76: kith.message.v1.MessageService.PullMessages:input_type -> kith.message.v1.PullMessagesRequest
-	21, // 77: kith.message.v1.MessageService.PullBySeqs:input_type -> kith.message.v1.PullBySeqsRequest
-	23, // 78: kith.message.v1.MessageService.History:input_type -> kith.message.v1.HistoryRequest
-	25, // 79: kith.message.v1.MessageService.GetSeqByTime:input_type -> kith.message.v1.GetSeqByTimeRequest
-	27, // 80: kith.message.v1.MessageService.GetMaxSeqs:input_type -> kith.message.v1.GetMaxSeqsRequest
-	33, // 81: kith.message.v1.MessageService.CreateConversation:input_type -> kith.message.v1.CreateConversationRequest
-	35, // 82: kith.message.v1.MessageService.GetConversation:input_type -> kith.message.v1.GetConversationRequest
-	37, // 83: kith.message.v1.MessageService.ListConversations:input_type -> kith.message.v1.ListConversationsRequest
-	39, // 84: kith.message.v1.MessageService.CountUnread:input_type -> kith.message.v1.CountUnreadRequest
-	42, // 85: kith.message.v1.MessageService.GetReadSeqs:input_type -> kith.message.v1.GetReadSeqsRequest
-	47, // 86: kith.message.v1.MessageService.MarkRead:input_type -> kith.message.v1.MarkReadRequest
-	49, // 87: kith.message.v1.MessageService.UpdateDialog:input_type -> kith.message.v1.UpdateDialogRequest
-	51, // 88: kith.message.v1.MessageService.HideConversation:input_type -> kith.message.v1.HideConversationRequest
-	53, // 89: kith.message.v1.MessageService.ClearConversation:input_type -> kith.message.v1.ClearConversationRequest
-	55, // 90: kith.message.v1.MessageService.SetUserSeqRange:input_type -> kith.message.v1.SetUserSeqRangeRequest
-	57, // 91: kith.message.v1.MessageService.TrimConversation:input_type -> kith.message.v1.TrimConversationRequest
-	59, // 92: kith.message.v1.MessageService.RecallMessage:input_type -> kith.message.v1.RecallMessageRequest
-	61, // 93: kith.message.v1.MessageService.EditMessage:input_type -> kith.message.v1.EditMessageRequest
-	64, // 94: kith.message.v1.MessageService.ImportMessages:input_type -> kith.message.v1.ImportMessagesRequest
-	68, // 95: kith.message.v1.MessageService.EraseUserMessages:input_type -> kith.message.v1.EraseUserMessagesRequest
-	70, // 96: kith.message.v1.MessageService.Receive:input_type -> kith.message.v1.ReceiveRequest
-	72, // 97: kith.message.v1.MessageService.WatchOffline:input_type -> kith.message.v1.WatchOfflineRequest
-	89, // 98: kith.message.v1.MessageService.SendSignal:input_type -> kith.message.v1.SendSignalRequest
-	15, // 99: kith.message.v1.MessageService.SendMessage:output_type -> kith.message.v1.SendMessageResponse
-	17, // 100: kith.message.v1.MessageService.BatchSend:output_type -> kith.message.v1.BatchSendResponse
-	20, // 101: kith.message.v1.MessageService.PullMessages:output_type -> kith.message.v1.PullMessagesResponse
-	22, // 102: kith.message.v1.MessageService.PullBySeqs:output_type -> kith.message.v1.PullBySeqsResponse
-	24, // 103: kith.message.v1.MessageService.History:output_type -> kith.message.v1.HistoryResponse
-	26, // 104: kith.message.v1.MessageService.GetSeqByTime:output_type -> kith.message.v1.GetSeqByTimeResponse
-	29, // 105: kith.message.v1.MessageService.GetMaxSeqs:output_type -> kith.message.v1.GetMaxSeqsResponse
-	34, // 106: kith.message.v1.MessageService.CreateConversation:output_type -> kith.message.v1.CreateConversationResponse
-	36, // 107: kith.message.v1.MessageService.GetConversation:output_type -> kith.message.v1.GetConversationResponse
-	38, // 108: kith.message.v1.MessageService.ListConversations:output_type -> kith.message.v1.ListConversationsResponse
-	40, // 109: kith.message.v1.MessageService.CountUnread:output_type -> kith.message.v1.CountUnreadResponse
-	43, // 110: kith.message.v1.MessageService.GetReadSeqs:output_type -> kith.message.v1.GetReadSeqsResponse
-	48, // 111: kith.message.v1.MessageService.MarkRead:output_type -> kith.message.v1.MarkReadResponse
-	50, // 112: kith.message.v1.MessageService.UpdateDialog:output_type -> kith.message.v1.UpdateDialogResponse
-	52, // 113: kith.message.v1.MessageService.HideConversation:output_type -> kith.message.v1.HideConversationResponse
-	54, // 114: kith.message.v1.MessageService.ClearConversation:output_type -> kith.message.v1.ClearConversationResponse
-	56, // 115: kith.message.v1.MessageService.SetUserSeqRange:output_type -> kith.message.v1.SetUserSeqRangeResponse
-	58, // 116: kith.message.v1.MessageService.TrimConversation:output_type -> kith.message.v1.TrimConversationResponse
-	60, // 117: kith.message.v1.MessageService.RecallMessage:output_type -> kith.message.v1.RecallMessageResponse
-	63, // 118: kith.message.v1.MessageService.EditMessage:output_type -> kith.message.v1.EditMessageResponse
-	67, // 119: kith.message.v1.MessageService.ImportMessages:output_type -> kith.message.v1.ImportMessagesResponse
-	69, // 120: kith.message.v1.MessageService.EraseUserMessages:output_type -> kith.message.v1.EraseUserMessagesResponse
-	71, // 121: kith.message.v1.MessageService.Receive:output_type -> kith.message.v1.ReceiveResponse
-	73, // 122: kith.message.v1.MessageService.WatchOffline:output_type -> kith.message.v1.WatchOfflineResponse
-	90, // 123: kith.message.v1.MessageService.SendSignal:output_type -> kith.message.v1.SendSignalResponse
-	99, // [99:124] is the sub-list for method output_type
-	74, // [74:99] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	97,  // 0: kith.message.v1.Message.send_time:type_name -> google.protobuf.Timestamp
+	0,   // 1: kith.message.v1.Message.kind:type_name -> kith.message.v1.MessageKind
+	97,  // 2: kith.message.v1.Message.edit_time:type_name -> google.protobuf.Timestamp
+	4,   // 3: kith.message.v1.Message.recall:type_name -> kith.message.v1.Recall
+	5,   // 4: kith.message.v1.Message.event:type_name -> kith.message.v1.Event
+	97,  // 5: kith.message.v1.Recall.time:type_name -> google.protobuf.Timestamp
+	6,   // 6: kith.message.v1.Event.joined:type_name -> kith.message.v1.MembersJoined
+	7,   // 7: kith.message.v1.Event.left:type_name -> kith.message.v1.MembersLeft
+	8,   // 8: kith.message.v1.Event.removed:type_name -> kith.message.v1.MembersRemoved
+	9,   // 9: kith.message.v1.Event.owner:type_name -> kith.message.v1.OwnerChanged
+	10,  // 10: kith.message.v1.Event.group:type_name -> kith.message.v1.GroupRenamed
+	11,  // 11: kith.message.v1.Event.recalled:type_name -> kith.message.v1.MessageRecalled
+	12,  // 12: kith.message.v1.Event.edited:type_name -> kith.message.v1.MessageEdited
+	13,  // 13: kith.message.v1.Event.erased:type_name -> kith.message.v1.MessagesErased
+	97,  // 14: kith.message.v1.SendMessageResponse.send_time:type_name -> google.protobuf.Timestamp
+	14,  // 15: kith.message.v1.BatchSendRequest.messages:type_name -> kith.message.v1.SendMessageRequest
+	18,  // 16: kith.message.v1.BatchSendResponse.results:type_name -> kith.message.v1.SendResult
+	15,  // 17: kith.message.v1.SendResult.sent:type_name -> kith.message.v1.SendMessageResponse
+	98,  // 18: kith.message.v1.SendResult.error:type_name -> kith.type.v1.ResultError
+	3,   // 19: kith.message.v1.PullMessagesResponse.messages:type_name -> kith.message.v1.Message
+	3,   // 20: kith.message.v1.PullBySeqsResponse.messages:type_name -> kith.message.v1.Message
+	3,   // 21: kith.message.v1.HistoryResponse.messages:type_name -> kith.message.v1.Message
+	97,  // 22: kith.message.v1.GetSeqByTimeRequest.time:type_name -> google.protobuf.Timestamp
+	28,  // 23: kith.message.v1.GetMaxSeqsRequest.at_least:type_name -> kith.message.v1.Position
+	30,  // 24: kith.message.v1.GetMaxSeqsResponse.results:type_name -> kith.message.v1.MaxSeqResult
+	98,  // 25: kith.message.v1.MaxSeqResult.error:type_name -> kith.type.v1.ResultError
+	3,   // 26: kith.message.v1.Conversation.last_message:type_name -> kith.message.v1.Message
+	31,  // 27: kith.message.v1.CreateConversationResponse.conversation:type_name -> kith.message.v1.Conversation
+	99,  // 28: kith.message.v1.GetConversationRequest.consistency:type_name -> kith.type.v1.Consistency
+	31,  // 29: kith.message.v1.GetConversationResponse.conversation:type_name -> kith.message.v1.Conversation
+	28,  // 30: kith.message.v1.ListConversationsRequest.at_least:type_name -> kith.message.v1.Position
+	31,  // 31: kith.message.v1.ListConversationsResponse.conversations:type_name -> kith.message.v1.Conversation
+	28,  // 32: kith.message.v1.CountUnreadRequest.at_least:type_name -> kith.message.v1.Position
+	41,  // 33: kith.message.v1.CountUnreadResponse.counts:type_name -> kith.message.v1.UnreadCount
+	99,  // 34: kith.message.v1.GetReadSeqsRequest.consistency:type_name -> kith.type.v1.Consistency
+	44,  // 35: kith.message.v1.GetReadSeqsResponse.results:type_name -> kith.message.v1.ReadSeqResult
+	45,  // 36: kith.message.v1.ReadSeqResult.read:type_name -> kith.message.v1.ReadSeqs
+	98,  // 37: kith.message.v1.ReadSeqResult.error:type_name -> kith.type.v1.ResultError
+	46,  // 38: kith.message.v1.ReadSeqs.unread_ranges:type_name -> kith.message.v1.SeqRange
+	46,  // 39: kith.message.v1.MarkReadRequest.ranges:type_name -> kith.message.v1.SeqRange
+	32,  // 40: kith.message.v1.UpdateDialogRequest.settings:type_name -> kith.message.v1.DialogSettings
+	100, // 41: kith.message.v1.UpdateDialogRequest.update_mask:type_name -> google.protobuf.FieldMask
+	32,  // 42: kith.message.v1.UpdateDialogResponse.settings:type_name -> kith.message.v1.DialogSettings
+	3,   // 43: kith.message.v1.RecallMessageResponse.message:type_name -> kith.message.v1.Message
+	62,  // 44: kith.message.v1.EditMessageRequest.mentions:type_name -> kith.message.v1.Mentions
+	3,   // 45: kith.message.v1.EditMessageResponse.message:type_name -> kith.message.v1.Message
+	65,  // 46: kith.message.v1.ImportMessagesRequest.records:type_name -> kith.message.v1.ImportMessage
+	3,   // 47: kith.message.v1.ImportMessage.message:type_name -> kith.message.v1.Message
+	66,  // 48: kith.message.v1.ImportMessage.mark:type_name -> kith.message.v1.ImportMark
+	101, // 49: kith.message.v1.ImportMessagesResponse.results:type_name -> kith.type.v1.ImportResult
+	46,  // 50: kith.message.v1.DialogRecord.unread_ranges:type_name -> kith.message.v1.SeqRange
+	97,  // 51: kith.message.v1.DialogRecord.pin_time:type_name -> google.protobuf.Timestamp
+	70,  // 52: kith.message.v1.ImportDialogsRequest.records:type_name -> kith.message.v1.ImportDialog
+	68,  // 53: kith.message.v1.ImportDialog.dialog:type_name -> kith.message.v1.DialogRecord
+	101, // 54: kith.message.v1.ImportDialogsResponse.results:type_name -> kith.type.v1.ImportResult
+	68,  // 55: kith.message.v1.ExportDialogsResponse.dialogs:type_name -> kith.message.v1.DialogRecord
+	1,   // 56: kith.message.v1.EraseUserMessagesResponse.state:type_name -> kith.message.v1.ErasureState
+	28,  // 57: kith.message.v1.ReceiveRequest.positions:type_name -> kith.message.v1.Position
+	81,  // 58: kith.message.v1.ReceiveResponse.deliveries:type_name -> kith.message.v1.Delivery
+	80,  // 59: kith.message.v1.WatchOfflineResponse.messages:type_name -> kith.message.v1.OfflineMessage
+	97,  // 60: kith.message.v1.OfflineMessage.send_time:type_name -> google.protobuf.Timestamp
+	3,   // 61: kith.message.v1.Delivery.message:type_name -> kith.message.v1.Message
+	83,  // 62: kith.message.v1.Delivery.note:type_name -> kith.message.v1.Note
+	88,  // 63: kith.message.v1.Delivery.missed:type_name -> kith.message.v1.Missed
+	89,  // 64: kith.message.v1.Delivery.reset:type_name -> kith.message.v1.Reset
+	91,  // 65: kith.message.v1.Delivery.signal:type_name -> kith.message.v1.Signal
+	90,  // 66: kith.message.v1.Delivery.live:type_name -> kith.message.v1.Live
+	82,  // 67: kith.message.v1.Delivery.notice_totals:type_name -> kith.message.v1.NoticeTotals
+	84,  // 68: kith.message.v1.Note.dialog:type_name -> kith.message.v1.DialogChanged
+	85,  // 69: kith.message.v1.Note.follower_added:type_name -> kith.message.v1.ContactChanged
+	85,  // 70: kith.message.v1.Note.follower_removed:type_name -> kith.message.v1.ContactChanged
+	86,  // 71: kith.message.v1.Note.group_joined:type_name -> kith.message.v1.GroupChanged
+	86,  // 72: kith.message.v1.Note.group_left:type_name -> kith.message.v1.GroupChanged
+	86,  // 73: kith.message.v1.Note.group_changed:type_name -> kith.message.v1.GroupChanged
+	87,  // 74: kith.message.v1.Note.application:type_name -> kith.message.v1.ApplicationChanged
+	2,   // 75: kith.message.v1.Signal.activity:type_name -> kith.message.v1.SignalKind
+	93,  // 76: kith.message.v1.Signal.receipts:type_name -> kith.message.v1.ReceiptCounts
+	92,  // 77: kith.message.v1.Signal.profile:type_name -> kith.message.v1.ProfileChanged
+	94,  // 78: kith.message.v1.ReceiptCounts.counts:type_name -> kith.message.v1.ReceiptCount
+	2,   // 79: kith.message.v1.SendSignalRequest.kind:type_name -> kith.message.v1.SignalKind
+	14,  // 80: kith.message.v1.MessageService.SendMessage:input_type -> kith.message.v1.SendMessageRequest
+	16,  // 81: kith.message.v1.MessageService.BatchSend:input_type -> kith.message.v1.BatchSendRequest
+	19,  // 82: kith.message.v1.MessageService.PullMessages:input_type -> kith.message.v1.PullMessagesRequest
+	21,  // 83: kith.message.v1.MessageService.PullBySeqs:input_type -> kith.message.v1.PullBySeqsRequest
+	23,  // 84: kith.message.v1.MessageService.History:input_type -> kith.message.v1.HistoryRequest
+	25,  // 85: kith.message.v1.MessageService.GetSeqByTime:input_type -> kith.message.v1.GetSeqByTimeRequest
+	27,  // 86: kith.message.v1.MessageService.GetMaxSeqs:input_type -> kith.message.v1.GetMaxSeqsRequest
+	33,  // 87: kith.message.v1.MessageService.CreateConversation:input_type -> kith.message.v1.CreateConversationRequest
+	35,  // 88: kith.message.v1.MessageService.GetConversation:input_type -> kith.message.v1.GetConversationRequest
+	37,  // 89: kith.message.v1.MessageService.ListConversations:input_type -> kith.message.v1.ListConversationsRequest
+	39,  // 90: kith.message.v1.MessageService.CountUnread:input_type -> kith.message.v1.CountUnreadRequest
+	42,  // 91: kith.message.v1.MessageService.GetReadSeqs:input_type -> kith.message.v1.GetReadSeqsRequest
+	47,  // 92: kith.message.v1.MessageService.MarkRead:input_type -> kith.message.v1.MarkReadRequest
+	49,  // 93: kith.message.v1.MessageService.UpdateDialog:input_type -> kith.message.v1.UpdateDialogRequest
+	51,  // 94: kith.message.v1.MessageService.HideConversation:input_type -> kith.message.v1.HideConversationRequest
+	53,  // 95: kith.message.v1.MessageService.ClearConversation:input_type -> kith.message.v1.ClearConversationRequest
+	55,  // 96: kith.message.v1.MessageService.SetUserSeqRange:input_type -> kith.message.v1.SetUserSeqRangeRequest
+	57,  // 97: kith.message.v1.MessageService.TrimConversation:input_type -> kith.message.v1.TrimConversationRequest
+	59,  // 98: kith.message.v1.MessageService.RecallMessage:input_type -> kith.message.v1.RecallMessageRequest
+	61,  // 99: kith.message.v1.MessageService.EditMessage:input_type -> kith.message.v1.EditMessageRequest
+	64,  // 100: kith.message.v1.MessageService.ImportMessages:input_type -> kith.message.v1.ImportMessagesRequest
+	69,  // 101: kith.message.v1.MessageService.ImportDialogs:input_type -> kith.message.v1.ImportDialogsRequest
+	72,  // 102: kith.message.v1.MessageService.ExportDialogs:input_type -> kith.message.v1.ExportDialogsRequest
+	74,  // 103: kith.message.v1.MessageService.EraseUserMessages:input_type -> kith.message.v1.EraseUserMessagesRequest
+	76,  // 104: kith.message.v1.MessageService.Receive:input_type -> kith.message.v1.ReceiveRequest
+	78,  // 105: kith.message.v1.MessageService.WatchOffline:input_type -> kith.message.v1.WatchOfflineRequest
+	95,  // 106: kith.message.v1.MessageService.SendSignal:input_type -> kith.message.v1.SendSignalRequest
+	15,  // 107: kith.message.v1.MessageService.SendMessage:output_type -> kith.message.v1.SendMessageResponse
+	17,  // 108: kith.message.v1.MessageService.BatchSend:output_type -> kith.message.v1.BatchSendResponse
+	20,  // 109: kith.message.v1.MessageService.PullMessages:output_type -> kith.message.v1.PullMessagesResponse
+	22,  // 110: kith.message.v1.MessageService.PullBySeqs:output_type -> kith.message.v1.PullBySeqsResponse
+	24,  // 111: kith.message.v1.MessageService.History:output_type -> kith.message.v1.HistoryResponse
+	26,  // 112: kith.message.v1.MessageService.GetSeqByTime:output_type -> kith.message.v1.GetSeqByTimeResponse
+	29,  // 113: kith.message.v1.MessageService.GetMaxSeqs:output_type -> kith.message.v1.GetMaxSeqsResponse
+	34,  // 114: kith.message.v1.MessageService.CreateConversation:output_type -> kith.message.v1.CreateConversationResponse
+	36,  // 115: kith.message.v1.MessageService.GetConversation:output_type -> kith.message.v1.GetConversationResponse
+	38,  // 116: kith.message.v1.MessageService.ListConversations:output_type -> kith.message.v1.ListConversationsResponse
+	40,  // 117: kith.message.v1.MessageService.CountUnread:output_type -> kith.message.v1.CountUnreadResponse
+	43,  // 118: kith.message.v1.MessageService.GetReadSeqs:output_type -> kith.message.v1.GetReadSeqsResponse
+	48,  // 119: kith.message.v1.MessageService.MarkRead:output_type -> kith.message.v1.MarkReadResponse
+	50,  // 120: kith.message.v1.MessageService.UpdateDialog:output_type -> kith.message.v1.UpdateDialogResponse
+	52,  // 121: kith.message.v1.MessageService.HideConversation:output_type -> kith.message.v1.HideConversationResponse
+	54,  // 122: kith.message.v1.MessageService.ClearConversation:output_type -> kith.message.v1.ClearConversationResponse
+	56,  // 123: kith.message.v1.MessageService.SetUserSeqRange:output_type -> kith.message.v1.SetUserSeqRangeResponse
+	58,  // 124: kith.message.v1.MessageService.TrimConversation:output_type -> kith.message.v1.TrimConversationResponse
+	60,  // 125: kith.message.v1.MessageService.RecallMessage:output_type -> kith.message.v1.RecallMessageResponse
+	63,  // 126: kith.message.v1.MessageService.EditMessage:output_type -> kith.message.v1.EditMessageResponse
+	67,  // 127: kith.message.v1.MessageService.ImportMessages:output_type -> kith.message.v1.ImportMessagesResponse
+	71,  // 128: kith.message.v1.MessageService.ImportDialogs:output_type -> kith.message.v1.ImportDialogsResponse
+	73,  // 129: kith.message.v1.MessageService.ExportDialogs:output_type -> kith.message.v1.ExportDialogsResponse
+	75,  // 130: kith.message.v1.MessageService.EraseUserMessages:output_type -> kith.message.v1.EraseUserMessagesResponse
+	77,  // 131: kith.message.v1.MessageService.Receive:output_type -> kith.message.v1.ReceiveResponse
+	79,  // 132: kith.message.v1.MessageService.WatchOffline:output_type -> kith.message.v1.WatchOfflineResponse
+	96,  // 133: kith.message.v1.MessageService.SendSignal:output_type -> kith.message.v1.SendSignalResponse
+	107, // [107:134] is the sub-list for method output_type
+	80,  // [80:107] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_kith_message_v1_message_proto_init() }
@@ -7097,7 +7553,8 @@ func file_kith_message_v1_message_proto_init() {
 	}
 	file_kith_message_v1_message_proto_msgTypes[52].OneofWrappers = []any{}
 	file_kith_message_v1_message_proto_msgTypes[58].OneofWrappers = []any{}
-	file_kith_message_v1_message_proto_msgTypes[72].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[65].OneofWrappers = []any{}
+	file_kith_message_v1_message_proto_msgTypes[78].OneofWrappers = []any{
 		(*Delivery_Message)(nil),
 		(*Delivery_Note)(nil),
 		(*Delivery_Missed)(nil),
@@ -7106,7 +7563,7 @@ func file_kith_message_v1_message_proto_init() {
 		(*Delivery_Live)(nil),
 		(*Delivery_NoticeTotals)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[74].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[80].OneofWrappers = []any{
 		(*Note_Dialog)(nil),
 		(*Note_FollowerAdded)(nil),
 		(*Note_FollowerRemoved)(nil),
@@ -7115,11 +7572,11 @@ func file_kith_message_v1_message_proto_init() {
 		(*Note_GroupChanged)(nil),
 		(*Note_Application)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[78].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[84].OneofWrappers = []any{
 		(*ApplicationChanged_UserId)(nil),
 		(*ApplicationChanged_GroupId)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[82].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[88].OneofWrappers = []any{
 		(*Signal_Activity)(nil),
 		(*Signal_ReadSeq)(nil),
 		(*Signal_Receipts)(nil),
@@ -7131,7 +7588,7 @@ func file_kith_message_v1_message_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kith_message_v1_message_proto_rawDesc), len(file_kith_message_v1_message_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   88,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

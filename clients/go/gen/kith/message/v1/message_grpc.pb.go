@@ -40,6 +40,8 @@ const (
 	MessageService_RecallMessage_FullMethodName      = "/kith.message.v1.MessageService/RecallMessage"
 	MessageService_EditMessage_FullMethodName        = "/kith.message.v1.MessageService/EditMessage"
 	MessageService_ImportMessages_FullMethodName     = "/kith.message.v1.MessageService/ImportMessages"
+	MessageService_ImportDialogs_FullMethodName      = "/kith.message.v1.MessageService/ImportDialogs"
+	MessageService_ExportDialogs_FullMethodName      = "/kith.message.v1.MessageService/ExportDialogs"
 	MessageService_EraseUserMessages_FullMethodName  = "/kith.message.v1.MessageService/EraseUserMessages"
 	MessageService_Receive_FullMethodName            = "/kith.message.v1.MessageService/Receive"
 	MessageService_WatchOffline_FullMethodName       = "/kith.message.v1.MessageService/WatchOffline"
@@ -177,6 +179,15 @@ type MessageServiceClient interface {
 	// start, or from any record before the end. No other caller should send to the conversation meanwhile: a record that
 	// got another number for that reason has the error `STATE_FORBIDS`.
 	ImportMessages(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportMessagesRequest, ImportMessagesResponse], error)
+	// Imports dialogs, each independently: what users have read, and their settings for conversations. Adds marks to those
+	// that exist, and settings where none were ever set. Import the messages first, with `keep_unread`. Neither other users
+	// nor devices are notified. Returns `NOT_FOUND` if the user does not exist or is not one of the two, `OUT_OF_RANGE` for a
+	// mark above the last message, `ALREADY_EXISTS` (`ID_TAKEN`) for a dialog that is stored already, and
+	// `FAILED_PRECONDITION` (`STATE_FORBIDS`) if its settings are others. Requires a service.
+	ImportDialogs(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportDialogsRequest, ImportDialogsResponse], error)
+	// Returns the dialogs of a user as ImportDialogs takes them, also hidden ones, by falling day of the last change. Reads the
+	// store. A dialog that is changed meanwhile may be left out. Requires a service.
+	ExportDialogs(ctx context.Context, in *ExportDialogsRequest, opts ...grpc.CallOption) (*ExportDialogsResponse, error)
 	// Removes the content of all messages of a user, in all conversations. Starts the erasure, or returns its progress:
 	// call again to wait for its end. Continues in the background, also if nodes crash, at `messages.erase_rate`.
 	// Requires a service.
@@ -460,6 +471,29 @@ func (c *messageServiceClient) ImportMessages(ctx context.Context, opts ...grpc.
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MessageService_ImportMessagesClient = grpc.BidiStreamingClient[ImportMessagesRequest, ImportMessagesResponse]
 
+func (c *messageServiceClient) ImportDialogs(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportDialogsRequest, ImportDialogsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[1], MessageService_ImportDialogs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportDialogsRequest, ImportDialogsResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MessageService_ImportDialogsClient = grpc.BidiStreamingClient[ImportDialogsRequest, ImportDialogsResponse]
+
+func (c *messageServiceClient) ExportDialogs(ctx context.Context, in *ExportDialogsRequest, opts ...grpc.CallOption) (*ExportDialogsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportDialogsResponse)
+	err := c.cc.Invoke(ctx, MessageService_ExportDialogs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messageServiceClient) EraseUserMessages(ctx context.Context, in *EraseUserMessagesRequest, opts ...grpc.CallOption) (*EraseUserMessagesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EraseUserMessagesResponse)
@@ -472,7 +506,7 @@ func (c *messageServiceClient) EraseUserMessages(ctx context.Context, in *EraseU
 
 func (c *messageServiceClient) Receive(ctx context.Context, in *ReceiveRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReceiveResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[1], MessageService_Receive_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[2], MessageService_Receive_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -491,7 +525,7 @@ type MessageService_ReceiveClient = grpc.ServerStreamingClient[ReceiveResponse]
 
 func (c *messageServiceClient) WatchOffline(ctx context.Context, in *WatchOfflineRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOfflineResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[2], MessageService_WatchOffline_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[3], MessageService_WatchOffline_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -649,6 +683,15 @@ type MessageServiceServer interface {
 	// start, or from any record before the end. No other caller should send to the conversation meanwhile: a record that
 	// got another number for that reason has the error `STATE_FORBIDS`.
 	ImportMessages(grpc.BidiStreamingServer[ImportMessagesRequest, ImportMessagesResponse]) error
+	// Imports dialogs, each independently: what users have read, and their settings for conversations. Adds marks to those
+	// that exist, and settings where none were ever set. Import the messages first, with `keep_unread`. Neither other users
+	// nor devices are notified. Returns `NOT_FOUND` if the user does not exist or is not one of the two, `OUT_OF_RANGE` for a
+	// mark above the last message, `ALREADY_EXISTS` (`ID_TAKEN`) for a dialog that is stored already, and
+	// `FAILED_PRECONDITION` (`STATE_FORBIDS`) if its settings are others. Requires a service.
+	ImportDialogs(grpc.BidiStreamingServer[ImportDialogsRequest, ImportDialogsResponse]) error
+	// Returns the dialogs of a user as ImportDialogs takes them, also hidden ones, by falling day of the last change. Reads the
+	// store. A dialog that is changed meanwhile may be left out. Requires a service.
+	ExportDialogs(context.Context, *ExportDialogsRequest) (*ExportDialogsResponse, error)
 	// Removes the content of all messages of a user, in all conversations. Starts the erasure, or returns its progress:
 	// call again to wait for its end. Continues in the background, also if nodes crash, at `messages.erase_rate`.
 	// Requires a service.
@@ -781,6 +824,12 @@ func (UnimplementedMessageServiceServer) EditMessage(context.Context, *EditMessa
 }
 func (UnimplementedMessageServiceServer) ImportMessages(grpc.BidiStreamingServer[ImportMessagesRequest, ImportMessagesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportMessages not implemented")
+}
+func (UnimplementedMessageServiceServer) ImportDialogs(grpc.BidiStreamingServer[ImportDialogsRequest, ImportDialogsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportDialogs not implemented")
+}
+func (UnimplementedMessageServiceServer) ExportDialogs(context.Context, *ExportDialogsRequest) (*ExportDialogsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportDialogs not implemented")
 }
 func (UnimplementedMessageServiceServer) EraseUserMessages(context.Context, *EraseUserMessagesRequest) (*EraseUserMessagesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EraseUserMessages not implemented")
@@ -1182,6 +1231,31 @@ func _MessageService_ImportMessages_Handler(srv interface{}, stream grpc.ServerS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MessageService_ImportMessagesServer = grpc.BidiStreamingServer[ImportMessagesRequest, ImportMessagesResponse]
 
+func _MessageService_ImportDialogs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(MessageServiceServer).ImportDialogs(&grpc.GenericServerStream[ImportDialogsRequest, ImportDialogsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MessageService_ImportDialogsServer = grpc.BidiStreamingServer[ImportDialogsRequest, ImportDialogsResponse]
+
+func _MessageService_ExportDialogs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportDialogsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessageServiceServer).ExportDialogs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessageService_ExportDialogs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessageServiceServer).ExportDialogs(ctx, req.(*ExportDialogsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessageService_EraseUserMessages_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EraseUserMessagesRequest)
 	if err := dec(in); err != nil {
@@ -1328,6 +1402,10 @@ var MessageService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _MessageService_EditMessage_Handler,
 		},
 		{
+			MethodName: "ExportDialogs",
+			Handler:    _MessageService_ExportDialogs_Handler,
+		},
+		{
 			MethodName: "EraseUserMessages",
 			Handler:    _MessageService_EraseUserMessages_Handler,
 		},
@@ -1340,6 +1418,12 @@ var MessageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ImportMessages",
 			Handler:       _MessageService_ImportMessages_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "ImportDialogs",
+			Handler:       _MessageService_ImportDialogs_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -3187,6 +3187,354 @@ func (x *ImportFollowsResponse) GetResults() []*v1.ImportResult {
 	return nil
 }
 
+// The settings of one user for another user, with their times.
+type SettingsRecord struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	UserId   int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	TargetId int64                  `protobuf:"varint,2,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	// When the block began. Absent if the target is not blocked.
+	BlockTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=block_time,json=blockTime,proto3" json:"block_time,omitempty"`
+	// As in Settings. Absent if they are the default.
+	Permissions *uint32 `protobuf:"varint,4,opt,name=permissions,proto3,oneof" json:"permissions,omitempty"`
+	// When do-not-disturb was set. Absent if it is not.
+	DoNotDisturbTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=do_not_disturb_time,json=doNotDisturbTime,proto3" json:"do_not_disturb_time,omitempty"`
+	// The private name of the target. Empty if there is none.
+	Remark        string `protobuf:"bytes,6,opt,name=remark,proto3" json:"remark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettingsRecord) Reset() {
+	*x = SettingsRecord{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettingsRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettingsRecord) ProtoMessage() {}
+
+func (x *SettingsRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettingsRecord.ProtoReflect.Descriptor instead.
+func (*SettingsRecord) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *SettingsRecord) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *SettingsRecord) GetTargetId() int64 {
+	if x != nil {
+		return x.TargetId
+	}
+	return 0
+}
+
+func (x *SettingsRecord) GetBlockTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BlockTime
+	}
+	return nil
+}
+
+func (x *SettingsRecord) GetPermissions() uint32 {
+	if x != nil && x.Permissions != nil {
+		return *x.Permissions
+	}
+	return 0
+}
+
+func (x *SettingsRecord) GetDoNotDisturbTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DoNotDisturbTime
+	}
+	return nil
+}
+
+func (x *SettingsRecord) GetRemark() string {
+	if x != nil {
+		return x.Remark
+	}
+	return ""
+}
+
+type ImportSettingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 500 records in a message.
+	Records       []*ImportSettings `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportSettingsRequest) Reset() {
+	*x = ImportSettingsRequest{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportSettingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportSettingsRequest) ProtoMessage() {}
+
+func (x *ImportSettingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportSettingsRequest.ProtoReflect.Descriptor instead.
+func (*ImportSettingsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ImportSettingsRequest) GetRecords() []*ImportSettings {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// The settings for one user of an import.
+type ImportSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number chosen by the caller. The result repeats it.
+	Record        int64           `protobuf:"varint,1,opt,name=record,proto3" json:"record,omitempty"`
+	Settings      *SettingsRecord `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportSettings) Reset() {
+	*x = ImportSettings{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportSettings) ProtoMessage() {}
+
+func (x *ImportSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportSettings.ProtoReflect.Descriptor instead.
+func (*ImportSettings) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ImportSettings) GetRecord() int64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
+}
+
+func (x *ImportSettings) GetSettings() *SettingsRecord {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+type ImportSettingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each record of a message, in the order of the message. The id is that of the user who has set them.
+	Results       []*v1.ImportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportSettingsResponse) Reset() {
+	*x = ImportSettingsResponse{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportSettingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportSettingsResponse) ProtoMessage() {}
+
+func (x *ImportSettingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportSettingsResponse.ProtoReflect.Descriptor instead.
+func (*ImportSettingsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ImportSettingsResponse) GetResults() []*v1.ImportResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type ExportSettingsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// 1 to 1000. Default 50. Larger values count as 1000.
+	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportSettingsRequest) Reset() {
+	*x = ExportSettingsRequest{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportSettingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportSettingsRequest) ProtoMessage() {}
+
+func (x *ExportSettingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportSettingsRequest.ProtoReflect.Descriptor instead.
+func (*ExportSettingsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ExportSettingsRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *ExportSettingsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ExportSettingsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ExportSettingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By falling id of the other user.
+	Settings []*SettingsRecord `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	// Empty on the last page, and only there.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportSettingsResponse) Reset() {
+	*x = ExportSettingsResponse{}
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportSettingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportSettingsResponse) ProtoMessage() {}
+
+func (x *ExportSettingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_relation_v1_relation_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportSettingsResponse.ProtoReflect.Descriptor instead.
+func (*ExportSettingsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_relation_v1_relation_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ExportSettingsResponse) GetSettings() []*SettingsRecord {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *ExportSettingsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_kith_relation_v1_relation_proto protoreflect.FileDescriptor
 
 const file_kith_relation_v1_relation_proto_rawDesc = "" +
@@ -3421,7 +3769,31 @@ const file_kith_relation_v1_relation_proto_rawDesc = "" +
 	"\vfollow_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"followTime\"M\n" +
 	"\x15ImportFollowsResponse\x124\n" +
-	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults2\xcb\x13\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"\x9b\x02\n" +
+	"\x0eSettingsRecord\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x1b\n" +
+	"\ttarget_id\x18\x02 \x01(\x03R\btargetId\x129\n" +
+	"\n" +
+	"block_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tblockTime\x12%\n" +
+	"\vpermissions\x18\x04 \x01(\rH\x00R\vpermissions\x88\x01\x01\x12I\n" +
+	"\x13do_not_disturb_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10doNotDisturbTime\x12\x16\n" +
+	"\x06remark\x18\x06 \x01(\tR\x06remarkB\x0e\n" +
+	"\f_permissions\"S\n" +
+	"\x15ImportSettingsRequest\x12:\n" +
+	"\arecords\x18\x01 \x03(\v2 .kith.relation.v1.ImportSettingsR\arecords\"f\n" +
+	"\x0eImportSettings\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\x03R\x06record\x12<\n" +
+	"\bsettings\x18\x02 \x01(\v2 .kith.relation.v1.SettingsRecordR\bsettings\"N\n" +
+	"\x16ImportSettingsResponse\x124\n" +
+	"\aresults\x18\x01 \x03(\v2\x1a.kith.type.v1.ImportResultR\aresults\"l\n" +
+	"\x15ExportSettingsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"~\n" +
+	"\x16ExportSettingsResponse\x12<\n" +
+	"\bsettings\x18\x01 \x03(\v2 .kith.relation.v1.SettingsRecordR\bsettings\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb6\x15\n" +
 	"\x0fRelationService\x12^\n" +
 	"\x06Follow\x12\x1f.kith.relation.v1.FollowRequest\x1a .kith.relation.v1.FollowResponse\"\x11\xaa\xd4\x18\r\b\x02\x10\x03\x1a\auser_id\x12d\n" +
 	"\bUnfollow\x12!.kith.relation.v1.UnfollowRequest\x1a\".kith.relation.v1.UnfollowResponse\"\x11\xaa\xd4\x18\r\b\x02\x10\x03\x1a\auser_id\x12g\n" +
@@ -3445,7 +3817,9 @@ const file_kith_relation_v1_relation_proto_rawDesc = "" +
 	"\x13ListCommonFollowing\x12,.kith.relation.v1.ListCommonFollowingRequest\x1a-.kith.relation.v1.ListCommonFollowingResponse\"\v\xaa\xd4\x18\x04\b\x01\x10\x02\x90\x02\x01\x12s\n" +
 	"\x0fListFansIFollow\x12(.kith.relation.v1.ListFansIFollowRequest\x1a).kith.relation.v1.ListFansIFollowResponse\"\v\xaa\xd4\x18\x04\b\x01\x10\x02\x90\x02\x01\x12\x85\x01\n" +
 	"\x12ListFriendsInGroup\x12+.kith.relation.v1.ListFriendsInGroupRequest\x1a,.kith.relation.v1.ListFriendsInGroupResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12t\n" +
-	"\rImportFollows\x12&.kith.relation.v1.ImportFollowsRequest\x1a'.kith.relation.v1.ImportFollowsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01B\xbc\x01\n" +
+	"\rImportFollows\x12&.kith.relation.v1.ImportFollowsRequest\x1a'.kith.relation.v1.ImportFollowsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12w\n" +
+	"\x0eImportSettings\x12'.kith.relation.v1.ImportSettingsRequest\x1a(.kith.relation.v1.ImportSettingsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12p\n" +
+	"\x0eExportSettings\x12'.kith.relation.v1.ExportSettingsRequest\x1a(.kith.relation.v1.ExportSettingsResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01B\xbc\x01\n" +
 	"\x14com.kith.relation.v1B\rRelationProtoP\x01Z3kith.example/client/gen/kith/relation/v1;relationv1\xa2\x02\x03KRX\xaa\x02\x10Kith.Relation.V1\xca\x02\x10Kith\\Relation\\V1\xe2\x02\x1cKith\\Relation\\V1\\GPBMetadata\xea\x02\x12Kith::Relation::V1b\x06proto3"
 
 var (
@@ -3460,7 +3834,7 @@ func file_kith_relation_v1_relation_proto_rawDescGZIP() []byte {
 	return file_kith_relation_v1_relation_proto_rawDescData
 }
 
-var file_kith_relation_v1_relation_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_kith_relation_v1_relation_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_kith_relation_v1_relation_proto_goTypes = []any{
 	(*Follow)(nil),                      // 0: kith.relation.v1.Follow
 	(*Relation)(nil),                    // 1: kith.relation.v1.Relation
@@ -3512,17 +3886,23 @@ var file_kith_relation_v1_relation_proto_goTypes = []any{
 	(*ImportFollowsRequest)(nil),        // 47: kith.relation.v1.ImportFollowsRequest
 	(*ImportFollow)(nil),                // 48: kith.relation.v1.ImportFollow
 	(*ImportFollowsResponse)(nil),       // 49: kith.relation.v1.ImportFollowsResponse
-	(*timestamppb.Timestamp)(nil),       // 50: google.protobuf.Timestamp
-	(*v1.Consistency)(nil),              // 51: kith.type.v1.Consistency
-	(*v1.ResultError)(nil),              // 52: kith.type.v1.ResultError
-	(*v1.ImportResult)(nil),             // 53: kith.type.v1.ImportResult
+	(*SettingsRecord)(nil),              // 50: kith.relation.v1.SettingsRecord
+	(*ImportSettingsRequest)(nil),       // 51: kith.relation.v1.ImportSettingsRequest
+	(*ImportSettings)(nil),              // 52: kith.relation.v1.ImportSettings
+	(*ImportSettingsResponse)(nil),      // 53: kith.relation.v1.ImportSettingsResponse
+	(*ExportSettingsRequest)(nil),       // 54: kith.relation.v1.ExportSettingsRequest
+	(*ExportSettingsResponse)(nil),      // 55: kith.relation.v1.ExportSettingsResponse
+	(*timestamppb.Timestamp)(nil),       // 56: google.protobuf.Timestamp
+	(*v1.Consistency)(nil),              // 57: kith.type.v1.Consistency
+	(*v1.ResultError)(nil),              // 58: kith.type.v1.ResultError
+	(*v1.ImportResult)(nil),             // 59: kith.type.v1.ImportResult
 }
 var file_kith_relation_v1_relation_proto_depIdxs = []int32{
-	50, // 0: kith.relation.v1.Follow.follow_time:type_name -> google.protobuf.Timestamp
+	56, // 0: kith.relation.v1.Follow.follow_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: kith.relation.v1.Relation.follow:type_name -> kith.relation.v1.Follow
 	0,  // 2: kith.relation.v1.Relation.followed_by:type_name -> kith.relation.v1.Follow
 	2,  // 3: kith.relation.v1.Relation.settings:type_name -> kith.relation.v1.Settings
-	50, // 4: kith.relation.v1.Settings.block_time:type_name -> google.protobuf.Timestamp
+	56, // 4: kith.relation.v1.Settings.block_time:type_name -> google.protobuf.Timestamp
 	2,  // 5: kith.relation.v1.UserSettings.settings:type_name -> kith.relation.v1.Settings
 	0,  // 6: kith.relation.v1.FollowResponse.follow:type_name -> kith.relation.v1.Follow
 	3,  // 7: kith.relation.v1.RemoveFanResponse.settings:type_name -> kith.relation.v1.UserSettings
@@ -3531,78 +3911,88 @@ var file_kith_relation_v1_relation_proto_depIdxs = []int32{
 	3,  // 10: kith.relation.v1.UnblockResponse.settings:type_name -> kith.relation.v1.UserSettings
 	3,  // 11: kith.relation.v1.SetPermissionsResponse.settings:type_name -> kith.relation.v1.UserSettings
 	3,  // 12: kith.relation.v1.SetDoNotDisturbResponse.settings:type_name -> kith.relation.v1.UserSettings
-	51, // 13: kith.relation.v1.GetRelationRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 13: kith.relation.v1.GetRelationRequest.consistency:type_name -> kith.type.v1.Consistency
 	1,  // 14: kith.relation.v1.GetRelationResponse.relation:type_name -> kith.relation.v1.Relation
-	51, // 15: kith.relation.v1.BatchGetRelationsRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 15: kith.relation.v1.BatchGetRelationsRequest.consistency:type_name -> kith.type.v1.Consistency
 	26, // 16: kith.relation.v1.BatchGetRelationsResponse.results:type_name -> kith.relation.v1.RelationResult
 	1,  // 17: kith.relation.v1.RelationResult.relation:type_name -> kith.relation.v1.Relation
-	52, // 18: kith.relation.v1.RelationResult.error:type_name -> kith.type.v1.ResultError
-	51, // 19: kith.relation.v1.CheckPermissionRequest.consistency:type_name -> kith.type.v1.Consistency
-	51, // 20: kith.relation.v1.ListFollowingRequest.consistency:type_name -> kith.type.v1.Consistency
+	58, // 18: kith.relation.v1.RelationResult.error:type_name -> kith.type.v1.ResultError
+	57, // 19: kith.relation.v1.CheckPermissionRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 20: kith.relation.v1.ListFollowingRequest.consistency:type_name -> kith.type.v1.Consistency
 	0,  // 21: kith.relation.v1.ListFollowingResponse.follows:type_name -> kith.relation.v1.Follow
-	51, // 22: kith.relation.v1.ListFansRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 22: kith.relation.v1.ListFansRequest.consistency:type_name -> kith.type.v1.Consistency
 	0,  // 23: kith.relation.v1.ListFansResponse.follows:type_name -> kith.relation.v1.Follow
-	51, // 24: kith.relation.v1.ListFriendsRequest.consistency:type_name -> kith.type.v1.Consistency
-	51, // 25: kith.relation.v1.ListBlocksRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 24: kith.relation.v1.ListFriendsRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 25: kith.relation.v1.ListBlocksRequest.consistency:type_name -> kith.type.v1.Consistency
 	3,  // 26: kith.relation.v1.ListBlocksResponse.settings:type_name -> kith.relation.v1.UserSettings
-	51, // 27: kith.relation.v1.ListDoNotDisturbRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 27: kith.relation.v1.ListDoNotDisturbRequest.consistency:type_name -> kith.type.v1.Consistency
 	3,  // 28: kith.relation.v1.ListDoNotDisturbResponse.settings:type_name -> kith.relation.v1.UserSettings
-	51, // 29: kith.relation.v1.CountRelationsRequest.consistency:type_name -> kith.type.v1.Consistency
-	51, // 30: kith.relation.v1.ListCommonFollowingRequest.consistency:type_name -> kith.type.v1.Consistency
-	51, // 31: kith.relation.v1.ListFansIFollowRequest.consistency:type_name -> kith.type.v1.Consistency
-	51, // 32: kith.relation.v1.ListFriendsInGroupRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 29: kith.relation.v1.CountRelationsRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 30: kith.relation.v1.ListCommonFollowingRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 31: kith.relation.v1.ListFansIFollowRequest.consistency:type_name -> kith.type.v1.Consistency
+	57, // 32: kith.relation.v1.ListFriendsInGroupRequest.consistency:type_name -> kith.type.v1.Consistency
 	48, // 33: kith.relation.v1.ImportFollowsRequest.records:type_name -> kith.relation.v1.ImportFollow
-	50, // 34: kith.relation.v1.ImportFollow.follow_time:type_name -> google.protobuf.Timestamp
-	53, // 35: kith.relation.v1.ImportFollowsResponse.results:type_name -> kith.type.v1.ImportResult
-	4,  // 36: kith.relation.v1.RelationService.Follow:input_type -> kith.relation.v1.FollowRequest
-	6,  // 37: kith.relation.v1.RelationService.Unfollow:input_type -> kith.relation.v1.UnfollowRequest
-	8,  // 38: kith.relation.v1.RelationService.RemoveFan:input_type -> kith.relation.v1.RemoveFanRequest
-	10, // 39: kith.relation.v1.RelationService.Unfriend:input_type -> kith.relation.v1.UnfriendRequest
-	12, // 40: kith.relation.v1.RelationService.SetRemark:input_type -> kith.relation.v1.SetRemarkRequest
-	14, // 41: kith.relation.v1.RelationService.Block:input_type -> kith.relation.v1.BlockRequest
-	16, // 42: kith.relation.v1.RelationService.Unblock:input_type -> kith.relation.v1.UnblockRequest
-	18, // 43: kith.relation.v1.RelationService.SetPermissions:input_type -> kith.relation.v1.SetPermissionsRequest
-	20, // 44: kith.relation.v1.RelationService.SetDoNotDisturb:input_type -> kith.relation.v1.SetDoNotDisturbRequest
-	22, // 45: kith.relation.v1.RelationService.GetRelation:input_type -> kith.relation.v1.GetRelationRequest
-	24, // 46: kith.relation.v1.RelationService.BatchGetRelations:input_type -> kith.relation.v1.BatchGetRelationsRequest
-	27, // 47: kith.relation.v1.RelationService.CheckPermission:input_type -> kith.relation.v1.CheckPermissionRequest
-	29, // 48: kith.relation.v1.RelationService.ListFollowing:input_type -> kith.relation.v1.ListFollowingRequest
-	31, // 49: kith.relation.v1.RelationService.ListFans:input_type -> kith.relation.v1.ListFansRequest
-	33, // 50: kith.relation.v1.RelationService.ListFriends:input_type -> kith.relation.v1.ListFriendsRequest
-	35, // 51: kith.relation.v1.RelationService.ListBlocks:input_type -> kith.relation.v1.ListBlocksRequest
-	37, // 52: kith.relation.v1.RelationService.ListDoNotDisturb:input_type -> kith.relation.v1.ListDoNotDisturbRequest
-	39, // 53: kith.relation.v1.RelationService.CountRelations:input_type -> kith.relation.v1.CountRelationsRequest
-	41, // 54: kith.relation.v1.RelationService.ListCommonFollowing:input_type -> kith.relation.v1.ListCommonFollowingRequest
-	43, // 55: kith.relation.v1.RelationService.ListFansIFollow:input_type -> kith.relation.v1.ListFansIFollowRequest
-	45, // 56: kith.relation.v1.RelationService.ListFriendsInGroup:input_type -> kith.relation.v1.ListFriendsInGroupRequest
-	47, // 57: kith.relation.v1.RelationService.ImportFollows:input_type -> kith.relation.v1.ImportFollowsRequest
-	5,  // 58: kith.relation.v1.RelationService.Follow:output_type -> kith.relation.v1.FollowResponse
-	7,  // 59: kith.relation.v1.RelationService.Unfollow:output_type -> kith.relation.v1.UnfollowResponse
-	9,  // 60: kith.relation.v1.RelationService.RemoveFan:output_type -> kith.relation.v1.RemoveFanResponse
-	11, // 61: kith.relation.v1.RelationService.Unfriend:output_type -> kith.relation.v1.UnfriendResponse
-	13, // 62: kith.relation.v1.RelationService.SetRemark:output_type -> kith.relation.v1.SetRemarkResponse
-	15, // 63: kith.relation.v1.RelationService.Block:output_type -> kith.relation.v1.BlockResponse
-	17, // 64: kith.relation.v1.RelationService.Unblock:output_type -> kith.relation.v1.UnblockResponse
-	19, // 65: kith.relation.v1.RelationService.SetPermissions:output_type -> kith.relation.v1.SetPermissionsResponse
-	21, // 66: kith.relation.v1.RelationService.SetDoNotDisturb:output_type -> kith.relation.v1.SetDoNotDisturbResponse
-	23, // 67: kith.relation.v1.RelationService.GetRelation:output_type -> kith.relation.v1.GetRelationResponse
-	25, // 68: kith.relation.v1.RelationService.BatchGetRelations:output_type -> kith.relation.v1.BatchGetRelationsResponse
-	28, // 69: kith.relation.v1.RelationService.CheckPermission:output_type -> kith.relation.v1.CheckPermissionResponse
-	30, // 70: kith.relation.v1.RelationService.ListFollowing:output_type -> kith.relation.v1.ListFollowingResponse
-	32, // 71: kith.relation.v1.RelationService.ListFans:output_type -> kith.relation.v1.ListFansResponse
-	34, // 72: kith.relation.v1.RelationService.ListFriends:output_type -> kith.relation.v1.ListFriendsResponse
-	36, // 73: kith.relation.v1.RelationService.ListBlocks:output_type -> kith.relation.v1.ListBlocksResponse
-	38, // 74: kith.relation.v1.RelationService.ListDoNotDisturb:output_type -> kith.relation.v1.ListDoNotDisturbResponse
-	40, // 75: kith.relation.v1.RelationService.CountRelations:output_type -> kith.relation.v1.CountRelationsResponse
-	42, // 76: kith.relation.v1.RelationService.ListCommonFollowing:output_type -> kith.relation.v1.ListCommonFollowingResponse
-	44, // 77: kith.relation.v1.RelationService.ListFansIFollow:output_type -> kith.relation.v1.ListFansIFollowResponse
-	46, // 78: kith.relation.v1.RelationService.ListFriendsInGroup:output_type -> kith.relation.v1.ListFriendsInGroupResponse
-	49, // 79: kith.relation.v1.RelationService.ImportFollows:output_type -> kith.relation.v1.ImportFollowsResponse
-	58, // [58:80] is the sub-list for method output_type
-	36, // [36:58] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	56, // 34: kith.relation.v1.ImportFollow.follow_time:type_name -> google.protobuf.Timestamp
+	59, // 35: kith.relation.v1.ImportFollowsResponse.results:type_name -> kith.type.v1.ImportResult
+	56, // 36: kith.relation.v1.SettingsRecord.block_time:type_name -> google.protobuf.Timestamp
+	56, // 37: kith.relation.v1.SettingsRecord.do_not_disturb_time:type_name -> google.protobuf.Timestamp
+	52, // 38: kith.relation.v1.ImportSettingsRequest.records:type_name -> kith.relation.v1.ImportSettings
+	50, // 39: kith.relation.v1.ImportSettings.settings:type_name -> kith.relation.v1.SettingsRecord
+	59, // 40: kith.relation.v1.ImportSettingsResponse.results:type_name -> kith.type.v1.ImportResult
+	50, // 41: kith.relation.v1.ExportSettingsResponse.settings:type_name -> kith.relation.v1.SettingsRecord
+	4,  // 42: kith.relation.v1.RelationService.Follow:input_type -> kith.relation.v1.FollowRequest
+	6,  // 43: kith.relation.v1.RelationService.Unfollow:input_type -> kith.relation.v1.UnfollowRequest
+	8,  // 44: kith.relation.v1.RelationService.RemoveFan:input_type -> kith.relation.v1.RemoveFanRequest
+	10, // 45: kith.relation.v1.RelationService.Unfriend:input_type -> kith.relation.v1.UnfriendRequest
+	12, // 46: kith.relation.v1.RelationService.SetRemark:input_type -> kith.relation.v1.SetRemarkRequest
+	14, // 47: kith.relation.v1.RelationService.Block:input_type -> kith.relation.v1.BlockRequest
+	16, // 48: kith.relation.v1.RelationService.Unblock:input_type -> kith.relation.v1.UnblockRequest
+	18, // 49: kith.relation.v1.RelationService.SetPermissions:input_type -> kith.relation.v1.SetPermissionsRequest
+	20, // 50: kith.relation.v1.RelationService.SetDoNotDisturb:input_type -> kith.relation.v1.SetDoNotDisturbRequest
+	22, // 51: kith.relation.v1.RelationService.GetRelation:input_type -> kith.relation.v1.GetRelationRequest
+	24, // 52: kith.relation.v1.RelationService.BatchGetRelations:input_type -> kith.relation.v1.BatchGetRelationsRequest
+	27, // 53: kith.relation.v1.RelationService.CheckPermission:input_type -> kith.relation.v1.CheckPermissionRequest
+	29, // 54: kith.relation.v1.RelationService.ListFollowing:input_type -> kith.relation.v1.ListFollowingRequest
+	31, // 55: kith.relation.v1.RelationService.ListFans:input_type -> kith.relation.v1.ListFansRequest
+	33, // 56: kith.relation.v1.RelationService.ListFriends:input_type -> kith.relation.v1.ListFriendsRequest
+	35, // 57: kith.relation.v1.RelationService.ListBlocks:input_type -> kith.relation.v1.ListBlocksRequest
+	37, // 58: kith.relation.v1.RelationService.ListDoNotDisturb:input_type -> kith.relation.v1.ListDoNotDisturbRequest
+	39, // 59: kith.relation.v1.RelationService.CountRelations:input_type -> kith.relation.v1.CountRelationsRequest
+	41, // 60: kith.relation.v1.RelationService.ListCommonFollowing:input_type -> kith.relation.v1.ListCommonFollowingRequest
+	43, // 61: kith.relation.v1.RelationService.ListFansIFollow:input_type -> kith.relation.v1.ListFansIFollowRequest
+	45, // 62: kith.relation.v1.RelationService.ListFriendsInGroup:input_type -> kith.relation.v1.ListFriendsInGroupRequest
+	47, // 63: kith.relation.v1.RelationService.ImportFollows:input_type -> kith.relation.v1.ImportFollowsRequest
+	51, // 64: kith.relation.v1.RelationService.ImportSettings:input_type -> kith.relation.v1.ImportSettingsRequest
+	54, // 65: kith.relation.v1.RelationService.ExportSettings:input_type -> kith.relation.v1.ExportSettingsRequest
+	5,  // 66: kith.relation.v1.RelationService.Follow:output_type -> kith.relation.v1.FollowResponse
+	7,  // 67: kith.relation.v1.RelationService.Unfollow:output_type -> kith.relation.v1.UnfollowResponse
+	9,  // 68: kith.relation.v1.RelationService.RemoveFan:output_type -> kith.relation.v1.RemoveFanResponse
+	11, // 69: kith.relation.v1.RelationService.Unfriend:output_type -> kith.relation.v1.UnfriendResponse
+	13, // 70: kith.relation.v1.RelationService.SetRemark:output_type -> kith.relation.v1.SetRemarkResponse
+	15, // 71: kith.relation.v1.RelationService.Block:output_type -> kith.relation.v1.BlockResponse
+	17, // 72: kith.relation.v1.RelationService.Unblock:output_type -> kith.relation.v1.UnblockResponse
+	19, // 73: kith.relation.v1.RelationService.SetPermissions:output_type -> kith.relation.v1.SetPermissionsResponse
+	21, // 74: kith.relation.v1.RelationService.SetDoNotDisturb:output_type -> kith.relation.v1.SetDoNotDisturbResponse
+	23, // 75: kith.relation.v1.RelationService.GetRelation:output_type -> kith.relation.v1.GetRelationResponse
+	25, // 76: kith.relation.v1.RelationService.BatchGetRelations:output_type -> kith.relation.v1.BatchGetRelationsResponse
+	28, // 77: kith.relation.v1.RelationService.CheckPermission:output_type -> kith.relation.v1.CheckPermissionResponse
+	30, // 78: kith.relation.v1.RelationService.ListFollowing:output_type -> kith.relation.v1.ListFollowingResponse
+	32, // 79: kith.relation.v1.RelationService.ListFans:output_type -> kith.relation.v1.ListFansResponse
+	34, // 80: kith.relation.v1.RelationService.ListFriends:output_type -> kith.relation.v1.ListFriendsResponse
+	36, // 81: kith.relation.v1.RelationService.ListBlocks:output_type -> kith.relation.v1.ListBlocksResponse
+	38, // 82: kith.relation.v1.RelationService.ListDoNotDisturb:output_type -> kith.relation.v1.ListDoNotDisturbResponse
+	40, // 83: kith.relation.v1.RelationService.CountRelations:output_type -> kith.relation.v1.CountRelationsResponse
+	42, // 84: kith.relation.v1.RelationService.ListCommonFollowing:output_type -> kith.relation.v1.ListCommonFollowingResponse
+	44, // 85: kith.relation.v1.RelationService.ListFansIFollow:output_type -> kith.relation.v1.ListFansIFollowResponse
+	46, // 86: kith.relation.v1.RelationService.ListFriendsInGroup:output_type -> kith.relation.v1.ListFriendsInGroupResponse
+	49, // 87: kith.relation.v1.RelationService.ImportFollows:output_type -> kith.relation.v1.ImportFollowsResponse
+	53, // 88: kith.relation.v1.RelationService.ImportSettings:output_type -> kith.relation.v1.ImportSettingsResponse
+	55, // 89: kith.relation.v1.RelationService.ExportSettings:output_type -> kith.relation.v1.ExportSettingsResponse
+	66, // [66:90] is the sub-list for method output_type
+	42, // [42:66] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_kith_relation_v1_relation_proto_init() }
@@ -3615,13 +4005,14 @@ func file_kith_relation_v1_relation_proto_init() {
 		(*RelationResult_Relation)(nil),
 		(*RelationResult_Error)(nil),
 	}
+	file_kith_relation_v1_relation_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kith_relation_v1_relation_proto_rawDesc), len(file_kith_relation_v1_relation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,6 +41,8 @@ const (
 	RelationService_ListFansIFollow_FullMethodName     = "/kith.relation.v1.RelationService/ListFansIFollow"
 	RelationService_ListFriendsInGroup_FullMethodName  = "/kith.relation.v1.RelationService/ListFriendsInGroup"
 	RelationService_ImportFollows_FullMethodName       = "/kith.relation.v1.RelationService/ImportFollows"
+	RelationService_ImportSettings_FullMethodName      = "/kith.relation.v1.RelationService/ImportSettings"
+	RelationService_ExportSettings_FullMethodName      = "/kith.relation.v1.RelationService/ExportSettings"
 )
 
 // RelationServiceClient is the client API for RelationService service.
@@ -114,6 +116,13 @@ type RelationServiceClient interface {
 	// Imports follows, each independently. A follow that exists, or has been ended, is unchanged. Does not check
 	// blocks or whether the users exist. Requires a service.
 	ImportFollows(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportFollowsRequest, ImportFollowsResponse], error)
+	// Imports the settings of users for other users, each independently, with their times. Adds what is not set; a block
+	// ends the target's follow. Returns `NOT_FOUND` if one of the two users does not exist, `ALREADY_EXISTS` (`ID_TAKEN`) for
+	// settings that are stored already, and `FAILED_PRECONDITION` (`STATE_FORBIDS`) if other values are. Requires a service.
+	ImportSettings(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportSettingsRequest, ImportSettingsResponse], error)
+	// Returns all settings of one user for other users as ImportSettings takes them, by falling id of the other user. Reads
+	// the store. Requires a service.
+	ExportSettings(ctx context.Context, in *ExportSettingsRequest, opts ...grpc.CallOption) (*ExportSettingsResponse, error)
 }
 
 type relationServiceClient struct {
@@ -347,6 +356,29 @@ func (c *relationServiceClient) ImportFollows(ctx context.Context, opts ...grpc.
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RelationService_ImportFollowsClient = grpc.BidiStreamingClient[ImportFollowsRequest, ImportFollowsResponse]
 
+func (c *relationServiceClient) ImportSettings(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportSettingsRequest, ImportSettingsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RelationService_ServiceDesc.Streams[1], RelationService_ImportSettings_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportSettingsRequest, ImportSettingsResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelationService_ImportSettingsClient = grpc.BidiStreamingClient[ImportSettingsRequest, ImportSettingsResponse]
+
+func (c *relationServiceClient) ExportSettings(ctx context.Context, in *ExportSettingsRequest, opts ...grpc.CallOption) (*ExportSettingsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportSettingsResponse)
+	err := c.cc.Invoke(ctx, RelationService_ExportSettings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RelationServiceServer is the server API for RelationService service.
 // All implementations must embed UnimplementedRelationServiceServer
 // for forward compatibility.
@@ -418,6 +450,13 @@ type RelationServiceServer interface {
 	// Imports follows, each independently. A follow that exists, or has been ended, is unchanged. Does not check
 	// blocks or whether the users exist. Requires a service.
 	ImportFollows(grpc.BidiStreamingServer[ImportFollowsRequest, ImportFollowsResponse]) error
+	// Imports the settings of users for other users, each independently, with their times. Adds what is not set; a block
+	// ends the target's follow. Returns `NOT_FOUND` if one of the two users does not exist, `ALREADY_EXISTS` (`ID_TAKEN`) for
+	// settings that are stored already, and `FAILED_PRECONDITION` (`STATE_FORBIDS`) if other values are. Requires a service.
+	ImportSettings(grpc.BidiStreamingServer[ImportSettingsRequest, ImportSettingsResponse]) error
+	// Returns all settings of one user for other users as ImportSettings takes them, by falling id of the other user. Reads
+	// the store. Requires a service.
+	ExportSettings(context.Context, *ExportSettingsRequest) (*ExportSettingsResponse, error)
 	mustEmbedUnimplementedRelationServiceServer()
 }
 
@@ -493,6 +532,12 @@ func (UnimplementedRelationServiceServer) ListFriendsInGroup(context.Context, *L
 }
 func (UnimplementedRelationServiceServer) ImportFollows(grpc.BidiStreamingServer[ImportFollowsRequest, ImportFollowsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportFollows not implemented")
+}
+func (UnimplementedRelationServiceServer) ImportSettings(grpc.BidiStreamingServer[ImportSettingsRequest, ImportSettingsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportSettings not implemented")
+}
+func (UnimplementedRelationServiceServer) ExportSettings(context.Context, *ExportSettingsRequest) (*ExportSettingsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportSettings not implemented")
 }
 func (UnimplementedRelationServiceServer) mustEmbedUnimplementedRelationServiceServer() {}
 func (UnimplementedRelationServiceServer) testEmbeddedByValue()                         {}
@@ -900,6 +945,31 @@ func _RelationService_ImportFollows_Handler(srv interface{}, stream grpc.ServerS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RelationService_ImportFollowsServer = grpc.BidiStreamingServer[ImportFollowsRequest, ImportFollowsResponse]
 
+func _RelationService_ImportSettings_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RelationServiceServer).ImportSettings(&grpc.GenericServerStream[ImportSettingsRequest, ImportSettingsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelationService_ImportSettingsServer = grpc.BidiStreamingServer[ImportSettingsRequest, ImportSettingsResponse]
+
+func _RelationService_ExportSettings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportSettingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RelationServiceServer).ExportSettings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RelationService_ExportSettings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RelationServiceServer).ExportSettings(ctx, req.(*ExportSettingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RelationService_ServiceDesc is the grpc.ServiceDesc for RelationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -991,11 +1061,21 @@ var RelationService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListFriendsInGroup",
 			Handler:    _RelationService_ListFriendsInGroup_Handler,
 		},
+		{
+			MethodName: "ExportSettings",
+			Handler:    _RelationService_ExportSettings_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "ImportFollows",
 			Handler:       _RelationService_ImportFollows_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "ImportSettings",
+			Handler:       _RelationService_ImportSettings_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -14,7 +14,7 @@ const LASTS: Duration = Duration::from_secs(3);
 /// The pause between two faults, once all nodes trust their memories again.
 const HEALTHY_FOR: Duration = Duration::from_secs(5);
 
-/// What fails.
+/// A fault in the cluster.
 #[derive(Clone, Copy, Debug)]
 enum ChangesFault {
     /// The node that leads a feed is one of them.

@@ -41,7 +41,7 @@ pub(super) struct AcknowledgedWrite {
 /// A place in a feed: the number of the entry, and the change in it.
 type FeedPlace = (u64, u64);
 
-/// What was acknowledged, and what was read.
+/// Acknowledged writes, and changes that were read.
 #[derive(Debug, Default)]
 pub(super) struct ChangesTally {
     /// The last write to each record but messages.
@@ -52,7 +52,7 @@ pub(super) struct ChangesTally {
     early: HashSet<(String, i64)>,
     /// When a record's latest change was read first, and its version.
     read: HashMap<RecordKey, (Instant, i64)>,
-    /// What was read at each position.
+    /// The record at each position that was read.
     positions: HashMap<String, RecordKey>,
     pub(super) changes: u64,
     pub(super) repeated: u64,
@@ -205,7 +205,7 @@ mod tests {
         AcknowledgedWrite { key, version, began: at(10), acknowledged: at(11) }
     }
 
-    /// So many milliseconds after the begin of all tests.
+    /// The time this many milliseconds after the begin of all tests.
     fn at(millis: u64) -> Instant {
         static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
         *BEGIN + Duration::from_millis(millis)
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn change_with_an_earlier_version_is_not_the_last() {
+    fn change_with_an_earlier_version_is_earlier() {
         let mut tally = ChangesTally::default();
         tally.add_write(user(5));
         tally.add_page(&[change("a.file.1.0", ChangeKind::User, 4)], at(12));

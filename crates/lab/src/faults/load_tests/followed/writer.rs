@@ -41,7 +41,7 @@ const KINDS: Range<u32> = 0..9;
 /// Groups have ids that no user has.
 const FIRST_GROUP: i64 = 10_000;
 
-/// What a write has changed: the record, and its version or number.
+/// The record that a write has changed, and its version or number.
 type Changed = (RecordKey, i64);
 
 /// One writer, with its users and its group.
