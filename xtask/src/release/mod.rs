@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
+    debian,
     process::{root, succeed, target},
     tools::on_path,
 };
@@ -56,6 +57,9 @@ fn pack(source: &Path, program: &Path, folder: &Path) -> Result<()> {
     let name = format!("kith-{VERSION}-{ARCH}-{OS}");
     let staged = folder.join(&name);
     stage(source, program, &staged)?;
+    if OS == "linux" {
+        debian::install("pigz", "pigz")?;
+    }
     let time = git(source, "%ct")?;
     let archive = format!("{name}.tar.gz");
     succeed(tar(folder, &time).args(["-cf", &archive, &name]))?;
@@ -90,7 +94,7 @@ fn stage(source: &Path, program: &Path, staged: &Path) -> Result<()> {
 }
 
 /// Returns a tar command whose archives depend on the packed files' content alone. It runs GNU tar, which
-/// macOS has under another name.
+/// macOS has under another name. By pigz archives are 3 % smaller than by gzip, and take minutes.
 fn tar(folder: &Path, time: &str) -> Command {
     let mut tar = Command::new(on_path("gtar").unwrap_or_else(|| "tar".into()));
     tar.current_dir(folder).args([
@@ -100,7 +104,8 @@ fn tar(folder: &Path, time: &str) -> Command {
         "--group=0",
         "--numeric-owner",
     ]);
-    tar.args(["--mode=u=rwX,go=rX", "--use-compress-program=gzip -n -9"]).arg(format!("--mtime=@{time}"));
+    tar.args(["--mode=u=rwX,go=rX", "--use-compress-program=pigz -n -11 -p 2"])
+        .arg(format!("--mtime=@{time}"));
     tar
 }
 
