@@ -51,9 +51,7 @@ impl ServerProcess {
     pub(crate) fn kith(plan: &Plan) -> Result<Self> {
         Self::start(&plan.program()?, |command, address, data| {
             embedded(command, address, data);
-            for setting in &plan.settings {
-                command.args(["--set", setting]);
-            }
+            add_settings(command, plan);
         })
     }
 
@@ -97,9 +95,7 @@ impl ServerProcess {
                 set(command, "store.cql.keyspace", database);
                 set(command, "store.cql.contact_points", cql);
             }
-            for setting in &plan.settings {
-                command.args(["--set", setting]);
-            }
+            add_settings(command, plan);
             command.env("KITH_STORE__MONGODB__URI", mongodb);
             command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
@@ -169,6 +165,10 @@ fn serve(command: &mut Command, address: SocketAddr) {
     command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
     set(command, "operations.listen", "127.0.0.1:0");
     set(command, "cache.ttl", "1h");
+}
+
+fn add_settings(command: &mut Command, plan: &Plan) {
+    command.args(plan.settings.iter().flat_map(|setting| ["--set", setting]));
 }
 
 fn set(command: &mut Command, name: &str, value: &str) {

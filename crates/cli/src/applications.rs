@@ -1,13 +1,13 @@
 //! Imports pending applications: each is made again, and gets a new id, a new time and a new expiry.
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kith_proto::{
     application::v1::{
         Application, ApplyRequest, ListApplicationsRequest, ListedApplication, MarkReadRequest,
         MarkReceivedRequest, State, application_service_client::ApplicationServiceClient,
         list_applications_request::List,
     },
-    r#type::v1::{ImportResult, import_result::Result as Outcome},
+    r#type::v1::ImportResult,
 };
 use kith_server::json;
 use tokio_stream::wrappers::ReceiverStream;
@@ -15,9 +15,8 @@ use tonic::Status;
 
 use super::{
     client::Channel,
-    kind::{Entry, Import, MessageStream, with_long_deadline},
+    kind::{Entry, Import, MessageStream, import_each, with_long_deadline},
     proto_lines,
-    states::{failed, stored_already},
 };
 
 /// The lines of `applications`.
@@ -43,29 +42,15 @@ impl Import for Applications {
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<ListedApplication>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
-        let answers = chunks.then(move |chunk| apply_all(channel.clone(), chunk));
+        let answers = chunks.then(move |chunk| {
+            import_each(channel.clone(), chunk, |channel, record| apply(channel, record).boxed())
+        });
         Ok(answers.boxed())
     }
 
     async fn are_stored(&self, _: Channel, sent: &[&ListedApplication]) -> Result<Vec<bool>, Status> {
         Ok(vec![true; sent.len()])
     }
-}
-
-async fn apply_all(
-    channel: Channel,
-    chunk: Vec<Entry<ListedApplication>>,
-) -> Result<Vec<ImportResult>, Status> {
-    let mut results = Vec::with_capacity(chunk.len());
-    for entry in chunk {
-        let result = match apply(&channel, &entry.record).await {
-            Ok(Some(id)) => Outcome::Id(id),
-            Ok(None) => Outcome::Error(stored_already()),
-            Err(status) => Outcome::Error(failed(&status)),
-        };
-        results.push(ImportResult { record: entry.number(), result: Some(result) });
-    }
-    Ok(results)
 }
 
 /// Makes an application. Returns its id; `None`: the same is pending already.
@@ -118,7 +103,7 @@ async fn mark(
     Ok(())
 }
 
-/// Whether nobody has decided it.
+/// Whether it waits for a decision.
 pub(super) fn is_pending(application: &Application) -> bool {
     application.state() == State::Pending
 }

@@ -238,6 +238,19 @@ impl Target {
     }
 }
 
+/// Returns whether a later attempt of the same call may succeed.
+pub(super) const fn may_pass(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable
+            | Code::ResourceExhausted
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unknown
+    )
+}
+
 /// Returns one line about a failed call, without control characters.
 pub(super) fn message_of(status: &Status) -> String {
     one_line(status.message())

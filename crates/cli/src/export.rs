@@ -21,12 +21,16 @@ use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use super::{
-    Common, OK, client::Target, groups::Groups, kind::Export, messages::ConversationMessages, output::Report,
-    progress_lines::bar, users::Users,
+    Common, OK,
+    client::Target,
+    groups::Groups,
+    kind::Export,
+    messages::ConversationMessages,
+    output::Report,
+    progress_lines::bar,
+    proto_lines::{TRIES, WAIT},
+    users::Users,
 };
-
-const TRIES: u32 = 10;
-const WAIT: Duration = Duration::from_millis(500);
 
 /// The options for `kith export`.
 #[derive(Debug, clap::Args)]

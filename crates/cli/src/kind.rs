@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use crate::client::Channel;
-use futures::stream::BoxStream;
-use kith_proto::r#type::v1::{Consistency, ImportResult, ResultError, consistency::Level};
+use futures::{future::BoxFuture, stream::BoxStream};
+use kith_proto::r#type::v1::{
+    Consistency, ImportResult, ResultError, consistency::Level, import_result::Result as Outcome,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status};
 
@@ -12,6 +14,9 @@ use kith_service::error::Reason;
 
 /// A stream's messages, until its first error.
 pub(super) type MessageStream<T> = BoxStream<'static, Result<T, Status>>;
+
+/// The id of a record that a call has made; `None`: the same record is stored already.
+pub(super) type RecordOutcome<'a> = BoxFuture<'a, Result<Option<i64>, Status>>;
 
 /// A record to import.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +103,37 @@ impl<R> StoredRecords<R> {
         }
         self.left_out.push(id);
         Ok(())
+    }
+}
+
+/// Imports records by calls of their own, one after the other.
+pub(super) async fn import_each<R>(
+    channel: Channel,
+    chunk: Vec<Entry<R>>,
+    call: for<'a> fn(&'a Channel, &'a R) -> RecordOutcome<'a>,
+) -> Result<Vec<ImportResult>, Status> {
+    let mut results = Vec::with_capacity(chunk.len());
+    for entry in chunk {
+        let result = match call(&channel, &entry.record).await {
+            Ok(Some(id)) => Outcome::Id(id),
+            Ok(None) => Outcome::Error(stored_already()),
+            Err(status) => Outcome::Error(ResultError {
+                code: status.code().into(),
+                message: status.message().into(),
+                ..ResultError::default()
+            }),
+        };
+        results.push(ImportResult { record: entry.number(), result: Some(result) });
+    }
+    Ok(results)
+}
+
+/// The error for a record that is stored already.
+pub(super) fn stored_already() -> ResultError {
+    ResultError {
+        code: Code::AlreadyExists.into(),
+        reason: Reason::IdTaken.name().into(),
+        ..ResultError::default()
     }
 }
 

@@ -9,17 +9,16 @@ use kith_proto::{
         BatchGetRelationsRequest, ImportFollow, ImportFollowsRequest, relation_result::Result as Found,
         relation_service_client::RelationServiceClient,
     },
-    r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome},
+    r#type::v1::{ImportResult, import_result::Result as Outcome},
 };
 use kith_server::json;
-use kith_service::error::Reason;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use super::{
     client::Channel,
-    kind::{Entry, Import, MessageStream, strong, with_long_deadline},
+    kind::{Entry, Import, MessageStream, stored_already, strong, with_long_deadline},
 };
 
 /// Follows in the order in which they began.
@@ -120,12 +119,7 @@ async fn exists(channel: &Channel, follow: &ImportFollow) -> Result<bool, Status
 }
 
 fn taken(record: i64) -> ImportResult {
-    let error = ResultError {
-        code: Code::AlreadyExists.into(),
-        reason: Reason::IdTaken.name().into(),
-        ..ResultError::default()
-    };
-    ImportResult { record, result: Some(Outcome::Error(error)) }
+    ImportResult { record, result: Some(Outcome::Error(stored_already())) }
 }
 
 /// Splits follows into requests. Follows of one request get one place in lists, where the higher id is first.

@@ -12,9 +12,11 @@ use tonic::{Code, Status, client::Grpc};
 
 use super::{client::Channel, kind::with_long_deadline};
 
+/// The most records on a page.
+pub(super) const PAGE: i32 = 1_000;
 /// The most attempts of a call, and the pause between two.
-const TRIES: u32 = 10;
-const WAIT: Duration = Duration::from_millis(500);
+pub(super) const TRIES: u32 = 10;
+pub(super) const WAIT: Duration = Duration::from_millis(500);
 
 static POOL: LazyLock<Option<DescriptorPool>> = LazyLock::new(|| descriptors::pool().ok());
 

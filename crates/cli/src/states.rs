@@ -1,26 +1,25 @@
 //! Imports what no record holds: mutes of whole groups, trimmed conversations, suspended users. Each line is
 //! a request, wrapped in its name.
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _};
 use kith_proto::{
     member::v1::{CountMembersRequest, MuteGroupRequest, member_service_client::MemberServiceClient},
     message::v1::{
         PullMessagesRequest, TrimConversationRequest, message_service_client::MessageServiceClient,
     },
-    r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome},
+    r#type::v1::ImportResult,
     user::v1::{GetUserAccessRequest, SuspendUserRequest, user_service_client::UserServiceClient},
 };
 use kith_server::json;
-use kith_service::error::Reason;
 use prost::Message as _;
 use prost_types::Any;
 use serde_json::{Map, Value};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::{
     client::Channel,
-    kind::{Entry, Import, MessageStream, strong, with_long_deadline},
+    kind::{Entry, Import, MessageStream, import_each, strong, with_long_deadline},
     proto_lines,
 };
 
@@ -85,40 +84,17 @@ impl Import for States {
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Any>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
-        let answers = chunks.then(move |chunk| set_all(channel.clone(), chunk));
+        let answers = chunks.then(move |chunk| {
+            import_each(channel.clone(), chunk, |channel, record| {
+                set(channel, record).map_ok(|is_new| is_new.then_some(0)).boxed()
+            })
+        });
         Ok(answers.boxed())
     }
 
     async fn are_stored(&self, _: Channel, sent: &[&Any]) -> Result<Vec<bool>, Status> {
         Ok(vec![true; sent.len()])
     }
-}
-
-async fn set_all(channel: Channel, chunk: Vec<Entry<Any>>) -> Result<Vec<ImportResult>, Status> {
-    let mut results = Vec::with_capacity(chunk.len());
-    for entry in chunk {
-        let result = match set(&channel, &entry.record).await {
-            Ok(true) => Outcome::Id(0),
-            Ok(false) => Outcome::Error(stored_already()),
-            Err(status) => Outcome::Error(failed(&status)),
-        };
-        results.push(ImportResult { record: entry.number(), result: Some(result) });
-    }
-    Ok(results)
-}
-
-/// The error for a record that is stored already.
-pub(super) fn stored_already() -> ResultError {
-    ResultError {
-        code: Code::AlreadyExists.into(),
-        reason: Reason::IdTaken.name().into(),
-        ..ResultError::default()
-    }
-}
-
-/// The error of a call that set one record.
-pub(super) fn failed(status: &Status) -> ResultError {
-    ResultError { code: status.code().into(), message: status.message().into(), ..ResultError::default() }
 }
 
 /// Returns whether it was not so before.

@@ -53,3 +53,9 @@ fn no_file_names_a_place_on_one_machine() {
         }
     }
 }
+
+/// A chart is installed from its folder alone, so it has a copy.
+#[test]
+fn chart_has_the_alerts_of_prometheus() {
+    assert_eq!(text("deploy/helm/kith/files/alerts.yml"), text("deploy/prometheus/alerts.yml"));
+}

@@ -24,6 +24,7 @@ use crate::{
     client::{Channel, Target},
     data_folder::{DataFolder, Manifest},
     groups::Groups,
+    kind::{Export, Import},
     messages::ConversationMessages,
     moved_records::{Dialogs, Members, Settings},
     ordered_follows::OrderedFollows,
@@ -89,12 +90,8 @@ pub(super) async fn run(common: &Common, options: &AllExport) -> Result<u8> {
 
 impl FolderExport {
     async fn run(&mut self) -> Result<()> {
-        let file = File::create(self.folder.file("users")).context("could not write the users")?;
-        let count = copy(&Users, self.channel.clone(), self.limit, file).await?;
-        self.lines.insert("users".to_owned(), count);
-        let file = File::create(self.folder.file("groups")).context("could not write the groups")?;
-        let count = copy(&Groups, self.channel.clone(), self.limit, file).await?;
-        self.lines.insert("groups".to_owned(), count);
+        self.copy(&Users).await?;
+        self.copy(&Groups).await?;
         (self.users, self.groups) =
             (self.folder.ids("users", "userId")?, self.folder.ids("groups", "groupId")?);
         self.members().await?;
@@ -108,6 +105,15 @@ impl FolderExport {
         let lines = states.iter().map(State::line);
         self.write("states", lines)?;
         self.folder.finish(&Manifest::new(self.lines.clone()))
+    }
+
+    /// Writes all records of a kind with a stream of its own.
+    async fn copy<K: Export + Import>(&mut self, kind: &K) -> Result<()> {
+        let unwritable = || format!("could not write the {}", K::NAME);
+        let file = File::create(self.folder.file(K::NAME)).with_context(unwritable)?;
+        let count = copy(kind, self.channel.clone(), self.limit, file).await?;
+        self.lines.insert(K::NAME.to_owned(), count);
+        Ok(())
     }
 
     /// Writes lines that are known.

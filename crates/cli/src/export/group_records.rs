@@ -18,12 +18,9 @@ use crate::{
     client::Channel,
     kind::{Export as _, strong, with_long_deadline},
     messages::ConversationMessages,
-    proto_lines::{again, list},
+    proto_lines::{PAGE, again, list},
     states::State,
 };
-
-/// The most records on a page.
-const PAGE: i32 = 1_000;
 
 /// The members, former members and bans of a group.
 pub(super) struct GroupRecords {

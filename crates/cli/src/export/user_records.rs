@@ -12,11 +12,8 @@ use crate::{
     applications::is_pending,
     client::Channel,
     kind::{strong, with_long_deadline},
-    proto_lines::{again, list},
+    proto_lines::{PAGE, again, list},
 };
-
-/// The most records on a page.
-const PAGE: i32 = 1_000;
 
 /// The follows of a user, the last one first.
 pub(super) async fn follows(channel: &Channel, user_id: i64) -> Result<Vec<ImportFollow>, Status> {

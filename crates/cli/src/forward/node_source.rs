@@ -20,7 +20,7 @@ use crate::{
         codec::{DynamicCodec, path},
         methods::Methods,
     },
-    client::{Channel, Target, message_of},
+    client::{Channel, Target, may_pass, message_of},
 };
 
 /// A node, as the source of a forwarder.
@@ -101,12 +101,7 @@ impl ChangeSource for NodeSource {
             Err(status) => match status.code() {
                 Code::NotFound => Ok(ChangeRecord::Removed),
                 Code::PermissionDenied | Code::Unauthenticated => Err(self.refusal(&status)),
-                Code::Unavailable
-                | Code::DeadlineExceeded
-                | Code::ResourceExhausted
-                | Code::Aborted
-                | Code::Cancelled
-                | Code::Unknown => Err(self.refusal(&status)),
+                code if may_pass(code) => Err(self.refusal(&status)),
                 code => {
                     Err(SourceError::Failed(format!("{} answers {code:?} for this record", self.target.addr)))
                 }

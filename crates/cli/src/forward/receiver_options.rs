@@ -18,7 +18,7 @@ pub(super) struct ReceiverOptions {
     /// File with the secret that signs events, which only its owner may read; during a rotation two lines
     #[arg(long, value_name = "FILE")]
     secret_file: PathBuf,
-    /// Allow an address with http: whoever is between reads the records
+    /// Allow an address with http: everyone on the way can read the records
     #[arg(long)]
     allow_http: bool,
     /// Allow addresses that are not public: of this machine, or of a private network

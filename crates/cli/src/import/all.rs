@@ -2,14 +2,18 @@
 //! stopped.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{ImportSource, import, progress::ImportCounts, report::ImportSummary};
+use super::{
+    ImportSource, import,
+    progress::{self, ImportCounts},
+    report::ImportSummary,
+};
 use crate::{
     Common, FAILED, OK,
     applications::Applications,
@@ -47,16 +51,12 @@ struct FolderProgress {
 }
 
 impl FolderProgress {
+    fn new(addr: &str) -> Self {
+        Self { addr: addr.to_owned(), done: Vec::new() }
+    }
+
     fn load(file: &Path, addr: &str) -> Result<Self> {
-        let new = Self { addr: addr.to_owned(), done: Vec::new() };
-        let bytes = match fs::read(file) {
-            Ok(bytes) => bytes,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(new),
-            Err(why) => return Err(why).with_context(|| format!("could not read {}", file.display())),
-        };
-        let Ok(progress) = serde_json::from_slice::<Self>(&bytes) else {
-            bail!("{} cannot be understood; --restart begins again", file.display());
-        };
+        let Some(progress) = progress::read::<Self>(file)? else { return Ok(Self::new(addr)) };
         if progress.addr != addr {
             bail!("the interrupted import went to {}; --restart begins again", progress.addr);
         }
@@ -81,7 +81,7 @@ pub(super) async fn run(common: &Common, options: &AllImport) -> Result<u8> {
     let (folder, _) = DataFolder::open(&options.folder)?;
     let progress_file = options.folder.join(PROGRESS);
     let progress = if options.restart {
-        FolderProgress { addr: options.target.addr.clone(), done: Vec::new() }
+        FolderProgress::new(&options.target.addr)
     } else {
         FolderProgress::load(&progress_file, &options.target.addr)?
     };
@@ -117,8 +117,8 @@ impl FolderImport<'_> {
         if done.is_none() {
             self.progress.done.push((K::NAME.to_owned(), tally));
             let path = self.options.folder.join(PROGRESS);
-            let bytes = serde_json::to_vec(&self.progress)?;
-            fs::write(&path, bytes).with_context(|| format!("could not write {}", path.display()))?;
+            progress::replace(&path, &self.progress)
+                .with_context(|| format!("could not write {}", path.display()))?;
         }
         self.summaries.push(ImportSummary { kind: K::NAME, tally });
         Ok(())

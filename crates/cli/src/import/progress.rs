@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
 use super::reader::{BadLine, Position};
@@ -79,14 +79,7 @@ impl Progress {
     /// Loads the progress that an earlier run of `job` left in `file`, if any. Fails if it belongs to another
     /// job, or cannot be read.
     pub(super) fn load(file: &Path, job: &Job) -> Result<Option<Self>> {
-        let bytes = match fs::read(file) {
-            Ok(bytes) => bytes,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(why) => return Err(why).with_context(|| format!("could not read {}", file.display())),
-        };
-        let Ok(progress) = serde_json::from_slice::<Self>(&bytes) else {
-            bail!("{} cannot be understood; --restart begins again", file.display());
-        };
+        let Some(progress) = read::<Self>(file)? else { return Ok(None) };
         let Job { kind, addr, bytes, digest } = &progress.job;
         match job {
             _ if *kind != job.kind => {
@@ -100,16 +93,9 @@ impl Progress {
         }
     }
 
-    /// Replaces the file, atomically: `file` has either the new or the previous content after a failure.
+    /// Replaces the file, see [`replace`].
     pub(super) fn save(&self, file: &Path) -> Result<()> {
-        let sibling = file.with_added_extension("new");
-        let write = || -> io::Result<()> {
-            let mut new = File::create(&sibling)?;
-            new.write_all(&serde_json::to_vec(self)?)?;
-            new.sync_all()?;
-            fs::rename(&sibling, file)
-        };
-        write().with_context(|| {
+        replace(file, self).with_context(|| {
             format!("could not write {} (name another file with --progress-file)", file.display())
         })
     }
@@ -128,6 +114,28 @@ impl Progress {
     pub(super) fn bad_lines(&self) -> &[BadLine] {
         &self.bad
     }
+}
+
+/// Reads what an interrupted run noted in a file; `None`: there is no such file.
+pub(super) fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
+    let bytes = match fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why).with_context(|| format!("could not read {}", file.display())),
+    };
+    let Ok(noted) = serde_json::from_slice(&bytes) else {
+        bail!("{} cannot be understood; --restart begins again", file.display());
+    };
+    Ok(Some(noted))
+}
+
+/// Replaces a file, atomically: it has either the new or the previous content after a failure.
+pub(super) fn replace(file: &Path, content: &impl Serialize) -> io::Result<()> {
+    let sibling = file.with_added_extension("new");
+    let mut new = File::create(&sibling)?;
+    new.write_all(&serde_json::to_vec(content)?)?;
+    new.sync_all()?;
+    fs::rename(&sibling, file)
 }
 
 /// Returns the file that keeps the progress when `file` is imported.

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
 
-use crate::client::Channel;
+use crate::client::{Channel, may_pass};
 use anyhow::{Result, bail};
 use futures::StreamExt as _;
 use kith_proto::r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome};
@@ -166,7 +166,7 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
             match error {
                 None => pending.tally.imported += 1,
                 Some(error) if error.reason == "ID_TAKEN" => taken.push((entry, error)),
-                Some(error) if is_retryable(Code::from(error.code)) => {
+                Some(error) if may_pass(Code::from(error.code)) => {
                     why = Some(Status::new(Code::from(error.code), error.message));
                     again.push(entry);
                 }
@@ -201,7 +201,7 @@ impl<K: Import, B: BufRead> RunningImport<K, B> {
     /// Waits before another attempt.
     async fn wait_for_retry(&mut self, status: &Status) -> Result<()> {
         let why = one_line(status.message());
-        if !is_retryable(status.code()) {
+        if !may_pass(status.code()) {
             bail!("the node refuses the import: {why}");
         }
         self.failures += 1;
@@ -260,19 +260,6 @@ fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Op
         None => bail!("the node left a record unanswered"),
     });
     errors.collect()
-}
-
-/// Returns whether a retry of the same record may succeed.
-const fn is_retryable(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
-            | Code::ResourceExhausted
-            | Code::DeadlineExceeded
-            | Code::Aborted
-            | Code::Cancelled
-            | Code::Unknown
-    )
 }
 
 fn no_answer() -> Status {

@@ -1,16 +1,12 @@
 //! Imports follows.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
 use kith_proto::{relation::v1 as wire, r#type::v1::ImportResult};
 use kith_store::{Edge, ImportedFollow, Timestamp};
-use tokio::time::sleep;
 
 use super::{Follows, convert::edge, follows::store_error};
 use crate::{
@@ -26,14 +22,12 @@ use crate::{
 pub(super) struct ImportPlaces(AtomicI64);
 
 impl ImportPlaces {
-    /// The present time, later than that of the message before.
-    async fn next(&self) -> Timestamp {
-        while Timestamp::now().0 <= self.0.load(Ordering::Relaxed) {
-            sleep(Duration::from_millis(1)).await;
-        }
-        let now = Timestamp::now();
-        self.0.store(now.0, Ordering::Relaxed);
-        now
+    /// The present time, or the next millisecond after that of the message before.
+    fn next(&self) -> Timestamp {
+        let now = Timestamp::now().0;
+        let place = |last: i64| now.max(last.saturating_add(1));
+        let last = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(place(last)));
+        Timestamp(place(last.unwrap_or_else(|last| last)))
     }
 }
 
@@ -44,7 +38,7 @@ pub(super) async fn import(
     places: Arc<ImportPlaces>,
     records: Vec<wire::ImportFollow>,
 ) -> Vec<ImportResult> {
-    let now = places.next().await;
+    let now = places.next();
     let checked: Vec<_> = records.iter().map(|record| imported(record, now)).collect();
     let fine: Vec<ImportedFollow> =
         checked.iter().filter_map(|checked| checked.as_ref().ok()).copied().collect();

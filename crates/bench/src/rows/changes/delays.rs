@@ -1,10 +1,10 @@
 //! How soon an acknowledged write is read in a cluster, by a reader that asks again at once.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use kith_proto::{
-    change::v1::{Change, ChangeKind, ReadChangesRequest, change_service_client::ChangeServiceClient},
+    change::v1::{ChangeKind, ReadChangesRequest, change_service_client::ChangeServiceClient},
     relation::v1::{FollowRequest, relation_service_client::RelationServiceClient},
     user::v1::{UpdateUserRequest, User, user_service_client::UserServiceClient},
 };
@@ -85,7 +85,7 @@ async fn delays(channel: &Channel, kind: ChangeKind, first: i64, writes: i64) ->
         let page = changes.read_changes(request).await?.into_inner();
         let read = Instant::now();
         cursor = page.cursor;
-        for user_id in page.changes.iter().map(changed_user) {
+        for user_id in page.changes.iter().map(|change| change.user_id) {
             // A write may be read before its answer is.
             let acknowledged = waiting.lock().remove(&user_id).unwrap_or(read);
             delays.push((read - acknowledged).as_secs_f64() * 1e3);
@@ -96,16 +96,7 @@ async fn delays(channel: &Channel, kind: ChangeKind, first: i64, writes: i64) ->
     Ok(delays)
 }
 
-fn changed_user(change: &Change) -> i64 {
-    change.user_id
-}
-
-async fn write_all(
-    channel: Channel,
-    kind: ChangeKind,
-    users: std::ops::Range<i64>,
-    waiting: Waiting,
-) -> Result<()> {
+async fn write_all(channel: Channel, kind: ChangeKind, users: Range<i64>, waiting: Waiting) -> Result<()> {
     for user_id in users {
         if kind == ChangeKind::Follow {
             let request = FollowRequest { user_id, target_id: 1, ..FollowRequest::default() };

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::filled::{CONVERSATIONS, GROUPS, USERS};
 use crate::http::Connection;
 
-/// Fields that a moved record has anew: versions, its times of creation and change, and ids of applications
+/// Fields that an import sets again: versions, its times of creation and change, and ids of applications
 /// and what their receivers marked.
 const NEW: [&str; 10] = [
     "version",

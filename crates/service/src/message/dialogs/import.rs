@@ -1,5 +1,5 @@
-//! Imports and exports dialogs: what users had read elsewhere, and their settings for conversations. Nobody
-//! is notified.
+//! Imports and exports dialogs: the marks of users, and their settings for conversations. An import notifies
+//! no user.
 
 use futures::{StreamExt as _, stream};
 use kith_cache::Consistency;

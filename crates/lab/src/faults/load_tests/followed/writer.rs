@@ -1,4 +1,4 @@
-//! Writers of all kinds of records. Each has records of its own, which nobody else changes.
+//! Writers of all kinds of records. No two writers change the same record.
 
 use std::{ops::Range, sync::Arc};
 
