@@ -23,10 +23,11 @@ use std::{
 use tempfile::TempDir;
 
 const README: &str = include_str!("../../../../README.md");
+const CHINESE_README: &str = include_str!("../../../../README.zh.md");
 const TOUR: &str = include_str!("../../../../docs/tour.md");
 const START: &str = "cargo run --release";
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) command: String,
     printed: String,
@@ -146,6 +147,11 @@ impl Stage {
 #[ignore = "needs grpcurl: run cargo xtask test"]
 fn readme_lines_print_what_it_says() {
     follow(README);
+}
+
+#[test]
+fn chinese_readme_has_the_same_lines() {
+    assert_eq!(steps(CHINESE_README), steps(README));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod checklist;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod filled;
+mod versions;
 
 use std::{fs, path::Path, process::Command};
 

@@ -1,0 +1,115 @@
+//! Files that earlier versions wrote are read by this one. `CONTRIBUTING.md` says when files are added.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{checklist::Caller, export, filled::fill, import};
+use crate::{
+    backup::node::{backup, restore},
+    process::{Node, root},
+};
+
+/// The folder for this version's files, if they are to be kept.
+const FOLDER: &str = "KITH_TEST_VERSION_FILES";
+/// An application ends by itself, so answers about applications differ in later years.
+const ENDS: &str = "Application/";
+
+type Answers = BTreeMap<String, Value>;
+
+/// The files of a version: a backup of its data file, what `kith export all` wrote, and the node's answers.
+struct VersionFiles(PathBuf);
+
+impl VersionFiles {
+    /// Writes the files of this version.
+    async fn write(folder: &Path) -> Self {
+        let (files, node) = (Self(folder.to_owned()), Node::start());
+        fs::create_dir_all(folder).unwrap();
+        let mut caller = Caller::open(&node.grpc).await;
+        fill(&mut caller).await;
+        notices(&mut caller).await;
+        let listed = list_notices(&mut caller).await;
+        fs::write(files.path("notices.json"), listed.to_string()).unwrap();
+        let mut answers = caller.checklist().await;
+        answers.retain(|call, _| !call.starts_with(ENDS));
+        fs::write(files.path("answers.json"), serde_json::to_vec_pretty(&answers).unwrap()).unwrap();
+        export(&node.grpc, &files.path("export"));
+        backup(&node.data(), &files.path("backup.db"));
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn answers(&self) -> Answers {
+        serde_json::from_str(&self.text("answers.json")).unwrap()
+    }
+
+    /// A node over the restored backup, and a node that has imported the export, answer as the version did.
+    async fn assert_read(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        restore(&self.path("backup.db"), &folder.path().join("data"));
+        let restored = Node::start_with(folder, &[]);
+        let mut caller = Caller::open(&restored.grpc).await;
+        caller.until_answers(&self.answers()).await;
+        assert_eq!(list_notices(&mut caller).await.to_string(), self.text("notices.json"));
+        assert!(reserve(&mut caller).await > 1, "a number is given again");
+        let filled = Node::start();
+        let imported = import(&filled.grpc, &self.path("export"));
+        assert_eq!(imported.code, 0, "{imported:?}");
+        Caller::open(&filled.grpc).await.until_answers(&self.answers()).await;
+    }
+}
+
+/// Makes what an export leaves out: a notice that a reader has read, and a sequence.
+async fn notices(caller: &mut Caller) {
+    let audience = json!({ "audienceId": 1, "name": "all", "ofUsers": true });
+    caller.ok("Notice/RegisterAudience", json!({ "audience": audience })).await;
+    let readers = json!({ "audienceId": 1, "readers": [{ "readerId": 2 }] });
+    caller.ok("Notice/RegisterReaders", readers).await;
+    for (id, pinned) in [(5, true), (6, false)] {
+        let notice = json!({
+            "noticeId": id, "title": format!("notice {id}"), "body": "Hello.", "audienceIds": [1],
+            "pinned": pinned, "mustConfirm": true, "forNewcomers": true,
+        });
+        caller.ok("Notice/PublishNotice", json!({ "notice": notice })).await;
+    }
+    caller.ok("Notice/MarkRead", json!({ "audienceId": 1, "readerId": 2, "noticeIds": [5] })).await;
+    assert_eq!(reserve(caller).await, 1);
+}
+
+async fn list_notices(caller: &mut Caller) -> Value {
+    caller.ok("Notice/ListNotices", json!({ "audienceId": 1, "readerId": 2 })).await["notices"].clone()
+}
+
+/// Takes a number of a sequence.
+async fn reserve(caller: &mut Caller) -> i64 {
+    let reserved = caller.ok("Sequence/ReserveSeqs", json!({ "name": "room:9", "count": 1 })).await;
+    reserved["ranges"][0]["first"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_earlier_versions_are_read() {
+    let versions = fs::read_dir(root().join("crates/cli/tests/versions")).unwrap();
+    let versions: Vec<_> = versions.map(|version| version.unwrap().path()).collect();
+    assert!(!versions.is_empty(), "files of a version are there");
+    for version in versions {
+        VersionFiles(version).assert_read().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_this_version_are_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = env::var_os(FOLDER).map_or(temporary.path().join("files"), PathBuf::from);
+    VersionFiles::write(&folder).await.assert_read().await;
+}
