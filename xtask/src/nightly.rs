@@ -22,7 +22,7 @@ enum Run {
 const EMBEDDED: &[&str] =
     &["clippy", "-p", "kith-cli", "--no-default-features", "--features", "embedded", "--", "-D", "warnings"];
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     Part {
         name: "documentation of the code",
         run: Run::Cargo,
@@ -35,6 +35,7 @@ const PARTS: [Part; 14] = [
     },
     Part { name: "clippy for single-node mode alone", run: Run::Cargo, arguments: EMBEDDED },
     Part { name: "long tests", run: Run::Xtask, arguments: &["test", "--long"] },
+    Part { name: "OpenIM, 1,000 users", run: Run::Xtask, arguments: &["test", "dump_of_openim"] },
     Part { name: "engine, 10,000 seeds", run: Run::Xtask, arguments: &["engine"] },
     Part { name: "mutants of the cache", run: Run::Xtask, arguments: &["mutants"] },
     Part { name: "alerts, every case", run: Run::Xtask, arguments: &["alerts"] },
@@ -80,6 +81,10 @@ fn command(part: &Part) -> Result<Command> {
         Run::Cargo => cargo(),
         Run::Xtask => Command::new(env::current_exe().context("this program cannot be found")?),
     };
-    command.args(part.arguments).current_dir(root()).env("RUSTDOCFLAGS", "-D warnings");
+    command
+        .args(part.arguments)
+        .current_dir(root())
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .env("KITH_TEST_LONG", "1");
     Ok(command)
 }

@@ -2,6 +2,7 @@
 //! calls no node.
 
 mod conversation;
+mod csv_tables;
 mod documents;
 mod groups;
 mod ids;
@@ -9,7 +10,7 @@ mod messages;
 mod people;
 mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -38,12 +39,21 @@ enum ConvertFrom {
                       stay; others get numbers, which ids.jsonl keeps for later runs.\n\
                       Exit codes: 0 every document was read, 1 some are bad, 2 it did not reach the end."
     )]
-    Openim(OpenimDump),
+    Openim(Folders),
+    /// From tables in CSV
+    #[command(
+        after_help = "The folder has users.csv, groups.csv, members.csv, follows.csv, settings.csv, or some of them. The first \
+                      row names the fields as in the files of `kith export all`: userId, params.lang, tags:list (a;b), \
+                      historyForNewMembers:bool; a member needs a joinTime. An empty cell is no field. A group's creator is its first member. Ids that are \
+                      numbers stay; others get numbers, which ids.jsonl keeps for later runs.\n\
+                      Exit codes: 0 every row was read, 1 some are bad, 2 it did not reach the end."
+    )]
+    Csv(Folders),
 }
 
 #[derive(Debug, clap::Args)]
-struct OpenimDump {
-    /// Folder with the files of the collections
+struct Folders {
+    /// Folder to read
     dump: PathBuf,
     /// Folder to write; what an earlier run wrote there is replaced, apart from ids.jsonl
     folder: PathBuf,
@@ -65,14 +75,15 @@ struct Conversion {
     dump: PathBuf,
     ids: Ids,
     out: FolderWriter,
-    /// Documents that could not be used.
+    /// Documents and rows that could not be used.
     bad: u64,
 }
 
-/// Converts a dump. The exit code says whether every document could be read. Fails if it did not reach the
+/// Converts a folder. The exit code says whether everything could be read. Fails if it did not reach the
 /// end.
 pub(super) fn run(common: &Common, options: &ConvertOptions) -> Result<u8> {
-    let ConvertFrom::Openim(OpenimDump { dump, folder }) = &options.from;
+    let (ConvertFrom::Openim(Folders { dump, folder }) | ConvertFrom::Csv(Folders { dump, folder })) =
+        &options.from;
     if !dump.is_dir() {
         bail!("{} is no folder", dump.display());
     }
@@ -80,16 +91,25 @@ pub(super) fn run(common: &Common, options: &ConvertOptions) -> Result<u8> {
     let ids_file = folder.file("ids");
     let mut conversion =
         Conversion { dump: dump.clone(), ids: Ids::load(&ids_file)?, out: FolderWriter::new(folder), bad: 0 };
-    let people = people::convert(&mut conversion)?;
+    match &options.from {
+        ConvertFrom::Openim(_) => openim(&mut conversion, &ids_file)?,
+        ConvertFrom::Csv(_) => csv_tables::convert(&mut conversion)?,
+    }
     conversion.ids.save(&ids_file)?;
-    let groups = groups::convert(&mut conversion, &people)?;
-    conversion.ids.save(&ids_file)?;
-    messages::convert(&mut conversion, &people, &groups)?;
     let bad = conversion.bad;
     let lines = conversion.out.finish()?;
     let converted = lines.into_iter().map(|(kind, written)| Converted { kind, written });
     common.output.print(&converted.collect::<Vec<_>>())?;
     Ok(if bad > 0 { FAILED } else { OK })
+}
+
+/// Saves numbers before records have them, so that a killed run gives no number twice.
+fn openim(conversion: &mut Conversion, ids_file: &Path) -> Result<()> {
+    let people = people::convert(conversion)?;
+    conversion.ids.save(ids_file)?;
+    let groups = groups::convert(conversion, &people)?;
+    conversion.ids.save(ids_file)?;
+    messages::convert(conversion, &people, &groups)
 }
 
 impl Conversion {
@@ -113,7 +133,12 @@ impl Conversion {
     }
 
     fn note_bad(&mut self, documents: &Documents, number: u64, why: &str) {
+        self.skip(&format!("{}:{number}: {why}", documents.name()));
+    }
+
+    /// Names what is skipped.
+    fn skip(&mut self, what: &str) {
         self.bad += 1;
-        note(&format!("{}:{number}: {why}", documents.name()));
+        note(what);
     }
 }

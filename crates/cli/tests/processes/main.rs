@@ -17,6 +17,7 @@ mod cluster_paused;
 mod commands;
 mod config_command;
 mod configuration_schema;
+mod convert_csv;
 mod convert_openim;
 #[path = "../../../server/tests/it/corrupt_lists/mod.rs"]
 mod corrupt_lists;

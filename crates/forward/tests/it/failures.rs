@@ -184,3 +184,35 @@ async fn unreadable_record_is_parked() {
     assert_eq!(value("kith_forward_parked").as_deref(), Some("1"));
     running.stop().await;
 }
+
+#[tokio::test]
+async fn unfinished_changes_have_a_bound() {
+    let (receiver, state) = (TestReceiver::start(|_| Reaction::Status(503)).await, MemoryState::new());
+    let source = MemorySource::with(0..600);
+    let settings = Settings { page: 20, unfinished: 80, tries: u32::MAX, ..settings() };
+    let running = Running::start(&source, to(&receiver), &state, settings);
+    receiver.until(400).await;
+    running.kill().await;
+    assert_eq!(source.read(), 80);
+}
+
+/// A lag is the time since the forwarder had caught up.
+#[tokio::test]
+async fn caught_up_is_all_read_and_finished() {
+    for (status, cursor) in [(503, "0"), (200, "20")] {
+        let (receiver, state) =
+            (TestReceiver::start(move |_| Reaction::Status(status)).await, MemoryState::new());
+        state.0.lock().saved.caught_up = 1;
+        let source = MemorySource::with(0..20);
+        if status == 200 {
+            (20..40).for_each(|record| source.change(&record.to_string()));
+            source.answer_to(20);
+        }
+        let settings = Settings { page: 20, tries: u32::MAX, ..settings() };
+        let running = Running::start(&source, to(&receiver), &state, settings);
+        receiver.until(20).await;
+        until("the place is saved", || state.saved().cursor == cursor).await;
+        running.stop().await;
+        assert_eq!(state.saved().caught_up, 1, "{status}");
+    }
+}

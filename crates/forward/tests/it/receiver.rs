@@ -2,7 +2,13 @@
 
 #![allow(dead_code, reason = "each executable uses a part")]
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -50,6 +56,10 @@ pub(crate) enum Reaction {
     CloseInHead,
     /// 200 with a body that never ends.
     Endless,
+    /// 200 with a body of 1 MiB.
+    Large,
+    /// 200, and nothing of the announced body.
+    HangInBody,
     /// 200 and a body that is shorter than announced.
     CutBody,
     /// Answers with something that is not HTTP.
@@ -65,6 +75,7 @@ pub(crate) struct TestReceiver {
     pub(crate) address: SocketAddr,
     pub(crate) requests: Arc<Mutex<Vec<Request>>>,
     count: watch::Receiver<usize>,
+    connections: Arc<AtomicUsize>,
     task: AbortHandle,
 }
 
@@ -82,14 +93,16 @@ impl TestReceiver {
         let address = listener.local_addr().unwrap();
         let (requests, react): (Arc<Mutex<Vec<Request>>>, Arc<React>) = (Arc::default(), Arc::new(react));
         let (counted, count) = watch::channel(0);
-        let kept = Arc::clone(&requests);
+        let (kept, opened) = (Arc::clone(&requests), Arc::new(AtomicUsize::new(0)));
+        let connections = Arc::clone(&opened);
         let task = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
+            let mut served = tokio::task::JoinSet::new();
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
                 let (react, kept, counted, tls) =
                     (Arc::clone(&react), Arc::clone(&kept), counted.clone(), tls.clone());
-                connections.spawn(async move {
+                opened.fetch_add(1, Relaxed);
+                served.spawn(async move {
                     match tls {
                         None => serve(socket, &*react, &kept, &counted).await,
                         Some(tls) => match tls.accept(socket).await {
@@ -100,7 +113,7 @@ impl TestReceiver {
                 });
             }
         });
-        Self { address, requests, count, task: task.abort_handle() }
+        Self { address, requests, count, connections, task: task.abort_handle() }
     }
 
     /// Waits until this many requests have come.
@@ -109,6 +122,11 @@ impl TestReceiver {
         let wait = count.wait_for(|count| *count >= requests);
         let came = tokio::time::timeout(std::time::Duration::from_secs(30), wait).await;
         assert!(came.is_ok(), "only {} of {requests} requests", self.requests.lock().len());
+    }
+
+    /// How many connections were opened.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
     }
 
     pub(crate) fn ids(&self) -> Vec<String> {
@@ -162,6 +180,13 @@ async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, reaction: Reaction) -> Op
         }
         Reaction::Hang => std::future::pending().await,
         Reaction::Close => return None,
+        Reaction::Large => {
+            (format!("HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\n\r\n{}", "k".repeat(1 << 20)), true)
+        }
+        Reaction::HangInBody => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n").await.ok()?;
+            std::future::pending().await
+        }
         Reaction::CloseInHead => ("HTTP/1.1 200 OK\r\ncontent-le".to_owned(), false),
         Reaction::CutBody => ("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok".to_owned(), false),
         Reaction::Noise => ("SSH-2.0-OpenSSH_9.6\r\n".to_owned(), false),

@@ -61,6 +61,11 @@ async fn timestamps_rise_over_restarts() {
     until("all is delivered", || state.saved().cursor == "2").await;
     running.stop().await;
     assert_eq!(state.saved().last_event, u64::try_from(later.as_micros()).unwrap() + 2);
+    let later = humantime::format_rfc3339_micros(std::time::UNIX_EPOCH + later).to_string();
+    let requests = receiver.requests.lock();
+    let sent = requests.iter().map(|request| request.json()["timestamp"].as_str().unwrap().to_owned());
+    let times: Vec<_> = std::iter::once(later).chain(sent).collect();
+    assert!(times.len() == 3 && times.is_sorted_by(|before, after| before < after), "{times:?}");
 }
 
 #[tokio::test]

@@ -20,6 +20,10 @@ struct Log {
     errors: Vec<SourceError>,
     /// The record that no call returns.
     broken: Option<String>,
+    /// The number of changes up to the end of the last page.
+    read: usize,
+    /// The number of changes after which the source does not answer.
+    answers_to: Option<usize>,
 }
 
 impl MemorySource {
@@ -51,6 +55,16 @@ impl MemorySource {
         self.0.lock().broken = Some(record.to_owned());
     }
 
+    /// Does not answer after this number of changes.
+    pub(crate) fn answer_to(&self, changes: usize) {
+        self.0.lock().answers_to = Some(changes);
+    }
+
+    /// How many changes are read.
+    pub(crate) fn read(&self) -> usize {
+        self.0.lock().read
+    }
+
     fn push(&self, log: &mut Log, record: &str) {
         let key = Map::from_iter([("userId".to_owned(), record.into())]);
         let (position, record) = (format!("1.a.{}.0", log.changes.len()), record.to_owned());
@@ -66,10 +80,14 @@ impl MemorySource {
 impl ChangeSource for MemorySource {
     async fn page(&self, cursor: &str, limit: usize) -> Result<Page, SourceError> {
         self.next_error()?;
-        let log = self.0.lock();
+        let mut log = self.0.lock();
         let from: usize = cursor.parse().unwrap();
+        if log.answers_to.is_some_and(|to| from >= to) {
+            return Err(SourceError::Away("the node does not answer".to_owned()));
+        }
         let changes: Vec<_> = log.changes[from..].iter().take(limit).cloned().collect();
         let to = from + changes.len();
+        log.read = to;
         let wait = if to == log.changes.len() { Duration::from_millis(5) } else { Duration::ZERO };
         Ok(Page { changes, cursor: to.to_string(), wait })
     }

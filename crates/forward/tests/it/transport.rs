@@ -76,3 +76,31 @@ async fn connection_is_used_again() {
     assert_eq!(answer.to_string(), "the receiver closes the connection without an answer");
     assert_eq!(receiver.ids(), ["1", "2", "3", "3"]);
 }
+
+#[tokio::test]
+async fn connection_is_used_for_a_minute() {
+    let receiver = TestReceiver::start(|_| Reaction::Status(200)).await;
+    let sender = to(&receiver);
+    for (id, connections) in [("1", 1), ("2", 1), ("3", 2)] {
+        assert!(matches!(sender.post(id, Bytes::from_static(b"{}"), LIMIT).await, Answer::Status { .. }));
+        assert_eq!(receiver.connections(), connections, "{id}");
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(40)).await;
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
+async fn rest_of_an_answer_has_bounds() {
+    for reaction in [Reaction::Large, Reaction::HangInBody] {
+        let react = reaction.clone();
+        let receiver = TestReceiver::start(move |_| react.clone()).await;
+        let sender = to(&receiver);
+        for id in ["1", "2"] {
+            let post = sender.post(id, Bytes::from_static(b"{}"), LIMIT);
+            let answer = tokio::time::timeout(LIMIT, post).await;
+            assert!(matches!(answer, Ok(Answer::Status { .. })), "{reaction:?}: {answer:?}");
+        }
+        assert_eq!(receiver.connections(), 2, "{reaction:?}: a connection with a rest is closed");
+    }
+}

@@ -4,7 +4,7 @@
 
 mod dump;
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, env, fs, path::Path};
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ async fn assert_direct(caller: &mut Caller, dump: &Dump, numbers: &Numbers) {
 }
 
 /// Converts and imports a dump of this many users, and a fifth as many groups.
-pub(crate) async fn assert_converts(users: usize) {
+async fn assert_converts(users: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("dump"), folder.path().join("converted"));
     let dump = Dump::write(&from, users);
@@ -166,7 +166,8 @@ pub(crate) async fn assert_converts(users: usize) {
     }
 }
 
+/// `cargo xtask nightly` sets the variable.
 #[tokio::test(flavor = "multi_thread")]
 async fn dump_of_openim_is_found_again() {
-    assert_converts(100).await;
+    assert_converts(if env::var_os("KITH_TEST_LONG").is_some() { 1_000 } else { 100 }).await;
 }
