@@ -35,7 +35,7 @@ const APPENDS: Metric = Metric::counter(
     "kith_window_appends_total",
     &["result"],
     "Appends of messages to windows: `added`, or `failed` because Redis did not answer in time. After a \
-     failed append other nodes may not see these messages for up to `messages.window_checked`.",
+     failed append other nodes may not see these messages for up to 10 s.",
 );
 const DROPPED: Metric = Metric::counter(
     "kith_window_dropped_total",

@@ -167,9 +167,7 @@ impl<S: ForwardState> Forwarder<S> {
             Delivery::Left => return Ok(()),
             Delivery::Stop(reason) => return Err(reason),
         }
-        if let Some(next) = self.window.finish(item)
-            && !self.courier.stop.is_cancelled()
-        {
+        if let Some(next) = self.window.finish(item) {
             deliveries.push(deliver(Arc::clone(&self.courier), next));
         }
         self.save(false).await

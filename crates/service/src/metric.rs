@@ -47,8 +47,8 @@ metrics! {
     pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
         "kith_connections_refused_total",
         &[],
-        "Connections and sockets refused because of `limits.connections`, `ws.sockets` or \
-         `ws.sockets_waiting`.",
+        "Connections and sockets refused because of `limits.connections` or `ws.sockets`, or \
+         because 1000 sockets wait for their hello.",
     );
     pub const PLACES_DISPLACED: Metric = Metric::counter(
         "kith_places_displaced_total",
@@ -58,7 +58,7 @@ metrics! {
     pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
         "kith_connections_unread_total",
         &[],
-        "Connections closed because of `limits.unread_max`.",
+        "Connections closed because an answer was unread for a minute.",
     );
     pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
         "kith_answers_unread_bytes",

@@ -15,7 +15,7 @@ use super::{
 /// after an hour every answer is newer than the write.
 pub const TOKEN_KEPT: Duration = Duration::from_secs(3_600);
 /// How long a window may be without a message that is in the store. This is longer than any
-/// `messages.window_checked`: by then every reader has compared the window with the store.
+/// the time for which a window is trusted: by then every reader has compared the window with the store.
 pub const UNSEEN_KEPT: Duration = Duration::from_secs(60);
 
 /// Issues tokens, and accepts the texts of tokens that were issued with the same key. All nodes over one

@@ -39,15 +39,15 @@ async fn refusals_of_20_records_stop() {
 
 #[tokio::test]
 async fn other_statuses_between_do_not_stop() {
-    for (between, parked) in [(403, 20), (200, 19)] {
+    for (between, parked) in [(403, 30), (200, 29)] {
         let state = MemoryState::new();
         let receiver = TestReceiver::start(move |request| {
-            Reaction::Status(if request.id().ends_with(".5.0") { between } else { 404 })
+            Reaction::Status(if request.id().ends_with(".15.0") { between } else { 404 })
         })
         .await;
         let settings = Settings { in_flight: 1, ..settings() };
-        let running = Running::start(&MemorySource::with(0..20), to(&receiver), &state, settings);
-        crate::stage::until("all are finished", || state.saved().cursor == "20").await;
+        let running = Running::start(&MemorySource::with(0..30), to(&receiver), &state, settings);
+        crate::stage::until("all are finished", || state.saved().cursor == "30").await;
         running.stop().await;
         assert_eq!(state.parked().len(), parked);
     }

@@ -42,8 +42,7 @@ impl Watchers {
     }
 
     fn acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let full =
-            |_| Error::new(Reason::Overloaded, "the node is watched by as many as may (limits.watchers)");
+        let full = |_| Error::new(Reason::Overloaded, "the node is watched by as many as may");
         Arc::clone(&self.0).try_acquire_owned().map_err(full)
     }
 }

@@ -138,7 +138,7 @@ impl SharedServer {
     }
 
     /// The reason for which it cannot be used although it answers, in one line with what to do; `None`: it
-    /// can be used, or is unavailable. Takes at most a few times `redis.connect_timeout`.
+    /// can be used, or is unavailable. Takes at most a few times the time that a connection may take.
     pub async fn refusal(&self) -> Option<RedisRefused> {
         let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);

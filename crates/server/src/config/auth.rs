@@ -24,7 +24,7 @@ pub struct AuthConfig {
     pub read_again_every: Duration,
     /// How often the `jwks_url` of issuers are read. Within 30 s also when a token names an unknown key.
     /// Above 0.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub jwks_read_every: Duration,
     /// Who issues tokens of users, as tables `[[auth.issuers]]`: see
     /// [security](../guide/security.md#users-tokens).
@@ -99,10 +99,7 @@ impl Config {
 
 /// A node that other machines reach has callers, or says that it wants none.
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
-    above_zero(&[
-        ("auth.read_again_every", config.auth.read_again_every.is_zero()),
-        ("auth.jwks_read_every", config.auth.jwks_read_every.is_zero()),
-    ])?;
+    above_zero(&[("auth.read_again_every", config.auth.read_again_every.is_zero())])?;
     tokens::check(&config.auth.issuers)?;
     if config.api_key.is_some() && config.api_key_file.is_some() {
         return refuse("api_key_file", "and api_key are both given; give one");

@@ -4,7 +4,7 @@ use std::{fmt::Debug, fs, path::Path};
 
 use kith_service::{
     invalid_value::{InvalidValue, above_zero, refuse},
-    rpc::{answer_size::MESSAGE_BYTES_MAX, batch::USER_BATCH_IDS},
+    rpc::batch::USER_BATCH_IDS,
 };
 
 use super::{Backend, Config, LimitsConfig, Secret, value_error};
@@ -38,8 +38,6 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     config.applications.check()?;
     config.messages.check()?;
     config.notices.check()?;
-    config.receipts.check()?;
-    config.sequences.check()?;
     config.changes.check()?;
     super::cql::check(config)?;
     store(config)?;
@@ -120,27 +118,11 @@ fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
         ("limits.batch_message_bytes", limits.batch_message_bytes == 0),
         ("limits.in_flight", limits.in_flight == 0),
         ("limits.writes_in_flight", limits.writes_in_flight == 0),
-        ("limits.write_answer", limits.write_answer.is_zero()),
-        ("limits.health_watches", limits.health_watches == 0),
-        ("limits.health_watches_per_connection", limits.health_watches_per_connection == 0),
-        ("limits.unread_bytes", limits.unread_bytes == 0),
-        ("limits.unread_max", limits.unread_max.is_zero()),
         ("limits.connections", limits.connections == 0),
         ("limits.connection_idle", limits.connection_idle.is_zero()),
-        ("limits.streams_per_connection", limits.streams_per_connection == 0),
-        ("limits.batch_ids", limits.batch_ids == 0),
-        ("limits.page_default", limits.page_default == 0),
-        ("limits.import_records", limits.import_records == 0),
         ("limits.searches_per_minute", limits.searches_per_minute == 0),
-        ("limits.tokens", limits.tokens == 0),
-        ("limits.watchers", limits.watchers == 0),
-        ("limits.deadline_default", limits.deadline_default.is_zero()),
         ("tls.read_again_every", config.tls.read_again_every.is_zero()),
-        ("store.sqlite.readers", config.store.sqlite.readers == 0),
-        ("store.sqlite.queue", config.store.sqlite.queue == 0),
         ("cache.loads_in_flight", config.cache.loads_in_flight == 0),
-        ("ids.block", config.ids.block == 0),
-        ("users.verify_tries_per_minute", config.users.verify_tries_per_minute == 0),
     ])
 }
 
@@ -149,40 +131,20 @@ fn records_of_user(limits: &LimitsConfig) -> usize {
 }
 
 fn bounds(config: &Config) -> Result<(), InvalidValue> {
-    let (limits, cache) = (&config.limits, &config.cache);
-    let (key, records) = ("limits.import_records", limits.import_records);
-    must(
-        records <= kith_proto::RECORDS_MAX,
-        key,
-        records,
-        &format!("not be above {}", kith_proto::RECORDS_MAX),
-    )?;
+    let limits = &config.limits;
     must(
         !(1..USER_BATCH_IDS).contains(&records_of_user(limits)),
         "limits.user_records_per_minute",
         limits.user_records_per_minute,
         &format!("be 0, or at least {USER_BATCH_IDS}: a user may name as many records in one batch"),
     )?;
-    not_above("limits.page_default", limits.page_default, "limits.page_max", limits.page_max)?;
-    not_above(
-        "limits.deadline_default",
-        limits.deadline_default,
+    let least = limits.deadline_default;
+    must(
+        limits.deadline_max >= least,
         "limits.deadline_max",
         limits.deadline_max,
-    )?;
-    if limits.unread_bytes_per_connection < MESSAGE_BYTES_MAX {
-        let text = format!(
-            "is {} bytes; it must not be below {MESSAGE_BYTES_MAX}, which one answer may have",
-            limits.unread_bytes_per_connection
-        );
-        return refuse("limits.unread_bytes_per_connection", &text);
-    }
-    for (key, value) in [("cache.jitter", cache.jitter), ("cache.early_refresh", cache.early_refresh)] {
-        if !(0.0..=1.0).contains(&value) {
-            return refuse(key, &format!("is {value}; it must be between 0 and 1"));
-        }
-    }
-    not_above("cache.load_soft", cache.load_soft, "cache.load_hard", cache.load_hard)
+        &format!("not be below {least:?}, the deadline of a call without one"),
+    )
 }
 
 /// Makes sure that a value keeps its rule, which goes on after `it must`.
@@ -193,14 +155,4 @@ pub(super) fn must(
     rule: &str,
 ) -> Result<(), InvalidValue> {
     if is_kept { Ok(()) } else { refuse(key, &format!("is {value:?}; it must {rule}")) }
-}
-
-/// Makes sure that a value is at most the value at another key.
-pub(super) fn not_above<T: Copy + Debug + PartialOrd>(
-    key: &'static str,
-    value: T,
-    other: &str,
-    most: T,
-) -> Result<(), InvalidValue> {
-    must(value <= most, key, value, &format!("not be above {other}, {most:?}"))
 }

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Backend, Config, Secret};
 
-/// Most change feeds.
-const SHARDS_MAX: u32 = 64;
 /// Longest keyspace name.
 const KEYSPACE_MAX: usize = 48;
 
@@ -31,15 +29,16 @@ pub struct CqlConfig {
     /// A file with the password.
     pub password_file: Option<PathBuf>,
     /// How long a connection may take to open. Above 0.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub connect: Duration,
     /// How long one request may take. Above 0.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub request: Duration,
     /// Calls at one time; further ones are refused. Above 0.
     pub calls_max: u32,
     /// Number of change feeds, each read by one node at a time. Above 0, and not above 64. The same on all
     /// nodes; must not change once data are stored.
+    #[serde(skip)]
     pub feed_shards: u32,
 }
 
@@ -80,19 +79,12 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     if !(cql.replication.starts_with('{') && cql.replication.ends_with('}')) {
         return refuse("store.cql.replication", "must be a map as CQL writes it, {'class': '...', ...}");
     }
-    if !(1..=SHARDS_MAX).contains(&cql.feed_shards) {
-        return refuse("store.cql.feed_shards", "must be between 1 and 64");
-    }
     let keeps_notes = config.store.backend == Backend::Sqlite || !cql.contact_points.is_empty();
     if config.messages.erase_on_delete && !keeps_notes {
         let text = "needs store.cql.contact_points over a cluster: deletions of users are noted there";
         return refuse("messages.erase_on_delete", text);
     }
-    above_zero(&[
-        ("store.cql.connect", cql.connect.is_zero()),
-        ("store.cql.request", cql.request.is_zero()),
-        ("store.cql.calls_max", cql.calls_max == 0),
-    ])
+    above_zero(&[("store.cql.calls_max", cql.calls_max == 0)])
 }
 
 fn names_a_keyspace(name: &str) -> bool {
@@ -124,8 +116,7 @@ mod tests {
         }
         assert_eq!(checked(|cql| cql.replication = "3".into()), Err("store.cql.replication"));
         assert_eq!(checked(|cql| cql.user = Some("ann".into())), Err("store.cql.user"));
-        assert_eq!(checked(|cql| cql.feed_shards = 65), Err("store.cql.feed_shards"));
-        assert_eq!(checked(|cql| cql.request = Duration::ZERO), Err("store.cql.request"));
+        assert_eq!(checked(|cql| cql.calls_max = 0), Err("store.cql.calls_max"));
     }
 
     #[test]

@@ -16,9 +16,10 @@ pub struct EphemeralConfig {
     /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
     pub seed: Option<PathBuf>,
     /// Maximum sandboxes.
+    #[serde(skip)]
     pub sandboxes: usize,
     /// How long a sandbox must have been unused before another one may replace it.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub sandbox_idle: Duration,
 }
 
@@ -88,9 +89,6 @@ pub(super) fn check(config: &Config, origins: &BTreeMap<String, String>) -> Resu
     }
     if let Some(place) = origins.get("data_dir").filter(|place| place.starts_with("--")) {
         return Err(ConfigError(format!("an ephemeral node keeps data in memory; leave {place} out")));
-    }
-    if ephemeral.sandboxes == 0 {
-        return refuse("ephemeral.sandboxes must be above 0");
     }
     Ok(())
 }

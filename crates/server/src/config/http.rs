@@ -23,7 +23,7 @@ pub struct CorsConfig {
     /// Origins whose pages may call: `https://app.example`, with a port if it is not the default one.
     pub origins: Vec<String>,
     /// How long a browser may cache the permission.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub max_age: Duration,
 }
 

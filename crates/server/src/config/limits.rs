@@ -17,47 +17,50 @@ pub struct LimitsConfig {
     #[serde(with = "size")]
     pub batch_message_bytes: usize,
     /// All headers of a call.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub headers_bytes: u32,
     /// Calls at one time on one connection. Above 0.
+    #[serde(skip)]
     pub streams_per_connection: u32,
     /// Calls at one time on the node, open watches not counted; as many again may wait for at most
     /// `queue_wait`. Above 0.
     pub in_flight: usize,
     /// How long a call may wait to begin.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub queue_wait: Duration,
     /// Writes in progress at the store; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
     pub writes_in_flight: usize,
     /// How long a write may wait for its turn at the store. A write that would wait longer than half of it is
     /// refused at once.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub write_wait: Duration,
     /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with
     /// outcome `unknown`; the write continues. A call waits two fifths of its deadline if that is longer.
     /// Above 0.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub write_answer: Duration,
     /// Open streams of health `Watch` and of reflection, which do not count for `in_flight`. From four fifths
     /// on, a new one replaces the oldest without a credential. Above 0.
+    #[serde(skip)]
     pub health_watches: usize,
     /// Of them, those of one connection. Above 0.
+    #[serde(skip)]
     pub health_watches_per_connection: usize,
     /// Bytes of answers that peers have not read. Further answers of 1 KiB and more are refused. Above 0.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub unread_bytes: usize,
     /// Of them, those of one connection. Above 0, and at least the largest answer, 4 MiB.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub unread_bytes_per_connection: usize,
     /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed
     /// after once to twice as long. Above 0.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub unread_max: Duration,
     /// Connections at one time. From four fifths on, a new one replaces the oldest without a credential, of
     /// the address with most of these; if there is none, the new one is closed. Above 0.
     pub connections: usize,
     /// Deadline of a call without one. Above 0, and not above `deadline_max`.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub deadline_default: Duration,
     /// Longest deadline of a call; a later one counts as this.
     #[serde(with = "humantime_serde")]
@@ -78,17 +81,22 @@ pub struct LimitsConfig {
     #[serde(with = "humantime_serde")]
     pub connection_age: Duration,
     /// How long a connection that was asked to close may take.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub connection_grace: Duration,
     /// Ids in one batch. Above 0.
+    #[serde(skip)]
     pub batch_ids: usize,
     /// Records in a page by default. Above 0.
+    #[serde(skip)]
     pub page_default: usize,
     /// Maximum records in a page. Above 0, and not below `page_default`.
+    #[serde(skip)]
     pub page_max: usize,
     /// Records in one message of an import. Above 0.
+    #[serde(skip)]
     pub import_records: usize,
     /// Consistency tokens in one read. Above 0.
+    #[serde(skip)]
     pub tokens: usize,
     /// Searches of an acting user in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
@@ -101,6 +109,7 @@ pub struct LimitsConfig {
     /// as many as a batch of a user may name.
     pub user_records_per_minute: u32,
     /// Callers that watch this node (`kith top`). Above 0.
+    #[serde(skip)]
     pub watchers: usize,
 }
 

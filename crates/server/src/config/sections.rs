@@ -84,10 +84,12 @@ pub struct Config {
     /// Receipts: who has read a message.
     pub receipts: ReceiptsConfig,
     /// Rules for sequences.
+    #[serde(skip)]
     pub sequences: SequencesConfig,
     /// Changes that are kept for other systems.
     pub changes: ChangesConfig,
     /// How ids are allocated.
+    #[serde(skip)]
     pub ids: IdsConfig,
     /// The node's own keys.
     pub secrets: SecretsConfig,
@@ -219,8 +221,10 @@ pub struct SqliteConfig {
     /// When a write counts as durable.
     pub synchronous: Synchronous,
     /// Connections that read. Above 0.
+    #[serde(skip)]
     pub readers: usize,
     /// Writes that may wait. Above 0.
+    #[serde(skip)]
     pub queue: usize,
 }
 
@@ -257,7 +261,7 @@ pub struct MongodbConfig {
     #[serde(with = "humantime_serde")]
     pub server_selection: Duration,
     /// How long a connection may take to open.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub connect: Duration,
 }
 
@@ -286,15 +290,16 @@ pub struct CacheConfig {
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
     /// The same for an absence; no effect with the SQLite store. Absences of relations use `ttl`.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub negative_ttl: Duration,
     /// Maximum fraction by which a TTL is shortened, at random. 0 to 1.
+    #[serde(skip)]
     pub jitter: f64,
     /// After how long a slow load is answered by an expired value, if one may be served.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub load_soft: Duration,
     /// Maximum duration of a load.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub load_hard: Duration,
     /// Loads from the store at one time. Above 0.
     pub loads_in_flight: usize,
@@ -302,6 +307,7 @@ pub struct CacheConfig {
     #[serde(with = "humantime_serde")]
     pub max_stale: Duration,
     /// After which fraction of its TTL a read value is loaded again. 0 to 1.
+    #[serde(skip)]
     pub early_refresh: f64,
 }
 
@@ -338,6 +344,7 @@ pub struct UsersConfig {
     /// The same for groups: set by users who may change the group, seen by those who see it.
     pub group_params: Vec<String>,
     /// Checks of one user's secrets in a minute. Above 0.
+    #[serde(skip)]
     pub verify_tries_per_minute: u32,
 }
 
@@ -361,6 +368,7 @@ impl Default for UsersConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct IdsConfig {
     /// Ids that a node allocates from the store at a time; a crash loses at most that many. Above 0.
+    #[serde(skip)]
     pub block: u32,
 }
 

@@ -44,14 +44,13 @@ pub(super) fn overloaded() -> Status {
 
 /// The node, or the connection, has as many health and reflection streams as it may have.
 pub(super) fn too_many_watches() -> Status {
-    let text = "as many streams of health and reflection are open as limits.health_watches, or \
-                limits.health_watches_per_connection for one connection, allows";
+    let text = "as many streams of health and reflection are open on the node, or on this connection, as may";
     Error::new(Reason::Overloaded, text).into()
 }
 
 /// The stream gave way to another peer's stream.
 pub(super) fn displaced() -> Status {
-    let text = "the node has nearly as many streams of health and reflection as limits.health_watches allows, and this one \
+    let text = "the node has nearly as many streams of health and reflection as may, and this one \
                 is of a connection without a call that has a credential: it gives way to another one";
     Error::new(Reason::Overloaded, text).into()
 }
@@ -59,7 +58,7 @@ pub(super) fn displaced() -> Status {
 /// The answer has no place among those that were not read.
 pub(crate) fn too_much_unread() -> Status {
     let text = "answers on this connection, or of this node, are not read: they have as many bytes as \
-                limits.unread_bytes_per_connection, or limits.unread_bytes, allows";
+                may wait";
     Error::new(Reason::Overloaded, text).into()
 }
 

@@ -145,7 +145,7 @@ impl SandboxesInner {
             Some(_) | None => Err(Error::new(
                 Reason::Overloaded,
                 format!(
-                    "the node has {} sandboxes, all used within the last {}; raise ephemeral.sandboxes",
+                    "the node has {} sandboxes, all used within the last {}",
                     self.most,
                     humantime::format_duration(self.idle)
                 ),

@@ -97,7 +97,7 @@ impl HandshakeError {
             Self::Crowded => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 Reason::Overloaded,
-                "as many sockets wait for their hello as ws.sockets_waiting allows",
+                "as many sockets wait for their hello as may",
             ),
         }
     }

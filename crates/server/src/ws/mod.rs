@@ -117,7 +117,7 @@ impl Sockets {
             return self.refused(HandshakeError::Full, "ws.sockets");
         };
         let Ok((waiting, _)) = self.waiting.take(peer) else {
-            return self.refused(HandshakeError::Crowded, "ws.sockets_waiting");
+            return self.refused(HandshakeError::Crowded, "waiting sockets");
         };
         let displaced = waiting.displaced().clone();
         let upgraded = upgrade::on(&mut request);

@@ -37,19 +37,19 @@ fn refused(sources: &Sources) -> String {
 
 #[test]
 fn flags_beat_environment_file_and_defaults() {
-    let (_dir, path) = file("[limits]\nin_flight = 1\npage_max = 100\ntokens = 2\n");
+    let (_dir, path) = file("[limits]\nin_flight = 1\nwrites_in_flight = 100\nconnections = 2\n");
     let sources = sources(
         Some(&path),
-        &[("KITH_LIMITS__IN_FLIGHT", "2"), ("KITH_LIMITS__PAGE_MAX", "200")],
+        &[("KITH_LIMITS__IN_FLIGHT", "2"), ("KITH_LIMITS__WRITES_IN_FLIGHT", "200")],
         &[("limits.in_flight", "3")],
     );
     let loaded = load(&sources).unwrap();
     let limits = &loaded.config.limits;
-    assert_eq!((limits.in_flight, limits.page_max, limits.tokens, limits.page_default), (3, 200, 2, 50));
+    assert_eq!((limits.in_flight, limits.writes_in_flight, limits.connections), (3, 200, 2));
     assert_eq!(loaded.origins["limits.in_flight"], "--set limits.in_flight");
-    assert_eq!(loaded.origins["limits.page_max"], "KITH_LIMITS__PAGE_MAX");
-    assert_eq!(loaded.origins["limits.tokens"], path.display().to_string());
-    assert!(!loaded.origins.contains_key("limits.page_default"));
+    assert_eq!(loaded.origins["limits.writes_in_flight"], "KITH_LIMITS__WRITES_IN_FLIGHT");
+    assert_eq!(loaded.origins["limits.connections"], path.display().to_string());
+    assert!(!loaded.origins.contains_key("limits.deadline_max"));
 }
 
 #[test]
@@ -58,9 +58,8 @@ fn environment_has_every_form_of_value() {
         ("KITH_LISTEN", "127.0.0.1:0"),
         ("KITH_OPERATIONS__ENABLED", "false"),
         ("KITH_LIMITS__MESSAGE_BYTES", "1MiB"),
-        ("KITH_LIMITS__HEADERS_BYTES", "4096"),
+        ("KITH_LIMITS__SEARCHES_PER_MINUTE", "4096"),
         ("KITH_CACHE__TTL", "1m 30s"),
-        ("KITH_CACHE__JITTER", "0.5"),
         ("KITH_USERS__RESERVED_NAMES", "one, two"),
         ("KITH_STORE__MONGODB__URI", "mongodb://h/?replicaSet=rs0"),
         ("KITH_STORE__MONGODB__DATABASE", "42"),
@@ -71,9 +70,8 @@ fn environment_has_every_form_of_value() {
     .config;
     assert_eq!(config.listen.port(), 0);
     assert!(!config.operations.enabled);
-    assert_eq!((config.limits.message_bytes, config.limits.headers_bytes), (1 << 20, 4096));
+    assert_eq!((config.limits.message_bytes, config.limits.searches_per_minute), (1 << 20, 4096));
     assert_eq!(config.cache.ttl, Duration::from_secs(90));
-    assert!((config.cache.jitter - 0.5).abs() < f64::EPSILON);
     assert_eq!(config.users.reserved_names, ["one", "two"]);
     assert_eq!(config.store.mongodb.uri.unwrap().expose(), "mongodb://h/?replicaSet=rs0");
     assert_eq!(config.store.mongodb.database, "42");
@@ -187,7 +185,7 @@ fn variables_of_tests_and_commands_are_ignored() {
 
 #[test]
 fn what_cannot_be_read_is_named_with_its_place() {
-    let (_dir, path) = file("[limits]\nin_flight = 1\npage_max = = 3\n");
+    let (_dir, path) = file("[limits]\nin_flight = 1\nconnections = = 3\n");
     let line = refused(&sources(Some(&path), &[], &[]));
     assert!(line.contains("node.toml:3:"), "{line}");
 
@@ -202,14 +200,11 @@ fn what_cannot_be_read_is_named_with_its_place() {
 
 #[test]
 fn values_that_contradict_each_other_are_refused() {
-    let contradictions: [&[(&str, &str)]; 12] = [
-        &[("limits.import_records", "5001")],
+    let contradictions: [&[(&str, &str)]; 9] = [
         &[("limits.searches_per_minute", "0")],
         &[("limits.user_records_per_minute", "99")],
-        &[("limits.page_default", "2000")],
-        &[("limits.deadline_default", "11s")],
+        &[("limits.deadline_max", "1s")],
         &[("limits.in_flight", "0")],
-        &[("cache.jitter", "1.5")],
         &[("store.backend", "cluster")],
         &[("tls.cert_file", "a.pem")],
         &[("listen", "0.0.0.0:7600")],
@@ -269,10 +264,10 @@ fn a_secret_is_shown_nowhere() {
 
 #[test]
 fn shown_configuration_reads_back_with_origins() {
-    let loaded = environment(&[("KITH_LIMITS__TOKENS", "3")]).unwrap();
+    let loaded = environment(&[("KITH_LIMITS__CONNECTIONS", "3")]).unwrap();
     let text = show(&loaded).unwrap();
-    assert!(text.contains("tokens = 3 # KITH_LIMITS__TOKENS\n"), "{text}");
-    assert!(text.contains("batch_ids = 1000 # default\n"), "{text}");
+    assert!(text.contains("connections = 3 # KITH_LIMITS__CONNECTIONS\n"), "{text}");
+    assert!(text.contains("in_flight = 4096 # default\n"), "{text}");
     let (_dir, path) = file(&text);
     let again = load(&sources(Some(&path), &[], &[])).unwrap();
     assert_eq!(format!("{:?}", again.config), format!("{:?}", loaded.config));

@@ -27,7 +27,7 @@ pub(super) struct RecentEntries {
     feeds: Arc<Mutex<BTreeMap<String, RecentFeed>>>,
 }
 
-/// The entries of one feed, contiguous.
+/// The entries of one feed, by rising number. Where entries were removed, a number is missing.
 #[derive(Debug, Default)]
 struct RecentFeed {
     generation: u64,
@@ -61,11 +61,7 @@ impl RecentEntries {
         recent.begin(generation, after, last);
         let known = recent.last().unwrap_or(after);
         if known < last {
-            let more = kinded(self.store.changes_after(feed, known).await?);
-            if !recent.extend(known, &more) {
-                recent.clear();
-                return if known == after { Ok(more) } else { Ok(Vec::new()) };
-            }
+            recent.extend(kinded(self.store.changes_after(feed, known).await?));
         }
         Ok(recent.above(after))
     }
@@ -92,21 +88,17 @@ impl RecentFeed {
         self.entries.back().map(|last| last.entry.number)
     }
 
-    /// Adds entries that follow the known ones. `false`: they do not follow, because some were removed.
-    fn extend(&mut self, known: i64, more: &[Arc<KindedEntry>]) -> bool {
-        if !more.iter().zip(known + 1..).all(|(more, number)| more.entry.number == number) {
-            return false;
-        }
+    /// Adds entries above the known ones.
+    fn extend(&mut self, more: Vec<Arc<KindedEntry>>) {
         for entry in more {
             self.changes += entry.entry.changes.len();
-            self.entries.push_back(Arc::clone(entry));
+            self.entries.push_back(entry);
         }
         while self.changes > CHANGES_MAX
             && let Some(first) = self.entries.pop_front()
         {
             self.changes -= first.entry.changes.len();
         }
-        true
     }
 
     fn above(&self, after: i64) -> Vec<Arc<KindedEntry>> {
@@ -174,6 +166,8 @@ mod tests {
         assert_eq!(entries_read(&fake), 3);
         assert_eq!(numbers(&recent, 1, 199, 200).await, [200]);
         assert_eq!(entries_read(&fake), 3);
+        (201..=400).for_each(|id| fake.add("a", vec![change(id)]));
+        assert_eq!(numbers(&recent, 1, 399, 400).await, [400], "memory is far from the end");
     }
 
     #[tokio::test]
@@ -185,6 +179,8 @@ mod tests {
         fake.add("a", vec![change(2)]);
         assert_eq!(numbers(&recent, 2, 1, 2).await, [2]);
         assert_eq!(entries_read(&fake), 2);
+        fake.begin_generation(false).await.unwrap();
+        assert_eq!(numbers(&recent, 3, 1, 2).await, [0; 0]);
     }
 
     #[tokio::test]

@@ -242,8 +242,8 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         name: "TOO_MANY_TRIES",
         code: Code::ResourceExhausted,
         cause: "There were more attempts within a minute than are allowed.",
-        fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`, for codes of groups \
-              `members.code_tries_per_minute`, for searches `limits.searches_per_minute`.",
+        fix: "Wait as long as `RetryInfo` says. For searches operators set \
+              `limits.searches_per_minute`.",
         retry: NEXT_TRY,
     },
     ReasonEntry {
@@ -260,8 +260,7 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         name: "TOO_MANY_SESSIONS",
         code: Code::ResourceExhausted,
         cause: "The user has the maximum number of sessions, or there is the maximum number of gateways.",
-        fix: "Close a session of the user first. Operators raise \
-              `presence.sessions_max` or `presence.gateways_max`.",
+        fix: "Close a session of the user first. Operators raise `presence.sessions_max`.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -294,7 +293,7 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         code: Code::ResourceExhausted,
         cause: "The user has as many streams as it may (`Receive`, `WatchPresence`), or the node has (also `WatchOffline`).",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
-              `messages.receivers_of_user`, `messages.receivers` or `presence.watchers_of_user`.",
+              `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -302,8 +301,7 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         name: "TOO_MANY_NOTICES",
         code: Code::ResourceExhausted,
         cause: "There is the maximum number of audiences, or one of them has the maximum number of live notices.",
-        fix: "Delete notices, or give them an expire time. Operators raise \
-              `notices.live_max` or `notices.audiences_max`.",
+        fix: "Delete notices, or give them an expire time.",
         retry: Retry::Never,
     },
     ReasonEntry {
@@ -311,7 +309,7 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         name: "TOO_MANY_READERS",
         code: Code::ResourceExhausted,
         cause: "The audience has the maximum number of readers.",
-        fix: "Spread the readers over several audiences. Operators raise `notices.readers_max`, at most to 16000000.",
+        fix: "Spread the readers over several audiences.",
         retry: Retry::Never,
     },
     ReasonEntry {

@@ -6,7 +6,6 @@ use kith_delivery::{InboxLimits, WindowLimits};
 use kith_store::{BODY_BYTES_MAX, SUCCESSOR_AGE};
 use serde::{Deserialize, Serialize};
 
-use super::waiting::STEP_MAX;
 use crate::{
     invalid_value::{InvalidValue, above_zero, all_hold, refuse, within},
     size,
@@ -21,11 +20,14 @@ pub struct MessagesConfig {
     pub body_bytes_max: usize,
     /// From which users direct messages are accepted.
     pub direct_from: DirectFrom,
-    /// Maximum messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
+    /// Maximum messages that wait on a node to be stored.
+    #[serde(skip)]
     pub queue: usize,
     /// Maximum messages that wait on a node for one conversation. Above 0, not below 100.
+    #[serde(skip)]
     pub queue_of_one: usize,
     /// Maximum listed conversations of a user. Above 0, at most 2000.
+    #[serde(skip)]
     pub conversations_max: usize,
     /// Whether joins, leaves, removals, new owners and names of groups are appended as events.
     pub events: bool,
@@ -44,23 +46,25 @@ pub struct MessagesConfig {
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
     /// The last messages of a conversation that are kept in Redis. Above 0, at most 100.
+    #[serde(skip)]
     pub window: usize,
     /// Maximum bytes of them. Above 0, at most 8MiB.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub window_bytes: usize,
     /// How long they are kept after the last read. At least 1m, at most 7d.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub window_ttl: Duration,
     /// How long they are used without a read of the store. From 1s to 1m.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub window_checked: Duration,
     /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
+    #[serde(skip)]
     pub inbox_entries: usize,
     /// How long an inbox is kept in Redis after its user last received. From 1h to 30d.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub inbox_kept: Duration,
     /// Maximum bytes of all inboxes of a node without Redis. Above 0.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub memory_inboxes: usize,
     /// Maximum members of a group whose messages go to inboxes. Above 0, at most 500.
     pub fan_out_members_max: u32,
@@ -70,6 +74,7 @@ pub struct MessagesConfig {
     pub receivers_of_user: usize,
     /// Maximum messages of a conversation that Receive sends at once; earlier messages are `missed`. Above 0,
     /// at most 1000.
+    #[serde(skip)]
     pub backlog_max: usize,
     /// Whether signals are sent: typing, reads.
     pub signals: bool,
@@ -83,19 +88,11 @@ pub struct MessagesConfig {
 /// Each page of a list reads the end of all of them.
 const CONVERSATIONS_MAX: usize = 2_000;
 
-/// A window is filled from the last two documents.
-const WINDOW_MAX: usize = 100;
-/// As many bytes as 100 messages of the largest size have, and some more.
-const WINDOW_BYTES_MAX: usize = 8 << 20;
-const WINDOW_TTL: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 86_400);
-const INBOX_ENTRIES: RangeInclusive<usize> = 10..=10_000;
-const INBOX_KEPT: RangeInclusive<Duration> = Duration::from_secs(3_600)..=Duration::from_secs(30 * 86_400);
 const OFFLINE_KEPT: RangeInclusive<Duration> = SUCCESSOR_AGE..=Duration::from_secs(30 * 86_400);
 /// As many users as one fan-out has.
 const FAN_OUT_MEMBERS_MAX: u32 = 500;
 /// A page of messages.
 const BACKLOG_MAX: usize = 1_000;
-const WINDOW_CHECKED: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// From which users direct messages are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -148,25 +145,21 @@ impl MessagesConfig {
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
         within("messages.body_bytes_max", self.body_bytes_max, &(1..=BODY_BYTES_MAX))?;
-        if self.queue_of_one < STEP_MAX {
-            let text = format!("is {}; it must not be below {STEP_MAX}", self.queue_of_one);
-            return refuse("messages.queue_of_one", &text);
-        }
-        if self.queue < self.queue_of_one {
-            let text = format!(
-                "is {}; it must not be below messages.queue_of_one, {}",
-                self.queue, self.queue_of_one
-            );
-            return refuse("messages.queue", &text);
-        }
-        within("messages.conversations_max", self.conversations_max, &(1..=CONVERSATIONS_MAX))?;
         if !self.kept.is_zero() && self.kept < SUCCESSOR_AGE {
             let text = format!("is {:?}; it must be 0s, or not below 1h", self.kept);
             return refuse("messages.kept", &text);
         }
-        above_zero(&[("messages.erase_rate", self.erase_rate == 0)])?;
-        self.check_windows()?;
-        self.check_inboxes()
+        above_zero(&[
+            ("messages.erase_rate", self.erase_rate == 0),
+            ("messages.receivers", self.receivers == 0),
+            ("messages.receivers_of_user", self.receivers_of_user == 0),
+        ])?;
+        within("messages.fan_out_members_max", self.fan_out_members_max, &(1..=FAN_OUT_MEMBERS_MAX))?;
+        all_hold(&[(
+            "messages.offline_kept",
+            OFFLINE_KEPT.contains(&self.offline_kept),
+            "must be from 1h to 30d",
+        )])
     }
 
     /// Returns the limits for inboxes.
@@ -191,31 +184,6 @@ impl MessagesConfig {
             ..WindowLimits::default()
         }
     }
-
-    fn check_inboxes(&self) -> Result<(), InvalidValue> {
-        within("messages.inbox_entries", self.inbox_entries, &INBOX_ENTRIES)?;
-        within("messages.fan_out_members_max", self.fan_out_members_max, &(1..=FAN_OUT_MEMBERS_MAX))?;
-        within("messages.backlog_max", self.backlog_max, &(1..=BACKLOG_MAX))?;
-        all_hold(&[
-            ("messages.inbox_kept", INBOX_KEPT.contains(&self.inbox_kept), "must be from 1h to 30d"),
-            ("messages.offline_kept", OFFLINE_KEPT.contains(&self.offline_kept), "must be from 1h to 30d"),
-        ])?;
-        above_zero(&[
-            ("messages.memory_inboxes", self.memory_inboxes == 0),
-            ("messages.receivers", self.receivers == 0),
-            ("messages.receivers_of_user", self.receivers_of_user == 0),
-        ])
-    }
-
-    fn check_windows(&self) -> Result<(), InvalidValue> {
-        within("messages.window", self.window, &(1..=WINDOW_MAX))?;
-        within("messages.window_bytes", self.window_bytes, &(1..=WINDOW_BYTES_MAX))?;
-        let is_checked_in_time = WINDOW_CHECKED.contains(&self.window_checked);
-        all_hold(&[
-            ("messages.window_ttl", WINDOW_TTL.contains(&self.window_ttl), "must be from 1m to 7d"),
-            ("messages.window_checked", is_checked_in_time, "must be from 1s to 1m"),
-        ])
-    }
 }
 
 #[cfg(test)]
@@ -236,16 +204,8 @@ mod tests {
 
     #[test]
     fn values_within_bounds_are_taken() {
-        let changes: [Change; 8] = [
-            |_| {},
-            |config| config.body_bytes_max = 1,
-            |config| config.window = 1,
-            |config| config.window = 100,
-            |config| config.window_ttl = days(7),
-            |config| config.kept = SUCCESSOR_AGE,
-            |config| config.inbox_entries = 10,
-            |config| config.inbox_entries = 10_000,
-        ];
+        let changes: [Change; 3] =
+            [|_| {}, |config| config.body_bytes_max = 1, |config| config.kept = SUCCESSOR_AGE];
         for (number, change) in changes.into_iter().enumerate() {
             assert_eq!(key_at_fault(change), None, "change {number}");
         }
@@ -253,32 +213,16 @@ mod tests {
 
     #[test]
     fn values_out_of_bounds_are_refused() {
-        let changes: [(&str, Change); 27] = [
+        let changes: [(&str, Change); 11] = [
             ("messages.body_bytes_max", |config| config.body_bytes_max = 0),
             ("messages.body_bytes_max", |config| config.body_bytes_max = BODY_BYTES_MAX + 1),
-            ("messages.queue_of_one", |config| config.queue_of_one = 99),
-            ("messages.queue", |config| config.queue = 999),
-            ("messages.window", |config| config.window = 0),
-            ("messages.window", |config| config.window = 101),
-            ("messages.window_bytes", |config| config.window_bytes = 0),
-            ("messages.window_ttl", |config| config.window_ttl = days(8)),
-            ("messages.window_ttl", |config| config.window_ttl = Duration::ZERO),
-            ("messages.window_checked", |config| config.window_checked = days(1)),
-            ("messages.conversations_max", |config| config.conversations_max = 0),
-            ("messages.conversations_max", |config| config.conversations_max = 2_001),
             ("messages.kept", |config| config.kept = Duration::from_secs(3_599)),
             ("messages.erase_rate", |config| config.erase_rate = 0),
-            ("messages.inbox_entries", |config| config.inbox_entries = 9),
-            ("messages.inbox_entries", |config| config.inbox_entries = 10_001),
-            ("messages.inbox_kept", |config| config.inbox_kept = Duration::ZERO),
             ("messages.offline_kept", |config| config.offline_kept = Duration::ZERO),
             ("messages.offline_kept", |config| config.offline_kept = Duration::from_secs(3_599)),
             ("messages.offline_kept", |config| config.offline_kept = days(31)),
             ("messages.fan_out_members_max", |config| config.fan_out_members_max = 0),
             ("messages.fan_out_members_max", |config| config.fan_out_members_max = 501),
-            ("messages.backlog_max", |config| config.backlog_max = 0),
-            ("messages.backlog_max", |config| config.backlog_max = 1_001),
-            ("messages.memory_inboxes", |config| config.memory_inboxes = 0),
             ("messages.receivers", |config| config.receivers = 0),
             ("messages.receivers_of_user", |config| config.receivers_of_user = 0),
         ];

@@ -144,7 +144,7 @@ impl Logs {
                     self.unseen.forget(conversation, last);
                     registered = nodes;
                 }
-                // Other nodes compare the window with the store after `messages.window_checked`, or for the
+                // Other nodes compare the window with the store after 10 s, or for the
                 // session of its sender.
                 Err(_) => {
                     self.unseen.note(conversation, last);
@@ -164,7 +164,7 @@ impl Logs {
     pub(super) async fn doubt(&self, conversation: ConversationId) {
         if self.windows.require_check(conversation).await.is_err() {
             self.node.count_unseen();
-            tracing::debug!("a window is compared with the store after messages.window_checked");
+            tracing::debug!("a window is compared with the store after 10 s");
         }
     }
 }

@@ -4,13 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    invalid_value::{InvalidValue, above_zero, all_hold, refuse},
-    size,
-};
+use crate::invalid_value::{InvalidValue, all_hold};
 
-/// Highest `live_max`: a cached audience has an entry of 33 bytes for each live notice.
-const LIVE_MAX: usize = 4_000;
 const READERS_MAX: u32 = 16_000_000;
 const BODY_BYTES_MAX: usize = 64 << 10;
 
@@ -19,13 +14,16 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 #[serde(default, deny_unknown_fields)]
 pub struct NoticesConfig {
     /// Maximum live notices of an audience. Above 0, at most 4000.
+    #[serde(skip)]
     pub live_max: usize,
     /// Maximum audiences. Above 0.
+    #[serde(skip)]
     pub audiences_max: usize,
     /// Maximum readers of an audience. Above 0, at most 16000000.
+    #[serde(skip)]
     pub readers_max: u32,
     /// Maximum bytes of a body. Above 0, at most 64KiB.
-    #[serde(with = "size")]
+    #[serde(skip)]
     pub body_bytes: usize,
     /// How long notices are kept after they expired; not below 1h.
     #[serde(with = "humantime_serde")]
@@ -34,7 +32,7 @@ pub struct NoticesConfig {
     #[serde(with = "humantime_serde")]
     pub bitmaps_kept: Duration,
     /// How long CountReaders waits for readers that have to be counted. At most 10s.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub count_wait: Duration,
 }
 
@@ -58,28 +56,10 @@ impl NoticesConfig {
     /// # Errors
     /// Names the first invalid key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        above_zero(&[
-            ("notices.live_max", self.live_max == 0),
-            ("notices.audiences_max", self.audiences_max == 0),
-            ("notices.readers_max", self.readers_max == 0),
-            ("notices.body_bytes", self.body_bytes == 0),
-        ])?;
-        if self.live_max > LIVE_MAX {
-            return refuse(
-                "notices.live_max",
-                &format!("is {}; it must be at most {LIVE_MAX}", self.live_max),
-            );
-        }
-        if self.readers_max > READERS_MAX {
-            let text = format!("is {}; it must be at most {READERS_MAX}", self.readers_max);
-            return refuse("notices.readers_max", &text);
-        }
         let bitmaps_kept = Duration::from_secs(60)..=Duration::from_secs(86_400);
         all_hold(&[
-            ("notices.body_bytes", self.body_bytes <= BODY_BYTES_MAX, "must be at most 64KiB"),
             ("notices.kept", self.kept >= Duration::from_secs(3_600), "must be at least 1h"),
             ("notices.bitmaps_kept", bitmaps_kept.contains(&self.bitmaps_kept), "must be from 1m to 1d"),
-            ("notices.count_wait", self.count_wait <= Duration::from_secs(10), "must be at most 10s"),
         ])
     }
 }
@@ -96,16 +76,10 @@ mod tests {
             config.check().err().map(|wrong| wrong.key)
         };
         assert_eq!(refused(|_| {}), None);
-        assert_eq!(refused(|config| config.live_max = 0), Some("notices.live_max"));
-        assert_eq!(refused(|config| config.live_max = 4_001), Some("notices.live_max"));
-        assert_eq!(refused(|config| config.audiences_max = 0), Some("notices.audiences_max"));
-        assert_eq!(refused(|config| config.readers_max = 16_000_001), Some("notices.readers_max"));
-        assert_eq!(refused(|config| config.body_bytes = (64 << 10) + 1), Some("notices.body_bytes"));
         assert_eq!(refused(|config| config.kept = Duration::from_secs(3_599)), Some("notices.kept"));
         assert_eq!(
             refused(|config| config.bitmaps_kept = Duration::from_secs(59)),
             Some("notices.bitmaps_kept")
         );
-        assert_eq!(refused(|config| config.count_wait = Duration::from_secs(11)), Some("notices.count_wait"));
     }
 }

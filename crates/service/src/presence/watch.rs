@@ -46,7 +46,7 @@ struct PresenceWatcher {
 }
 
 /// Returns the users' presence as a stream: first the present state, then each change. Visibility is checked
-/// again every `presence.visibility_every`: a user who is no longer visible is reported as UNKNOWN once, and
+/// again every 30 s: a user who is no longer visible is reported as UNKNOWN once, and
 /// not again until it is visible.
 ///
 /// # Errors

@@ -45,18 +45,16 @@ impl WatchPlaces {
     pub(super) fn take(self: &Arc<Self>, user: Option<UserId>) -> Result<WatchPlace, Error> {
         let mut taken = self.taken.lock();
         if taken.all >= self.most {
-            return Err(full("presence is watched by as many as may (presence.watchers)"));
+            return Err(full("presence is watched by as many as may"));
         }
         if let Some(user) = user {
             let held = taken.by_user.get(&user).copied().unwrap_or_default();
             if held >= self.of_user_max {
-                let text = "the user watches presence as often as it may (presence.watchers_of_user)";
+                let text = "the user watches presence as often as it may";
                 return Err(Error::new(Reason::TooManyReceivers, text));
             }
             if taken.of_users >= self.users_max() {
-                return Err(full(
-                    "users watch presence as often as they may together: three quarters of presence.watchers",
-                ));
+                return Err(full("users watch presence as often as they may together"));
             }
             taken.by_user.insert(user, held + 1);
             taken.of_users += 1;

@@ -5,7 +5,7 @@
 //!
 //! **Freshness.** A group's seats are kept in memory with their roster version, and the strict roster decides
 //! whether they are current: a receipt has every join and leave that was acknowledged before. The members'
-//! marks are kept for `receipts.memory`. A mark on this node drops them.
+//! marks are kept for a second, of large groups for ten. A mark on this node drops them.
 //!
 //! **Rights.** The group's `receipts`, or else the configuration's, decides; services may always.
 

@@ -16,7 +16,7 @@ const LARGE: usize = 10_000;
 const READ_AT_ONCE: usize = 4;
 
 /// The users' read marks in conversations: read from the store, and kept in this node's memory for
-/// `receipts.memory`. Cheap to clone.
+/// the time in the configuration. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ReadMarks {
     store: Arc<dyn DialogStore>,

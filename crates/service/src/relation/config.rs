@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::invalid_value::{InvalidValue, all_hold};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Each log is stored by months, all of which are read.
-const LOG_KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// The minimum of `place_kept`: clocks of nodes may differ by this much.
-const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 
 /// Follows, friends and blocks.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,13 +22,13 @@ pub struct RelationsConfig {
     pub friends_max: u64,
     /// How long after its end a new follow of the same user gets its former position in lists; clocks of
     /// nodes must differ by less. Not below 5min.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub place_kept: Duration,
     /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
     /// 8 (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
     /// How long events of ended friendships and changed permissions are kept. From 1day to 366days.
-    #[serde(with = "humantime_serde")]
+    #[serde(skip)]
     pub log_kept: Duration,
 }
 
@@ -80,12 +76,9 @@ impl RelationsConfig {
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
         let permissions = Permissions::new(self.default_permissions);
-        let log_kept = DAY..=LOG_KEPT_MOST;
         all_hold(&[
             ("relations.default_permissions", permissions.is_ok(), "must be a sum of 1, 2, 4, 8, 16 and 32"),
             ("relations.friends_max", self.friends_max > 0, "must be above 0"),
-            ("relations.place_kept", self.place_kept >= PLACE_KEPT_LEAST, "must not be below 5min"),
-            ("relations.log_kept", log_kept.contains(&self.log_kept), "must be from 1day to 366days"),
         ])
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Callers on each node. Their batches are few enough that all their messages may wait for one group
-/// (`messages.queue_of_one`).
+///.
 const CALLERS: usize = 32;
 const CALLERS_OF_BATCHES: usize = 8;
 /// Bytes in the profile.

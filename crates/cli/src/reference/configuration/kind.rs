@@ -20,8 +20,6 @@ pub enum ValueKind {
     Flag,
     /// A whole number, not below 0.
     WholeNumber,
-    /// A number that may have decimals.
-    Number,
     /// A text without a fixed form.
     Text,
     /// A text that is not shown.
@@ -47,7 +45,6 @@ impl ValueKind {
             (_, "PathBuf") => Self::Path,
             (_, "bool") => Self::Flag,
             (_, "usize" | "u16" | "u32" | "u64") => Self::WholeNumber,
-            (_, "f64") => Self::Number,
             (_, "String") => Self::Text,
             (_, "Secret" | "ApiKey") => Self::Secret,
             (_, "Vec<String>") => Self::Texts,
@@ -71,7 +68,6 @@ impl fmt::Display for ValueKind {
             Self::Path => "path",
             Self::Flag => "`true` or `false`",
             Self::WholeNumber => "whole number",
-            Self::Number => "number",
             Self::Text => "text",
             Self::Secret => "secret",
             Self::Texts => "list",

@@ -18,8 +18,8 @@ Every value has a default; a node needs no configuration. The sources, the later
 
 1. the defaults below,
 2. `kith.toml` of the working directory, or the file that `--config` names,
-3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.sqlite.readers` is \
-`KITH_STORE__SQLITE__READERS`,
+3. the environment: `KITH_` and the key in capitals, `__` for each dot, so `store.mongodb.pool_max` is \
+`KITH_STORE__MONGODB__POOL_MAX`,
 4. flags of the command line: some keys have their own flag, `--set KEY=VALUE` sets any.
 
 An unknown key, an empty value and a path that begins with `~` are errors. Lists in the environment and in \

@@ -55,7 +55,6 @@ fn schema(key: &ConfigKey) -> Value {
         Some(ValueKind::Address) => json!({ "type": "string", "pattern": ADDRESS }),
         Some(ValueKind::Flag) => json!({ "type": "boolean" }),
         Some(ValueKind::WholeNumber) => json!({ "type": "integer", "minimum": least }),
-        Some(ValueKind::Number) => json!({ "type": "number" }),
         Some(ValueKind::Texts) => json!({ "type": "array", "items": { "type": "string" } }),
         Some(ValueKind::Tables) => json!({ "type": "array", "items": { "type": "object" } }),
         Some(ValueKind::Choice(choices)) => choice(choices),
@@ -76,9 +75,7 @@ fn choice(choices: &[(String, String)]) -> Value {
 
 fn default(key: &ConfigKey) -> Value {
     match key.kind {
-        Some(ValueKind::Flag | ValueKind::WholeNumber | ValueKind::Number) => {
-            key.default.parse().unwrap_or_default()
-        }
+        Some(ValueKind::Flag | ValueKind::WholeNumber) => key.default.parse().unwrap_or_default(),
         Some(ValueKind::Texts) => key.default.split(',').collect(),
         _ => key.default.as_str().into(),
     }

@@ -10,7 +10,7 @@ use crate::{
     spawned::{FREE, Started},
 };
 
-/// This is less than `cluster.silent`, for which a killed node stays in the registry.
+/// This is less than the minute for which a killed node stays in the registry.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,7 +34,7 @@ const CALLERS: u64 = 30;
 const COUNT_MAX: u32 = 20;
 /// The goal is this many times fewer calls than other rows have writes.
 const FEWER: u64 = 2;
-/// The largest block (`sequences.block_max`): the most numbers that a fault loses, besides unanswered calls.
+/// The largest block: the most numbers that a fault loses, besides unanswered calls.
 const BLOCK_MAX: u64 = 6_400;
 /// Time between two kills.
 const DEATH_EVERY: Duration = Duration::from_secs(4);

@@ -2,7 +2,7 @@
 
 import { $, count, make, seconds, table, time } from "./view.js";
 
-// A node that was silent for longer may not use its memory: the defaults of cluster.trust and cluster.trust_grace.
+// A node that was silent for longer may not use its memory: the default of cluster.trust, and 1.5 s.
 const TRUST = 3;
 
 export function drawNodes(own, { nodes = [], complete }) {

@@ -11,8 +11,10 @@ pub struct MembersConfig {
     /// Maximum members of a group. Above 0.
     pub members_max: u32,
     /// Maximum banned users of a group. Above 0.
+    #[serde(skip)]
     pub bans_max: u32,
     /// Tries of one group's code by a user in a minute. Above 0.
+    #[serde(skip)]
     pub code_tries_per_minute: u32,
     /// Whom AddMembers by a user adds.
     pub added_by_users: AddedByUsers,
@@ -46,10 +48,6 @@ impl MembersConfig {
     /// # Errors
     /// Names the key and its limit.
     pub fn check(&self) -> Result<(), InvalidValue> {
-        above_zero(&[
-            ("members.members_max", self.members_max == 0),
-            ("members.bans_max", self.bans_max == 0),
-            ("members.code_tries_per_minute", self.code_tries_per_minute == 0),
-        ])
+        above_zero(&[("members.members_max", self.members_max == 0)])
     }
 }

@@ -70,7 +70,7 @@ type AdminServiceClient interface {
 	SetLogFilter(ctx context.Context, in *SetLogFilterRequest, opts ...grpc.CallOption) (*SetLogFilterResponse, error)
 	// Sends the state of this node, and its activity since the previous message, once every `interval`. For dashboards. The
 	// first message is sent after one interval. Ends with `UNAVAILABLE` (`STOPPING`) when the node stops. Returns
-	// `RESOURCE_EXHAUSTED` (`OVERLOADED`) if `limits.watchers` streams are open.
+	// `RESOURCE_EXHAUSTED` (`OVERLOADED`) if 8 streams are open.
 	WatchNode(ctx context.Context, in *WatchNodeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchNodeResponse], error)
 	// Compares every follow with its entries in the lists of both users, and every entry with its follow. Sends a message
 	// after each step of about 1,000 comparisons; the last message has `ended`. Runs as fast as the caller reads, and stops
@@ -313,7 +313,7 @@ type AdminServiceServer interface {
 	SetLogFilter(context.Context, *SetLogFilterRequest) (*SetLogFilterResponse, error)
 	// Sends the state of this node, and its activity since the previous message, once every `interval`. For dashboards. The
 	// first message is sent after one interval. Ends with `UNAVAILABLE` (`STOPPING`) when the node stops. Returns
-	// `RESOURCE_EXHAUSTED` (`OVERLOADED`) if `limits.watchers` streams are open.
+	// `RESOURCE_EXHAUSTED` (`OVERLOADED`) if 8 streams are open.
 	WatchNode(*WatchNodeRequest, grpc.ServerStreamingServer[WatchNodeResponse]) error
 	// Compares every follow with its entries in the lists of both users, and every entry with its follow. Sends a message
 	// after each step of about 1,000 comparisons; the last message has `ended`. Runs as fast as the caller reads, and stops

@@ -113,7 +113,7 @@ type MessageServiceClient interface {
 	// the user is a member are listed, and direct conversations that have a message. A hidden conversation is left out until it has
 	// a new message.
 	//
-	// At most 2000 conversations of a user are listed (`messages.conversations_max`): pinned ones, then groups, then the direct
+	// At most 2000 conversations of a user are listed: pinned ones, then groups, then the direct
 	// conversations whose dialogs were written last. `left_out` says how many others there are. Each page is computed from the
 	// conversations as they are then: one that gets a message between two pages moves to the front, and is not on later pages.
 	ListConversations(ctx context.Context, in *ListConversationsRequest, opts ...grpc.CallOption) (*ListConversationsResponse, error)
@@ -209,7 +209,7 @@ type MessageServiceClient interface {
 	//
 	// A stream begins where the request says: after a cursor, which resumes exactly; after positions, the numbers that
 	// the client has of each conversation; or now. A stream that begins with positions first sends what the client lacks,
-	// at most 1000 messages of a conversation (`messages.backlog_max`). It reports messages that it does not send as
+	// at most 1000 messages of a conversation. It reports messages that it does not send as
 	// `missed`: pull them. `live` says that everything from before the stream has been sent.
 	//
 	// Each response carries a cursor, except those of a catch-up. Keep the last one. A cursor is valid for 7 days after
@@ -617,7 +617,7 @@ type MessageServiceServer interface {
 	// the user is a member are listed, and direct conversations that have a message. A hidden conversation is left out until it has
 	// a new message.
 	//
-	// At most 2000 conversations of a user are listed (`messages.conversations_max`): pinned ones, then groups, then the direct
+	// At most 2000 conversations of a user are listed: pinned ones, then groups, then the direct
 	// conversations whose dialogs were written last. `left_out` says how many others there are. Each page is computed from the
 	// conversations as they are then: one that gets a message between two pages moves to the front, and is not on later pages.
 	ListConversations(context.Context, *ListConversationsRequest) (*ListConversationsResponse, error)
@@ -713,7 +713,7 @@ type MessageServiceServer interface {
 	//
 	// A stream begins where the request says: after a cursor, which resumes exactly; after positions, the numbers that
 	// the client has of each conversation; or now. A stream that begins with positions first sends what the client lacks,
-	// at most 1000 messages of a conversation (`messages.backlog_max`). It reports messages that it does not send as
+	// at most 1000 messages of a conversation. It reports messages that it does not send as
 	// `missed`: pull them. `live` says that everything from before the stream has been sent.
 	//
 	// Each response carries a cursor, except those of a catch-up. Keep the last one. A cursor is valid for 7 days after

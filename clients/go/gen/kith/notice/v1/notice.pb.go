@@ -181,7 +181,7 @@ type Notice struct {
 	NoticeId int64 `protobuf:"varint,1,opt,name=notice_id,json=noticeId,proto3" json:"notice_id,omitempty"`
 	// One line of 1 to 200 characters.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Any text of at most 64 KiB (`notices.body_bytes`).
+	// Any text of at most 64 KiB.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
 	// Custom parameters, with the rules of kith.user.v1.User.params. None of them is secret.
 	Params map[string]string `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2043,7 +2043,7 @@ type ListReadersRequest struct {
 	AudienceId int32                  `protobuf:"varint,1,opt,name=audience_id,json=audienceId,proto3" json:"audience_id,omitempty"`
 	NoticeId   int64                  `protobuf:"varint,2,opt,name=notice_id,json=noticeId,proto3" json:"notice_id,omitempty"`
 	State      ReaderState            `protobuf:"varint,3,opt,name=state,proto3,enum=kith.notice.v1.ReaderState" json:"state,omitempty"`
-	// Default 50. Values above `limits.page_max` count as `limits.page_max`.
+	// Default 50. Values above 1000 count as 1000.
 	PageSize      int32  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

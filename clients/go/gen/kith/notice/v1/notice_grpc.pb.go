@@ -57,18 +57,17 @@ const (
 // trailing metadata.
 type NoticeServiceClient interface {
 	// Registers an audience, or renames it. Returns `INVALID_ARGUMENT` if it is registered with another `of_users`, and
-	// `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if the maximum number of audiences is reached (`notices.audiences_max`,
-	// 1000). Requires a service.
+	// `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if the maximum number of audiences is reached (1000). Requires a service.
 	RegisterAudience(ctx context.Context, in *RegisterAudienceRequest, opts ...grpc.CallOption) (*RegisterAudienceResponse, error)
 	// Registers up to 1000 readers of an audience. Counts and lists of readers include only registered readers. Readers
 	// that are already registered are unchanged. Returns `NOT_FOUND` if the audience or, in one that
-	// is `of_users`, one of the users does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_READERS`) if the audience would exceed its maximum number of readers
-	// (`notices.readers_max`); some of the readers may then be registered. May be repeated. Requires a service.
+	// is `of_users`, one of the users does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_READERS`) if the audience would exceed 16000000
+	// readers; some of the readers may then be registered. May be repeated. Requires a service.
 	RegisterReaders(ctx context.Context, in *RegisterReadersRequest, opts ...grpc.CallOption) (*RegisterReadersResponse, error)
 	// Publishes a notice to all of its audiences or, on an error, to none. A notice with a publish time in the future is
 	// scheduled: no reader sees it before that time. Returns `ALREADY_EXISTS` if the id is taken, `NOT_FOUND` if an
 	// audience does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if an audience has the maximum number of
-	// live notices (`notices.live_max`, 1000). Requires a service.
+	// live notices (1000). Requires a service.
 	PublishNotice(ctx context.Context, in *PublishNoticeRequest, opts ...grpc.CallOption) (*PublishNoticeResponse, error)
 	// Changes the fields of a notice that the mask names, in all audiences or, on an error, in none. Increases `revision`
 	// by one. The notice stays read for readers that have read it; with `make_unread` it becomes unread for all readers.
@@ -100,7 +99,7 @@ type NoticeServiceClient interface {
 	CountNotices(ctx context.Context, in *CountNoticesRequest, opts ...grpc.CallOption) (*CountNoticesResponse, error)
 	// Returns how many readers have read, and how many have confirmed, each of up to 100 notices, in the order of the
 	// request. Counts are at most 10 s old. After Redis lost its data, the readers are counted again. A call waits for
-	// this for up to 2 s (`notices.count_wait`). If that is too short, the counts are too low and `incomplete` is set.
+	// this for up to 2 s. If that is too short, the counts are too low and `incomplete` is set.
 	// The counting continues, and a later call returns more. Returns `NOT_FOUND` if the audience does not exist or a
 	// notice is not in it. Requires a service.
 	CountReaders(ctx context.Context, in *CountReadersRequest, opts ...grpc.CallOption) (*CountReadersResponse, error)
@@ -271,18 +270,17 @@ func (c *noticeServiceClient) ListReaders(ctx context.Context, in *ListReadersRe
 // trailing metadata.
 type NoticeServiceServer interface {
 	// Registers an audience, or renames it. Returns `INVALID_ARGUMENT` if it is registered with another `of_users`, and
-	// `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if the maximum number of audiences is reached (`notices.audiences_max`,
-	// 1000). Requires a service.
+	// `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if the maximum number of audiences is reached (1000). Requires a service.
 	RegisterAudience(context.Context, *RegisterAudienceRequest) (*RegisterAudienceResponse, error)
 	// Registers up to 1000 readers of an audience. Counts and lists of readers include only registered readers. Readers
 	// that are already registered are unchanged. Returns `NOT_FOUND` if the audience or, in one that
-	// is `of_users`, one of the users does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_READERS`) if the audience would exceed its maximum number of readers
-	// (`notices.readers_max`); some of the readers may then be registered. May be repeated. Requires a service.
+	// is `of_users`, one of the users does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_READERS`) if the audience would exceed 16000000
+	// readers; some of the readers may then be registered. May be repeated. Requires a service.
 	RegisterReaders(context.Context, *RegisterReadersRequest) (*RegisterReadersResponse, error)
 	// Publishes a notice to all of its audiences or, on an error, to none. A notice with a publish time in the future is
 	// scheduled: no reader sees it before that time. Returns `ALREADY_EXISTS` if the id is taken, `NOT_FOUND` if an
 	// audience does not exist, and `RESOURCE_EXHAUSTED` (`TOO_MANY_NOTICES`) if an audience has the maximum number of
-	// live notices (`notices.live_max`, 1000). Requires a service.
+	// live notices (1000). Requires a service.
 	PublishNotice(context.Context, *PublishNoticeRequest) (*PublishNoticeResponse, error)
 	// Changes the fields of a notice that the mask names, in all audiences or, on an error, in none. Increases `revision`
 	// by one. The notice stays read for readers that have read it; with `make_unread` it becomes unread for all readers.
@@ -314,7 +312,7 @@ type NoticeServiceServer interface {
 	CountNotices(context.Context, *CountNoticesRequest) (*CountNoticesResponse, error)
 	// Returns how many readers have read, and how many have confirmed, each of up to 100 notices, in the order of the
 	// request. Counts are at most 10 s old. After Redis lost its data, the readers are counted again. A call waits for
-	// this for up to 2 s (`notices.count_wait`). If that is too short, the counts are too low and `incomplete` is set.
+	// this for up to 2 s. If that is too short, the counts are too low and `incomplete` is set.
 	// The counting continues, and a later call returns more. Returns `NOT_FOUND` if the audience does not exist or a
 	// notice is not in it. Requires a service.
 	CountReaders(context.Context, *CountReadersRequest) (*CountReadersResponse, error)

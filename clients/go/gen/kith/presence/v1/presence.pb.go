@@ -1195,7 +1195,7 @@ func (x *ActiveGateway) GetCount() int64 {
 type ListActiveGatewaysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ordered by id. Not paged: there are at most as many as gateways. Returns `RESOURCE_EXHAUSTED` (`ANSWER_TOO_LARGE`) if
-	// they take more than 4 MiB, which only happens if `presence.gateways_max` is above the default.
+	// they take more than 4 MiB.
 	Gateways []*ActiveGateway `protobuf:"bytes,1,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	// Whether members may be missing because presence was lost within the last 30 seconds. Nodes detect a loss within a
 	// second.

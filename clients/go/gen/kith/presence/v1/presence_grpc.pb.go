@@ -65,11 +65,11 @@ type PresenceServiceClient interface {
 	// (`ANSWER_TOO_LARGE`) if all their sessions take more than 4 MiB, which only happens if `presence.sessions_max` is above
 	// the default: ask for fewer users.
 	BatchGetPresence(ctx context.Context, in *BatchGetPresenceRequest, opts ...grpc.CallOption) (*BatchGetPresenceResponse, error)
-	// Sends the presence of up to 1000 users now, and then each change. A user may have 8 of these streams on a node
-	// (`presence.watchers_of_user`); above that the call returns `RESOURCE_EXHAUSTED` (`TOO_MANY_RECEIVERS`). All users have
-	// at most three quarters of the streams of a node (`presence.watchers`, 1000). The versions of one user never decrease. Ends with
+	// Sends the presence of up to 1000 users now, and then each change. A user may have 8 of these streams on a node;
+	// above that the call returns `RESOURCE_EXHAUSTED` (`TOO_MANY_RECEIVERS`). All users have
+	// at most three quarters of the streams of a node (1000). The versions of one user never decrease. Ends with
 	// `RESOURCE_EXHAUSTED` if the caller does not keep up, and with `UNAVAILABLE` if changes may have been missed: open the
-	// stream again. Who is visible to an acting user is checked again every `presence.visibility_every`, by default 30 s: a user
+	// stream again. Who is visible to an acting user is checked again every 30 s: a user
 	// who is not visible any more is sent as `UNKNOWN` once, and one who becomes visible with its presence.
 	WatchPresence(ctx context.Context, in *WatchPresenceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPresenceResponse], error)
 	// Returns all live gateways, ordered by id. Requires a service.
@@ -237,11 +237,11 @@ type PresenceServiceServer interface {
 	// (`ANSWER_TOO_LARGE`) if all their sessions take more than 4 MiB, which only happens if `presence.sessions_max` is above
 	// the default: ask for fewer users.
 	BatchGetPresence(context.Context, *BatchGetPresenceRequest) (*BatchGetPresenceResponse, error)
-	// Sends the presence of up to 1000 users now, and then each change. A user may have 8 of these streams on a node
-	// (`presence.watchers_of_user`); above that the call returns `RESOURCE_EXHAUSTED` (`TOO_MANY_RECEIVERS`). All users have
-	// at most three quarters of the streams of a node (`presence.watchers`, 1000). The versions of one user never decrease. Ends with
+	// Sends the presence of up to 1000 users now, and then each change. A user may have 8 of these streams on a node;
+	// above that the call returns `RESOURCE_EXHAUSTED` (`TOO_MANY_RECEIVERS`). All users have
+	// at most three quarters of the streams of a node (1000). The versions of one user never decrease. Ends with
 	// `RESOURCE_EXHAUSTED` if the caller does not keep up, and with `UNAVAILABLE` if changes may have been missed: open the
-	// stream again. Who is visible to an acting user is checked again every `presence.visibility_every`, by default 30 s: a user
+	// stream again. Who is visible to an acting user is checked again every 30 s: a user
 	// who is not visible any more is sent as `UNKNOWN` once, and one who becomes visible with its presence.
 	WatchPresence(*WatchPresenceRequest, grpc.ServerStreamingServer[WatchPresenceResponse]) error
 	// Returns all live gateways, ordered by id. Requires a service.

@@ -49,8 +49,8 @@ const (
 // if the number is above the last message that the user can read, `FAILED_PRECONDITION` (`STATE_FORBIDS`) if no user may ask,
 // and `PERMISSION_DENIED` (`NOT_ALLOWED`) if this one may not.
 //
-// Joins and leaves that were acknowledged before a call are in its result. Marks are at most 1 s old (`receipts.memory`), in groups
-// of more than 10000 members at most 10 s (`receipts.memory_large`). With a `consistency` that is not cached, marks that were
+// Joins and leaves that were acknowledged before a call are in its result. Marks are at most 1 s old, in groups
+// of more than 10000 members at most 10 s. With a `consistency` that is not cached, marks that were
 // acknowledged before the call are in the result. Receipts know the last 17 memberships of a user in a group: in receipts of older
 // messages such a user is a quitter. No call of this service sends trailing metadata.
 type ReceiptServiceClient interface {
@@ -163,8 +163,8 @@ func (c *receiptServiceClient) ListOrdinals(ctx context.Context, in *ListOrdinal
 // if the number is above the last message that the user can read, `FAILED_PRECONDITION` (`STATE_FORBIDS`) if no user may ask,
 // and `PERMISSION_DENIED` (`NOT_ALLOWED`) if this one may not.
 //
-// Joins and leaves that were acknowledged before a call are in its result. Marks are at most 1 s old (`receipts.memory`), in groups
-// of more than 10000 members at most 10 s (`receipts.memory_large`). With a `consistency` that is not cached, marks that were
+// Joins and leaves that were acknowledged before a call are in its result. Marks are at most 1 s old, in groups
+// of more than 10000 members at most 10 s. With a `consistency` that is not cached, marks that were
 // acknowledged before the call are in the result. Receipts know the last 17 memberships of a user in a group: in receipts of older
 // messages such a user is a quitter. No call of this service sends trailing metadata.
 type ReceiptServiceServer interface {
