@@ -9,5 +9,6 @@ pub mod mutations;
 mod queue_permits;
 pub mod record_codec;
 pub mod removal_time;
+pub(crate) mod rounds;
 pub mod shed_counter;
 pub mod tasks;
