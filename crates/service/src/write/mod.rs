@@ -2,6 +2,7 @@
 
 pub mod cache_defaults;
 pub mod caches;
+pub(crate) mod encoded_key;
 pub mod feed_mapping;
 pub mod ids;
 pub mod lease;
