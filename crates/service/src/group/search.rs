@@ -117,12 +117,6 @@ impl GroupSearch {
     }
 }
 
-/// Approximate size of an id page, in bytes, for the cache.
-#[must_use]
-pub fn page_weight(page: &Page<GroupId>) -> usize {
-    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
-}
-
 /// The search invalidations if another program changed a group, from its present state. The record itself
 /// must be invalidated first.
 #[must_use]

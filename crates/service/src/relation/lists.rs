@@ -6,9 +6,7 @@ use kith_cache::{
     CacheError, Consistency, Invalidation, ListPolicies, LoadError, LoadOptions, Page, PageLoader, PagedList,
     WriteParts,
 };
-use kith_store::{
-    BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, ListPosition, UserId,
-};
+use kith_store::{BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, ListPosition, UserId};
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK_EPOCHS, FOLLOW_EPOCHS};
@@ -229,18 +227,6 @@ impl BlockLists {
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> WriteParts {
         self.pages.begin_write(&lists_of_users(users)).await
     }
-}
-
-/// The approximate bytes of a follow list page.
-#[must_use]
-pub fn follow_page_weight(page: &Page<RelationListItem>) -> usize {
-    size_of::<Page<RelationListItem>>() + page.items.len() * size_of::<RelationListItem>()
-}
-
-/// The approximate bytes of a block list page.
-#[must_use]
-pub fn block_page_weight(page: &Page<ListPosition>) -> usize {
-    size_of::<Page<ListPosition>>() + page.items.len() * size_of::<ListPosition>()
 }
 
 /// The list invalidations after another program changed a follow; the record itself is invalidated first.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kith_cache::{Consistency, Invalidation, LoadError, LoadOptions, Page, PageLoader, PagedList};
+use kith_cache::{
+    CacheError, Consistency, Invalidation, LoadError, LoadOptions, Page, PageAnswer, PageLoader, PagedList,
+};
 use kith_store::{GroupId, MemberKey, MemberStore, Role, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +24,6 @@ pub(super) struct MemberPageKey {
     pub(super) least: Role,
     pub(super) after: i64,
     pub(super) size: usize,
-}
-
-/// A list's ids, by rising id, and whether others follow.
-#[derive(Clone, Debug)]
-pub(super) struct IdPage<T> {
-    pub(super) ids: Vec<T>,
-    pub(super) more: bool,
 }
 
 /// Both kinds of lists, through this node's tiers.
@@ -56,11 +51,8 @@ impl MemberLists {
         group: GroupId,
         asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<IdPage<UserId>, Error> {
-        let paged = self.members.page(&group, &EncodedKey(asked), consistency).await;
-        let paged = paged.map_err(|error| Error::cache("list", &error))?;
-        let page = &paged.entry.value;
-        Ok(IdPage { ids: page.items.clone(), more: page.more })
+    ) -> Result<Arc<Page<UserId>>, Error> {
+        ids(self.members.page(&group, &EncodedKey(asked), consistency).await)
     }
 
     /// Candidates for a user's groups.
@@ -69,24 +61,13 @@ impl MemberLists {
         user: UserId,
         asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<IdPage<GroupId>, Error> {
-        let paged = self.groups.page(&user, &EncodedKey(asked), consistency).await;
-        let paged = paged.map_err(|error| Error::cache("list", &error))?;
-        let page = &paged.entry.value;
-        Ok(IdPage { ids: page.items.clone(), more: page.more })
+    ) -> Result<Arc<Page<GroupId>>, Error> {
+        ids(self.groups.page(&user, &EncodedKey(asked), consistency).await)
     }
 }
 
-/// Approximate size of a member list page, in bytes.
-#[must_use]
-pub fn member_page_weight(page: &Page<UserId>) -> usize {
-    size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
-}
-
-/// Approximate size of a group list page, in bytes.
-#[must_use]
-pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
-    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
+fn ids<T>(page: Result<PageAnswer<T>, CacheError>) -> Result<Arc<Page<T>>, Error> {
+    Ok(page.map_err(|error| Error::cache("list", &error))?.entry.value)
 }
 
 /// The invalidations that another program's change of a member requires, besides the member's own.
