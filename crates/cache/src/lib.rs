@@ -34,8 +34,7 @@ pub use api::{
     version::Version,
 };
 pub use collection::{
-    ItemsCodec, ListEpoch, ListPolicies, NotAKey, Page, PageAnswer, PageKey, PageLoader, PagedList, Pair,
-    SmallSet,
+    ItemsCodec, ListEpoch, ListPolicies, NotAKey, Page, PageAnswer, PageKey, PageLoader, PagedList,
 };
 pub use local::{
     delayed_invalidation::LATE_WRITES_FOR,

@@ -1,21 +1,21 @@
-//! The encoding of pages and small sets in the shared tier. Truncated, extended or unordered bytes are a
-//! cache miss, never a partial page or set.
+//! The encoding of pages in the shared tier. Truncated or extended bytes are a cache miss, never a partial
+//! page.
 
 use std::{fmt, sync::Arc};
 
-use super::{Page, SmallSet};
+use super::Page;
 use crate::remote::Codec;
 
 /// The format's version: the schema is the items' schema.
 const FORMAT: u8 = 1;
-/// Marks a list that continues, or a set that is complete.
+/// Marks a list that continues.
 const YES: u8 = 1;
 const NO: u8 = 0;
 
-/// Encodes pages and small sets with an item codec.
+/// Encodes pages with an item codec.
 ///
-/// The bytes are: the format's version, a flag, for a set its weight, the item count, then each item after
-/// its length; numbers have four bytes in big endian.
+/// The bytes are: the format's version, a flag, the item count, then each item after its length; numbers have
+/// four bytes in big endian.
 pub struct ItemsCodec<T> {
     item: Arc<dyn Codec<T>>,
 }
@@ -63,29 +63,6 @@ impl<T: 'static> Codec<Page<T>> for ItemsCodec<T> {
     fn decode(&self, bytes: &[u8]) -> Option<Page<T>> {
         let (more, rest) = head(bytes)?;
         Some(Page { items: self.read(rest)?, more })
-    }
-}
-
-impl<T: Ord + Send + Sync + 'static> Codec<SmallSet<T>> for ItemsCodec<T> {
-    fn schema(&self) -> u16 {
-        self.item.schema()
-    }
-
-    fn encode(&self, set: &SmallSet<T>) -> Vec<u8> {
-        let mut bytes = vec![FORMAT, if set.members().is_some() { YES } else { NO }];
-        bytes.extend(length_bytes(set.weight()));
-        self.write(set.members().unwrap_or_default(), &mut bytes);
-        bytes
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<SmallSet<T>> {
-        let (whole, rest) = head(bytes)?;
-        let (weight, rest) = number(rest)?;
-        let members = self.read(rest)?;
-        if !whole && !members.is_empty() {
-            return None;
-        }
-        SmallSet::restored(whole.then_some(members), weight)
     }
 }
 
@@ -144,55 +121,33 @@ mod tests {
         vec![page(&[], false), page(&[], true), page(&["b", "", "東京", "a"], true)]
     }
 
-    fn sets() -> Vec<SmallSet<String>> {
-        let words = ["b", "a", "東京"].map(str::to_owned);
-        vec![SmallSet::too_large(), SmallSet::new([], String::len), SmallSet::new(words, String::len)]
-    }
-
     #[test]
-    fn pages_and_sets_round_trip() {
+    fn pages_round_trip() {
         for page in pages() {
             assert_eq!(codec().decode(&codec().encode(&page)), Some(page));
         }
-        for set in sets() {
-            assert_eq!(codec().decode(&codec().encode(&set)), Some(set));
-        }
-        assert_eq!(Codec::<Page<String>>::schema(&codec()), 9);
+        assert_eq!(codec().schema(), 9);
     }
 
     #[test]
     fn truncated_or_extended_bytes_are_refused() {
         let bytes = codec().encode(&pages()[2]);
         for length in 0..bytes.len() {
-            assert_eq!(Codec::<Page<String>>::decode(&codec(), &bytes[..length]), None, "{length} bytes");
+            assert_eq!(codec().decode(&bytes[..length]), None, "{length} bytes");
         }
-        assert_eq!(Codec::<Page<String>>::decode(&codec(), &[&bytes[..], &[0]].concat()), None);
+        assert_eq!(codec().decode(&[&bytes[..], &[0]].concat()), None);
     }
 
     #[test]
-    fn arbitrary_bytes_decode_to_valid_values_only() {
-        let set = codec().encode(&sets()[2]);
-        for index in 0..set.len() {
+    fn arbitrary_bytes_are_decoded_or_refused() {
+        let page = codec().encode(&pages()[2]);
+        for index in 0..page.len() {
             for value in [0, 1, 2, 0x7f, 0xff] {
-                let mut bytes = set.clone();
+                let mut bytes = page.clone();
                 bytes[index] = value;
-                let read: Option<SmallSet<String>> = codec().decode(&bytes);
-                let members = read.as_ref().and_then(SmallSet::members);
-                assert!(members.is_none_or(|members| members.is_sorted()), "byte {index}");
-                drop::<Option<Page<String>>>(codec().decode(&bytes));
+                let read = codec().decode(&bytes);
+                assert!(read.is_none_or(|read| codec().encode(&read) == bytes), "byte {index}");
             }
-        }
-    }
-
-    #[test]
-    fn unordered_or_too_large_set_is_refused() {
-        let two = |first: u8, second: u8| {
-            [FORMAT, YES, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, first, 0, 0, 0, 1, second].to_vec()
-        };
-        assert!(Codec::<SmallSet<String>>::decode(&codec(), &two(b'a', b'b')).is_some());
-        let both = [FORMAT, NO, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'a'].to_vec();
-        for bytes in [two(b'b', b'a'), two(b'a', b'a'), both] {
-            assert_eq!(Codec::<SmallSet<String>>::decode(&codec(), &bytes), None, "{bytes:?}");
         }
     }
 }

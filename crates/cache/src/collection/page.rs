@@ -3,10 +3,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use super::{
-    ListEpoch,
-    pair::{LengthPrefixed, NotAKey, split_length_prefixed},
-};
+use super::ListEpoch;
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, load_each};
 
 /// A part of a list, in its order.
@@ -30,7 +27,13 @@ pub trait PageLoader<L, P, T>: Send + Sync + 'static {
     async fn page(&self, list: &L, position: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
 }
 
-/// A page's key: the list's state, and a position in it.
+/// The text is no page's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is not the key of a page")]
+pub struct NotAKey;
+
+/// A page's key: the list's state, and a position in it. In its text, the position is preceded by its length
+/// in bytes, so that different keys have different texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey<L, P> {
     pub(super) epoch: ListEpoch,
@@ -40,7 +43,8 @@ pub struct PageKey<L, P> {
 
 impl<L: fmt::Display, P: fmt::Display> fmt::Display for PageKey<L, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{}{}", self.epoch.get(), LengthPrefixed(&self.position), self.list)
+        let position = self.position.to_string();
+        write!(f, "{:016x}{}:{position}{}", self.epoch.get(), position.len(), self.list)
     }
 }
 
@@ -49,7 +53,9 @@ impl<L: FromStr, P: FromStr> FromStr for PageKey<L, P> {
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
         let (epoch, rest) = text.split_at_checked(16).ok_or(NotAKey)?;
-        let (position, list) = split_length_prefixed(rest).ok_or(NotAKey)?;
+        let (length, rest) = rest.split_once(':').ok_or(NotAKey)?;
+        let length = length.parse().map_err(|_| NotAKey)?;
+        let (position, list) = rest.split_at_checked(length).ok_or(NotAKey)?;
         Ok(Self {
             epoch: ListEpoch::new(u64::from_str_radix(epoch, 16).map_err(|_| NotAKey)?),
             position: position.parse().map_err(|_| NotAKey)?,
@@ -92,7 +98,11 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for other in ["", "000000000000000", "000000000000000x0:", "0000000000000001", "東東東東東東"] {
+        let epoch = "0000000000000001";
+        let lengths = ["", "7", "1:", "2:7", "x:7", "-1:7", "99999999999999999999:7", "1:東1"];
+        let texts = lengths.map(|length| format!("{epoch}{length}"));
+        let texts = texts.iter().map(String::as_str);
+        for other in texts.chain(["", "000000000000000", "000000000000000x0:", "東東東東東東"]) {
             assert_eq!(other.parse::<PageKey<String, String>>(), Err(NotAKey), "{other:?}");
         }
     }

@@ -7,9 +7,7 @@ mod gate;
 #[path = "../remote/number_codec.rs"]
 mod number_codec;
 mod paging;
-mod pair;
 mod peer;
-mod set;
 mod shared;
 mod stage;
 #[path = "../cache/until.rs"]

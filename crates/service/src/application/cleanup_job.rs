@@ -9,18 +9,22 @@ use futures::FutureExt as _;
 use kith_store::{
     ApplicationChange, ApplicationEffect, ApplicationStore, DueApplication, Stores, Timestamp, Write,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{Applications, applications::store_error};
 use crate::{
     error::Error,
     metric,
-    write::{lease::Lease, tasks::BackgroundJob},
+    write::{lease::Lease, rounds::Rounds, tasks::BackgroundJob},
 };
 
-/// Approximate time between rounds. Together with the lease, and with the time that is left to the node that
-/// made a change, a dead node's work is done within 11 s.
-const PERIOD: Duration = Duration::from_secs(2);
+/// With the time that is left to the node that made a change, a dead node's work is done within 11 s.
+const ROUNDS: Rounds = Rounds {
+    lease: "applications",
+    lease_lasts: LEASE_LASTS,
+    period: Duration::from_secs(2),
+    failed: "applications of which something is outstanding cannot be looked for",
+};
 /// The most applications that a round handles.
 const DUE_MAX: usize = 500;
 /// The most application or log entries that are deleted at once, and the period when none are left.
@@ -29,8 +33,6 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 /// How often the begin of the next search is stored: after a change of the holder, this much is searched
 /// again.
 const NOTED_EVERY: Duration = Duration::from_secs(30);
-/// Names the lease, and the mark where the next search begins.
-const LEASE: &str = "applications";
 /// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
@@ -39,27 +41,25 @@ const LEASE_LASTS: Duration = Duration::from_secs(5);
 pub fn cleanup_job(stores: &Stores, applications: Applications, node_id: Option<&str>) -> BackgroundJob {
     metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
     metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
-    let rounds = ApplicationRounds {
+    let mut cleanup = ApplicationCleanup {
         applications,
         store: Arc::clone(&stores.applications),
-        lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
-        was_leader: false,
+        turn: 0,
         mark: None,
         noted: None,
         forgot: None,
     };
-    BackgroundJob::new([rounds.run().boxed()])
+    let round = async move |lease: &mut Lease| cleanup.round(lease).await;
+    BackgroundJob::new([ROUNDS.run(&stores.coordination, node_id, round).boxed()])
 }
 
 #[derive(Debug)]
-struct ApplicationRounds {
+struct ApplicationCleanup {
     applications: Applications,
     store: Arc<dyn ApplicationStore>,
-    /// The lease of the node that searches.
-    lease: Lease,
-    /// Whether this node did the last search.
-    was_leader: bool,
-    /// Where the next search begins.
+    /// The lease's turn in which this node did the last search.
+    turn: u64,
+    /// Where the next search begins. It is stored with the lease.
     mark: Option<Vec<u8>>,
     /// When that was stored.
     noted: Option<Instant>,
@@ -67,25 +67,12 @@ struct ApplicationRounds {
     forgot: Option<Instant>,
 }
 
-impl ApplicationRounds {
-    async fn run(mut self) {
-        loop {
-            if let Err(error) = self.round().await {
-                tracing::warn!(%error, "applications of which something is outstanding cannot be looked for");
-            }
-            let pause = PERIOD.mul_f64(rand::random_range(0.75..1.25));
-            sleep(pause).await;
-        }
-    }
-
-    /// Does the due work, if this node has the lease.
-    async fn round(&mut self) -> Result<(), Error> {
-        let was_leader = self.was_leader;
-        if !self.check_lease().await {
-            return Ok(());
-        }
-        if !was_leader || self.mark.is_none() {
-            self.mark = self.lease.mark().await.map_err(store_error)?;
+impl ApplicationCleanup {
+    /// Does the due work.
+    async fn round(&mut self, lease: &mut Lease) -> Result<(), Error> {
+        if self.turn != lease.turn() || self.mark.is_none() {
+            self.mark = lease.mark().await.map_err(store_error)?;
+            self.turn = lease.turn();
         }
         let now = Timestamp::now();
         let found =
@@ -93,11 +80,11 @@ impl ApplicationRounds {
         for due in found.due {
             // Others may succeed.
             drop(self.complete(due).await.inspect_err(log));
-            if !self.check_lease().await {
+            if !lease.is_held().await.unwrap_or(false) {
                 return Ok(());
             }
         }
-        self.note(found.mark).await;
+        self.note(found.mark, lease).await;
         self.forget(now).await
     }
 
@@ -132,20 +119,15 @@ impl ApplicationRounds {
     }
 
     /// Stores where the next search begins, for the lease's next holder.
-    async fn note(&mut self, mark: Option<Vec<u8>>) {
+    async fn note(&mut self, mark: Option<Vec<u8>>, lease: &Lease) {
         let Some(mark) = mark else { return };
         self.mark = Some(mark.clone());
         if self.noted.is_some_and(|noted| noted.elapsed() < NOTED_EVERY) {
             return;
         }
-        if matches!(self.lease.set_mark(&mark).await, Ok(true)) {
+        if matches!(lease.set_mark(&mark).await, Ok(true)) {
             self.noted = Some(Instant::now());
         }
-    }
-
-    async fn check_lease(&mut self) -> bool {
-        self.was_leader = self.lease.is_held().await.unwrap_or(false);
-        self.was_leader
     }
 }
 

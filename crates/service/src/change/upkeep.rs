@@ -5,21 +5,20 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use kith_store::{ChangesStore, StoreError, Timestamp};
-use tokio::time::sleep;
 
 use super::ChangesConfig;
 use crate::{
     domain_context::DomainContext,
     metric::CHANGES_AGE,
-    write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
+    write::{lease::Lease, removal_time::RemovalTime, rounds::Rounds, tasks::BackgroundJob},
 };
 
-/// The approximate time between rounds.
-const PERIOD: Duration = Duration::from_secs(20);
-/// The name of the lease.
-const LEASE: &str = "changes";
-/// Several times a round's duration.
-const LEASE_LASTS: Duration = Duration::from_secs(60);
+const ROUNDS: Rounds = Rounds {
+    lease: "changes",
+    lease_lasts: Duration::from_secs(60),
+    period: Duration::from_secs(20),
+    failed: "old changes could not be removed",
+};
 
 /// Begins to keep changes, or ends it, if the store does not do as configured. Changes of before are then not
 /// kept: all cursors end.
@@ -54,34 +53,22 @@ pub fn upkeep_job(
     if config.kept.is_zero() {
         return BackgroundJob::new([]);
     }
-    let lease = Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS);
-    let store = Arc::clone(&context.stores.changes);
-    BackgroundJob::new([ChangesUpkeepRounds { store, config, time, lease }.run().boxed()])
+    let upkeep = ChangesUpkeep { store: Arc::clone(&context.stores.changes), config, time };
+    let round = async move |lease: &mut Lease| upkeep.round(lease).await;
+    BackgroundJob::new([ROUNDS.run(&context.stores.coordination, node_id, round).boxed()])
 }
 
 #[derive(Debug)]
-struct ChangesUpkeepRounds {
+struct ChangesUpkeep {
     store: Arc<dyn ChangesStore>,
     config: ChangesConfig,
     time: RemovalTime,
-    lease: Lease,
 }
 
-impl ChangesUpkeepRounds {
-    async fn run(mut self) {
-        loop {
-            if self.lease.is_held().await.unwrap_or(false)
-                && let Err(error) = self.round().await
-            {
-                tracing::warn!(%error, "old changes could not be removed; the next round tries again");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
-        }
-    }
-
-    async fn round(&mut self) -> Result<(), StoreError> {
+impl ChangesUpkeep {
+    async fn round(&self, lease: &mut Lease) -> Result<(), StoreError> {
         self.note_age().await?;
-        while self.lease.is_held().await? {
+        while lease.is_held().await? {
             let kept = self.config.kept + self.behind().await?;
             if !self.store.trim_changes(kept, self.config.bytes_max).await? {
                 break;

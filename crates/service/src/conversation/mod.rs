@@ -5,7 +5,6 @@
 
 pub mod cache;
 mod feed;
-mod loader;
 mod records;
 
 pub use feed::feed_mappings;

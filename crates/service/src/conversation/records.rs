@@ -2,13 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use futures::FutureExt as _;
 use kith_cache::{Change, Consistency, Policy, TieredCache};
 use kith_store::{
     Applied, BATCH_MAX, Conversation, ConversationId, ConversationStore, Seq, StoreError, Version,
 };
 use tokio::time::Instant;
 
-use super::{CONVERSATIONS, loader::ConversationLoader};
+use super::CONVERSATIONS;
 use crate::{
     domain_context::DomainContext,
     error::Error,
@@ -30,12 +31,20 @@ impl ConversationRecords {
     #[must_use]
     pub fn new(context: DomainContext<'_>, policy: Policy<Conversation>) -> Self {
         let store = Arc::clone(&context.stores.conversations);
-        let loader = Arc::new(ConversationLoader(Arc::clone(&store)));
-        Self {
-            cache: context.caches.namespace(policy, loader, RecordCodec::CONVERSATION),
-            store,
-            mutations: context.mutations.clone(),
-        }
+        let cache =
+            context.caches.records(policy, RecordCodec::CONVERSATION, &store, |store, ids, options| {
+                async move {
+                    let strong = options.strong;
+                    let found = if strong {
+                        store.strong_conversations(ids).await
+                    } else {
+                        store.conversations(ids).await
+                    };
+                    versions::loaded_live(found, |conversation| conversation.id)
+                }
+                .boxed()
+            });
+        Self { cache, store, mutations: context.mutations.clone() }
     }
 
     /// Returns the lowest number that any user may read in each conversation, in their order; 0: all. Sees

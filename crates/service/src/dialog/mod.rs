@@ -10,7 +10,6 @@ pub mod cache;
 mod cleanup;
 mod feed;
 mod head_reader;
-mod loader;
 mod mark_command;
 mod mark_listener;
 mod mark_queue;

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::FutureExt as _;
 use kith_cache::{Consistency, Policy, TieredCache, Token};
 use kith_store::{
     ConversationId, Dialog, DialogKey, DialogList, DialogPatch, DialogPosition, DialogStore, MarkBase, Seq,
@@ -14,11 +15,11 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{DIALOGS, loader::DialogLoader, mark_command::MarkCommand};
+use super::{DIALOGS, mark_command::MarkCommand};
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::versions::put,
+    rpc::versions::{loaded_live, put},
     write::mutations::{Committed, Mutations, RecordWrite},
     write::record_codec::RecordCodec,
 };
@@ -45,9 +46,12 @@ impl DialogRecords {
     #[must_use]
     pub fn new(context: DomainContext<'_>, policy: Policy<Dialog>) -> Self {
         let store = Arc::clone(&context.stores.dialogs);
-        let loader = Arc::new(DialogLoader(Arc::clone(&store)));
+        // Strong reads do not differ: no decision that uses a dialog needs the marks from the last seconds.
+        let cache = context.caches.records(policy, RecordCodec::DIALOG, &store, |store, keys, _| {
+            async move { loaded_live(store.dialogs(keys).await, |dialog| dialog.key) }.boxed()
+        });
         Self {
-            cache: context.caches.namespace(policy, loader, RecordCodec::DIALOG),
+            cache,
             store,
             mutations: context.mutations.clone(),
             known: Arc::default(),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kith_cache::{ListEpoch, ListPolicies, Policy};
+use kith_cache::{ListPolicies, Policy};
 use kith_store::Group;
 
-use super::{GROUPS, GroupPolicies, SEARCH_EPOCHS, SEARCH_PAGES, page_weight};
+use super::{GROUPS, GroupPolicies, SEARCH_EPOCHS, SEARCH_PAGES};
 use crate::write::cache_defaults::CacheDefaults;
 
 /// How long a search page is served. It may contain groups that are no longer found; they are left out of the
@@ -15,11 +15,11 @@ const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
 /// Policies for copies of groups and search results.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> GroupPolicies {
-    let pages = defaults.policy(SEARCH_PAGES, page_weight);
+    let ListPolicies { epochs, pages } = defaults.list(SEARCH_EPOCHS, SEARCH_PAGES);
     GroupPolicies {
         records: defaults.policy(GROUPS, Group::weight),
         searches: ListPolicies {
-            epochs: defaults.policy(SEARCH_EPOCHS, ListEpoch::weight),
+            epochs,
             pages: Policy {
                 ttl: pages.ttl.min(SEARCH_PAGE_TTL),
                 negative_ttl: pages.negative_ttl.min(SEARCH_PAGE_TTL),

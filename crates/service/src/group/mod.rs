@@ -28,7 +28,7 @@ pub use groups::{FoundGroups, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;
 pub use renaming::{GroupListener, GroupListeners, RenameListener};
 pub use rpc::GroupRpc;
-pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, page_weight, search_invalidations};
+pub use search::{SEARCH_EPOCHS, SEARCH_PAGES, search_invalidations};
 
 /// The namespace for records in the tiers.
 pub const GROUPS: &str = "group";

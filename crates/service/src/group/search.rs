@@ -15,11 +15,12 @@ use kith_cache::{
     WriteParts,
 };
 use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
+use serde::{Deserialize, Serialize};
 
 use super::GroupKeyword;
 use crate::{
     rpc::versions::invalidation,
-    write::{caches::CacheFactory, record_codec::RecordCodec},
+    write::{caches::CacheFactory, encoded_key::EncodedKey, record_codec::RecordCodec},
 };
 
 /// The namespace for bucket epochs.
@@ -72,45 +73,18 @@ impl FromStr for SearchBucket {
     }
 }
 
-/// A page for a search key: a number of ids above an id. Its text is both numbers and the key, separated by
-/// colons.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A page for a search key: a number of ids above an id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct SearchPageKey {
     after: Option<GroupId>,
     size: usize,
     key: String,
 }
 
-impl fmt::Display for SearchPageKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.after.map_or(0, GroupId::get), self.size, self.key)
-    }
-}
-
-/// The text is not a page key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the text is not the key of a search page")]
-pub(super) struct InvalidSearchPageKey;
-
-impl FromStr for SearchPageKey {
-    type Err = InvalidSearchPageKey;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSearchPageKey> {
-        let mut parts = text.splitn(3, ':');
-        let mut part = || parts.next().ok_or(InvalidSearchPageKey);
-        let after = match part()? {
-            "0" => None,
-            id => Some(id.parse().map_err(|_| InvalidSearchPageKey)?),
-        };
-        let size = part()?.parse().map_err(|_| InvalidSearchPageKey)?;
-        Ok(Self { after, size, key: part()?.to_owned() })
-    }
-}
-
 /// Id pages for public groups under search keys, through this node's tiers.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSearch {
-    pages: PagedList<SearchBucket, SearchPageKey, GroupId>,
+    pages: PagedList<SearchBucket, EncodedKey<SearchPageKey>, GroupId>,
 }
 
 impl GroupSearch {
@@ -131,8 +105,9 @@ impl GroupSearch {
         size: usize,
         consistency: &Consistency,
     ) -> Result<Arc<Page<GroupId>>, CacheError> {
-        let page_key = SearchPageKey { after, size, key: keyword.key().to_owned() };
-        let paged = self.pages.page(&SearchBucket::of_key(&page_key.key), &page_key, consistency).await?;
+        let bucket = SearchBucket::of_key(keyword.key());
+        let page_key = EncodedKey(SearchPageKey { after, size, key: keyword.key().to_owned() });
+        let paged = self.pages.page(&bucket, &page_key, consistency).await?;
         Ok(paged.entry.value)
     }
 
@@ -140,12 +115,6 @@ impl GroupSearch {
     pub(super) async fn begin_write(&self, buckets: &[SearchBucket]) -> WriteParts {
         self.pages.begin_write(buckets).await
     }
-}
-
-/// Approximate size of an id page, in bytes, for the cache.
-#[must_use]
-pub fn page_weight(page: &Page<GroupId>) -> usize {
-    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
 /// The search invalidations if another program changed a group, from its present state. The record itself
@@ -160,11 +129,11 @@ pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
 struct SearchLoader(Arc<dyn GroupStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<SearchBucket, SearchPageKey, GroupId> for SearchLoader {
+impl PageLoader<SearchBucket, EncodedKey<SearchPageKey>, GroupId> for SearchLoader {
     async fn page(
         &self,
         _bucket: &SearchBucket,
-        page_key: &SearchPageKey,
+        EncodedKey(page_key): &EncodedKey<SearchPageKey>,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
         // One more group is read, to find out whether there is a next page.
@@ -182,6 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::write::encoded_key::assert_text;
 
     fn id(number: i64) -> GroupId {
         GroupId::new(number).unwrap()
@@ -257,13 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn page_keys_are_read_back() {
-        for (after, key) in [(None, "=a"), (Some(id(7)), "^a:b"), (Some(id(i64::MAX)), "=")] {
-            let page_key = SearchPageKey { after, size: 50, key: key.to_owned() };
-            assert_eq!(page_key.to_string().parse(), Ok(page_key));
-        }
-        for other in ["", "0", "0:1", "-1:1:=a", "x:1:=a", "1:x:=a"] {
-            assert_eq!(other.parse::<SearchPageKey>(), Err(InvalidSearchPageKey), "{other:?}");
-        }
+    fn page_keys_keep_their_text() {
+        assert_text(&SearchPageKey { after: None, size: 50, key: "=a".to_owned() }, "ADICPWE");
+        assert_text(&SearchPageKey { after: Some(id(7)), size: 50, key: "^a:b".to_owned() }, "AQ4yBF5hOmI");
     }
 }

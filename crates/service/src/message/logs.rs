@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use kith_cache::{Consistency, Moment, Node, Policy, TieredCache};
+use futures::FutureExt as _;
+use kith_cache::{Consistency, LoadError, Moment, Node, Policy, TieredCache};
 use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
-    NodeName, Seq, document_of,
+    NodeName, Seq, Stored, document_of,
 };
 
 use super::{
-    AtLeast,
-    documents::{DocumentCodec, DocumentLoader},
-    event::is_erasure,
-    range::store_error,
-    unseen::UnseenEnds,
+    AtLeast, documents::DocumentCodec, event::is_erasure, range::store_error, unseen::UnseenEnds,
     waiting::SentWhen,
 };
-use crate::{error::Error, write::caches::CacheFactory};
+use crate::{error::Error, rpc::versions::loaded, write::caches::CacheFactory};
 
 /// A deployment's messages. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,8 +53,19 @@ impl Logs {
         policy: Policy<LogDocument>,
         windows: Windows,
     ) -> Self {
-        let loader = Arc::new(DocumentLoader(Arc::clone(&store)));
-        let documents = caches.namespace(policy, loader, DocumentCodec);
+        // One read for each: a store answer must not contain many. No caller reads them strongly.
+        let documents = caches.records(policy, DocumentCodec, &store, |store, keys, _| {
+            async move {
+                let mut found = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let document = store.document(*key).await.map_err(LoadError::new)?;
+                    let stored = document.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));
+                    found.push((*key, loaded(stored)));
+                }
+                Ok(found)
+            }
+            .boxed()
+        });
         Self { store, windows, documents, unseen: Arc::default(), node: caches.node().clone() }
     }
 

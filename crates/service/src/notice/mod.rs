@@ -17,7 +17,6 @@ mod counts;
 mod feed;
 mod listing;
 mod live;
-mod loader;
 mod marks;
 mod publishing;
 mod reader_lists;

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use kith_cache::{Consistency, TieredCache};
 use kith_store::{
     Audience, AudienceId, IdKind, Notice, NoticeId, NoticeReader, NoticeReaderStore, NoticeStore, ReadBits,
     ReaderKey, SINCE_CREATION, StoreError, Timestamp, UserId,
 };
 
-use super::{
-    AUDIENCES, NOTICES, NoticesConfig, READERS, ReaderCounts,
-    cache::NoticePolicies,
-    loader::{AudienceLoader, NoticeLoader, ReaderLoader},
-};
+use super::{AUDIENCES, NOTICES, NoticesConfig, READERS, ReaderCounts, cache::NoticePolicies};
 use crate::{
     domain_context::DomainContext,
     error::{Error, valid},
-    rpc::secret::SecretHasher,
+    rpc::{
+        secret::SecretHasher,
+        versions::{loaded_all, loaded_live},
+    },
     user::Users,
     write::{ids::Ids, mutations::Mutations, record_codec::RecordCodec},
 };
@@ -60,13 +60,17 @@ impl NoticeRecords {
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let (store, reader_store) = (Arc::clone(&stores.notices), Arc::clone(&stores.notice_readers));
-        let audiences = Arc::new(AudienceLoader(Arc::clone(&store)));
-        let notices = Arc::new(NoticeLoader(Arc::clone(&store)));
-        let readers = Arc::new(ReaderLoader(Arc::clone(&reader_store)));
         Self {
-            audiences: caches.namespace(policies.audiences, audiences, RecordCodec::AUDIENCE),
-            notices: caches.namespace(policies.notices, notices, RecordCodec::NOTICE),
-            readers: caches.namespace(policies.readers, readers, RecordCodec::READER),
+            audiences: caches.records(policies.audiences, RecordCodec::AUDIENCE, &store, |store, ids, options| {
+                async move { loaded_live(store.audiences(ids, options.strong).await, |audience| audience.id) }
+                    .boxed()
+            }),
+            notices: caches.records(policies.notices, RecordCodec::NOTICE, &store, |store, ids, options| {
+                async move { loaded_all(store.notices(ids, options.strong).await) }.boxed()
+            }),
+            readers: caches.records(policies.readers, RecordCodec::READER, &reader_store, |store, keys, options| {
+                async move { loaded_live(store.readers(keys, options.strong).await, |reader| reader.key) }.boxed()
+            }),
             store,
             reader_store,
             mutations: mutations.clone(),

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kith_store::{AudienceEntry, AudienceId, EXPIRED_KEPT, NoticeChange, NoticeId, Stored, Timestamp, Write};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{NoticeRecords, records::notice_error};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
+    write::{lease::Lease, removal_time::RemovalTime, rounds::Rounds, tasks::BackgroundJob},
 };
 
-/// The approximate time between rounds.
-const PERIOD: Duration = Duration::from_secs(60);
-/// The name of the lease.
-const LEASE: &str = "notices";
-/// Several times a round's duration.
-const LEASE_LASTS: Duration = Duration::from_secs(120);
+const ROUNDS: Rounds = Rounds {
+    lease: "notices",
+    lease_lasts: Duration::from_secs(120),
+    period: Duration::from_secs(60),
+    failed: "expired notices could not be removed",
+};
 /// How many audiences, or notices, are read at a time.
 const AT_ONCE: usize = 100;
 /// Deadline by which a write must have begun. Once begun, it runs to its end.
@@ -34,31 +34,20 @@ pub fn upkeep_job(
     time: RemovalTime,
     node_id: Option<&str>,
 ) -> BackgroundJob {
-    let lease = Lease::new(&context.stores.coordination, LEASE, node_id, LEASE_LASTS);
     let counts = records.counts.clone();
     let repairs = async move { counts.run_repairs().await };
-    BackgroundJob::new([NoticeUpkeepRounds { records, time, lease }.run().boxed(), repairs.boxed()])
+    let upkeep = NoticeUpkeep { records, time };
+    let round = async move |_: &mut Lease| upkeep.round().await;
+    BackgroundJob::new([ROUNDS.run(&context.stores.coordination, node_id, round).boxed(), repairs.boxed()])
 }
 
 #[derive(Debug)]
-struct NoticeUpkeepRounds {
+struct NoticeUpkeep {
     records: NoticeRecords,
     time: RemovalTime,
-    lease: Lease,
 }
 
-impl NoticeUpkeepRounds {
-    async fn run(mut self) {
-        loop {
-            if self.lease.is_held().await.unwrap_or(false)
-                && let Err(error) = self.round().await
-            {
-                tracing::warn!(%error, "expired notices could not be removed; the next round tries again");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
-        }
-    }
-
+impl NoticeUpkeep {
     async fn round(&self) -> Result<(), Error> {
         let now = self.time.now().await.map_err(notice_error)?;
         let removed = self.remove_entries(now).await;

@@ -8,18 +8,21 @@ use kith_presence::{Change, Claim, ClaimOutcome, Instance, PresenceError, UserSt
 use kith_store::UserId;
 use tokio::{
     sync::{Semaphore, mpsc},
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    first_failure::FirstFailure, hub::PresenceHub, membership_listener::MembershipUpdate,
-    node_sessions::NodeSessions, sessions::Sessions, sweep::Sweep,
+    hub::PresenceHub, membership_listener::MembershipUpdate, node_sessions::NodeSessions, sessions::Sessions,
+    sweep::Sweep,
 };
 use crate::{
     error::{Error, Reason},
     metric::{self, Metric},
-    write::tasks::BackgroundJob,
+    write::{
+        rounds::{FirstFailure, every},
+        tasks::BackgroundJob,
+    },
 };
 
 /// Pause before the next attempt to subscribe.
@@ -120,11 +123,8 @@ impl Background {
 impl BackgroundParts {
     /// Reads the live gateways, and whether presence was lost.
     async fn check_gateways(self) {
-        let mut ticks = interval(self.look_every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut was_settled, mut checks) = (true, 0_u32);
-        loop {
-            ticks.tick().await;
+        every(self.look_every, async move || {
             let begun = Instant::now();
             // While it cannot be read, the last state is used.
             let is_read = self.sessions.refresh_gateways().await.is_ok();
@@ -143,7 +143,8 @@ impl BackgroundParts {
             if checks.is_multiple_of(FORGET_EVERY) {
                 self.sessions.recovery.forget_expired();
             }
-        }
+        })
+        .await;
     }
 
     /// Restores the sessions that this node knows, after a loss. Gateways that send no heartbeat die again,
@@ -206,15 +207,13 @@ impl BackgroundParts {
     }
 
     async fn sweep(self, mut sweep: Sweep) {
-        let mut ticks = interval(self.sweep_every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failures = FirstFailure::default();
-        loop {
-            ticks.tick().await;
+        every(self.sweep_every, async move || {
             if let Some(error) = failures.of(&Box::pin(sweep.round()).await) {
                 tracing::warn!(%error, "not all sessions of dead gateways are ended; it is tried again");
             }
-        }
+        })
+        .await;
     }
 
     /// Notifies groups about users who joined or left them while they are online.

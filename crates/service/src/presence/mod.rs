@@ -18,7 +18,6 @@ pub mod cache;
 mod config;
 mod convert;
 mod fan_out;
-mod first_failure;
 mod gateways;
 mod hub;
 mod membership_listener;

@@ -8,15 +8,16 @@ use kith_store::UserId;
 use parking_lot::Mutex;
 use tokio::{
     sync::{OnceCell, oneshot},
-    time::{MissedTickBehavior, interval, timeout},
+    time::timeout,
 };
 use tokio_util::task::TaskTracker;
 
-use super::{
-    first_failure::FirstFailure,
-    sessions::{SessionRequest, Sessions, UserDevice},
+use super::sessions::{SessionRequest, Sessions, UserDevice};
+use crate::{
+    error::Error,
+    message::ReceiverSessions,
+    write::rounds::{FirstFailure, every},
 };
-use crate::{error::Error, message::ReceiverSessions};
 
 /// Sessions that one heartbeat renews.
 const RENEWED_AT_ONCE: usize = 1_000;
@@ -99,16 +100,14 @@ impl NodeSessions {
 
     /// Keeps the gateway and its sessions alive.
     pub(super) async fn send_heartbeats(self) {
-        let mut ticks = interval(self.heartbeat_period());
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failures = FirstFailure::default();
-        loop {
-            ticks.tick().await;
-            let Some(token) = self.0.token.get() else { continue };
+        every(self.heartbeat_period(), async move || {
+            let Some(token) = self.0.token.get() else { return };
             if let Some(error) = failures.of(&Box::pin(self.renew(token)).await) {
                 tracing::warn!(%error, "not all sessions of streams are renewed; it is tried again");
             }
-        }
+        })
+        .await;
     }
 
     fn heartbeat_period(&self) -> Duration {

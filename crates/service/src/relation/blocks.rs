@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
     Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, Permissions, StoreError, Write,
@@ -11,12 +12,16 @@ use tokio::time::Instant;
 use super::{
     BlockLists, DoNotDisturbListener, Follows,
     lists::{ListPage, UserList},
-    loader::BlockLoader,
 };
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::{call::own, request::WriteContext, secret::SecretHasher, versions::cache_version},
+    rpc::{
+        call::own,
+        request::WriteContext,
+        secret::SecretHasher,
+        versions::{cache_version, loaded_all},
+    },
     write::{
         mutations::{Committed, Mutations, RecordWrite},
         record_codec::RecordCodec,
@@ -58,9 +63,12 @@ impl Blocks {
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.blocks);
-        let loader = Arc::new(BlockLoader(Arc::clone(&store)));
+        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
+        let cache = caches.records(records, RecordCodec::BLOCK, &store, |store, edges, _| {
+            async move { loaded_all(store.blocks(edges).await) }.boxed()
+        });
         Self {
-            cache: caches.namespace(records, loader, RecordCodec::BLOCK),
+            cache,
             lists: BlockLists::new(Arc::clone(&store), caches, lists),
             store,
             mutations: mutations.clone(),

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use kith_cache::{Consistency, ListPolicies, Policy, TieredCache, Token, WriteParts};
 use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, StoreError, Version};
 use tokio::time::Instant;
@@ -9,7 +10,6 @@ use tokio::time::Instant;
 use super::{
     Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, RelationListItem, RelationMode,
     lists::{ListPage, UserList},
-    loader::FollowLoader,
 };
 use crate::{
     domain_context::DomainContext,
@@ -18,7 +18,7 @@ use crate::{
         call::{Call, Principal, own},
         request::{IdempotencyKey, WriteContext},
         secret::SecretHasher,
-        versions::{deleted, put},
+        versions::{deleted, loaded_all, put},
     },
     user::Users,
     write::{
@@ -79,9 +79,12 @@ impl Follows {
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.follows);
-        let loader = Arc::new(FollowLoader(Arc::clone(&store)));
+        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
+        let cache = caches.records(records, RecordCodec::FOLLOW, &store, |store, edges, _| {
+            async move { loaded_all(store.follows(edges).await) }.boxed()
+        });
         Self {
-            cache: caches.namespace(records, loader, RecordCodec::FOLLOW),
+            cache,
             lists: FollowLists::new(Arc::clone(&store), caches, lists),
             store,
             users,

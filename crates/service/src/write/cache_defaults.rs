@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_cache::Policy;
+use kith_cache::{ListEpoch, ListPolicies, Page, Policy};
 
 /// How copies behave where a domain says nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,13 @@ impl CacheDefaults {
             early_refresh: self.early_refresh,
             ..Policy::new(name, weigh)
         }
+    }
+
+    /// The policies for a list's two namespaces. Its items have no bytes outside of themselves.
+    #[must_use]
+    pub fn list<T>(&self, epochs: &'static str, pages: &'static str) -> ListPolicies<T> {
+        let weigh = |page: &Page<T>| size_of::<Page<T>>() + page.items.len() * size_of::<T>();
+        ListPolicies { epochs: self.policy(epochs, ListEpoch::weight), pages: self.policy(pages, weigh) }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures::future::BoxFuture;
 use kith_cache::{
-    Key, ListPolicies, Loader, Node, PageLoader, PagedList, Policy, TieredCache,
+    Key, ListPolicies, LoadError, LoadOptions, Loaded, Loader, Node, PageLoader, PagedList, Policy,
+    TieredCache,
     remote::{Codec, Sharing},
 };
 
@@ -55,6 +58,20 @@ impl CacheFactory {
         }
     }
 
+    /// A new namespace whose records this function reads from this store.
+    ///
+    /// # Panics
+    /// When the node already has a namespace with this name.
+    pub(crate) fn records<S: ?Sized + Send + Sync + 'static, K: Key, V: Send + Sync + 'static>(
+        &self,
+        policy: Policy<V>,
+        codec: impl Codec<V>,
+        store: &Arc<S>,
+        load: LoadMany<S, K, V>,
+    ) -> TieredCache<K, V> {
+        self.namespace(policy, Arc::new(StoreLoader { store: Arc::clone(store), load }), codec)
+    }
+
     /// A new list that is read by pages; see [`PagedList`] for its two namespaces.
     ///
     /// # Panics
@@ -69,5 +86,23 @@ impl CacheFactory {
             None => PagedList::new(&self.node, policies, loader),
             Some(sharing) => PagedList::shared(&self.node, policies, loader, sharing, Arc::new(item)),
         }
+    }
+}
+
+/// Reads records from a store, as [`Loader::load_many`] does.
+type LoadMany<S, K, V> =
+    for<'a> fn(&'a S, &'a [K], LoadOptions) -> BoxFuture<'a, Result<Vec<(K, Loaded<V>)>, LoadError>>;
+
+struct StoreLoader<S: ?Sized, K, V> {
+    store: Arc<S>,
+    load: LoadMany<S, K, V>,
+}
+
+#[async_trait]
+impl<S: ?Sized + Send + Sync + 'static, K: Key, V: Send + Sync + 'static> Loader<K, V>
+    for StoreLoader<S, K, V>
+{
+    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError> {
+        (self.load)(&self.store, keys, options).await
     }
 }

@@ -19,6 +19,7 @@ pub(crate) struct Lease {
     lasts: Duration,
     /// When it was last asked for and given.
     held: Option<Instant>,
+    turn: u64,
 }
 
 impl Lease {
@@ -30,7 +31,7 @@ impl Lease {
         lasts: Duration,
     ) -> Self {
         let (coordination, node_id) = (Arc::clone(coordination), node_id.map(str::to_owned));
-        Self { coordination, name, node_id, lasts, held: None }
+        Self { coordination, name, node_id, lasts, held: None, turn: 0 }
     }
 
     /// Whether the work is this node's part, as it is where there are no others. The store is asked again
@@ -44,10 +45,16 @@ impl Lease {
             return Ok(true);
         }
         let asked = Instant::now();
-        self.held = None;
+        let was_held = self.held.take().is_some();
         let held = self.coordination.lease(self.name, node, self.lasts).await?;
         self.held = held.then_some(asked);
+        self.turn += u64::from(held && !was_held);
         Ok(held)
+    }
+
+    /// How many times this node got the lease, without renewals. In another turn, others may have had it.
+    pub(crate) const fn turn(&self) -> u64 {
+        self.turn
     }
 
     /// The mark that is stored with the lease, for its next holder.
@@ -87,12 +94,14 @@ mod tests {
         for _ in 0..3 {
             assert_eq!((a.is_held().await.unwrap(), a.set_mark(b"").await.unwrap()), (true, true));
         }
-        assert_eq!(store.0.lock().1, 1);
+        assert_eq!((store.0.lock().1, a.turn()), (1, 1));
         assert_eq!((b.is_held().await.unwrap(), b.set_mark(b"").await.unwrap()), (false, false));
         tokio::time::advance(Duration::from_secs(2)).await;
         store.release("work", "a").await.unwrap();
         assert!(b.is_held().await.unwrap());
         assert!(!a.is_held().await.unwrap(), "it was given to another one meanwhile");
+        store.release("work", "b").await.unwrap();
+        assert_eq!((a.is_held().await.unwrap(), a.turn()), (true, 2));
     }
 
     #[tokio::test]

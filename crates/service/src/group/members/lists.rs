@@ -1,63 +1,36 @@
 //! Pages of ids, read through the tiers: a group's members, and a user's groups.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use kith_cache::{Consistency, Invalidation, LoadError, LoadOptions, Page, PageLoader, PagedList};
+use kith_cache::{
+    CacheError, Consistency, Invalidation, LoadError, LoadOptions, Page, PageAnswer, PageLoader, PagedList,
+};
 use kith_store::{GroupId, MemberKey, MemberStore, Role, UserId};
+use serde::{Deserialize, Serialize};
 
 use super::MemberListPolicies;
 use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS};
 use crate::{
     error::Error,
     rpc::versions::invalidation,
-    write::{caches::CacheFactory, record_codec::RecordCodec},
+    write::{caches::CacheFactory, encoded_key::EncodedKey, record_codec::RecordCodec},
 };
-
-/// The text is not a page's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the text is not the key of a page of members")]
-pub(super) struct InvalidMemberPageKey;
 
 /// A page's key: at most `size` entries with the role `least` or a higher role, by rising id, above the id
 /// `after`. 0: from the first entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct MemberPageKey {
     pub(super) least: Role,
     pub(super) after: i64,
     pub(super) size: usize,
 }
 
-impl fmt::Display for MemberPageKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.least as u8, self.after, self.size)
-    }
-}
-
-impl FromStr for MemberPageKey {
-    type Err = InvalidMemberPageKey;
-
-    fn from_str(text: &str) -> Result<Self, InvalidMemberPageKey> {
-        let parts: Vec<&str> = text.splitn(3, ':').collect();
-        let [least, after, size] = parts[..] else { return Err(InvalidMemberPageKey) };
-        let least = least.parse().ok().and_then(Role::of).ok_or(InvalidMemberPageKey)?;
-        let after = after.parse().ok().filter(|after| *after >= 0).ok_or(InvalidMemberPageKey)?;
-        Ok(Self { least, after, size: size.parse().map_err(|_| InvalidMemberPageKey)? })
-    }
-}
-
-/// A list's ids, by rising id, and whether others follow.
-#[derive(Clone, Debug)]
-pub(super) struct IdPage<T> {
-    pub(super) ids: Vec<T>,
-    pub(super) more: bool,
-}
-
 /// Both kinds of lists, through this node's tiers.
 #[derive(Clone, Debug)]
 pub(super) struct MemberLists {
-    pub(super) members: PagedList<GroupId, MemberPageKey, UserId>,
-    pub(super) groups: PagedList<UserId, MemberPageKey, GroupId>,
+    pub(super) members: PagedList<GroupId, EncodedKey<MemberPageKey>, UserId>,
+    pub(super) groups: PagedList<UserId, EncodedKey<MemberPageKey>, GroupId>,
 }
 
 impl MemberLists {
@@ -78,11 +51,8 @@ impl MemberLists {
         group: GroupId,
         asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<IdPage<UserId>, Error> {
-        let paged = self.members.page(&group, &asked, consistency).await;
-        let paged = paged.map_err(|error| Error::cache("list", &error))?;
-        let page = &paged.entry.value;
-        Ok(IdPage { ids: page.items.clone(), more: page.more })
+    ) -> Result<Arc<Page<UserId>>, Error> {
+        ids(self.members.page(&group, &EncodedKey(asked), consistency).await)
     }
 
     /// Candidates for a user's groups.
@@ -91,24 +61,13 @@ impl MemberLists {
         user: UserId,
         asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<IdPage<GroupId>, Error> {
-        let paged = self.groups.page(&user, &asked, consistency).await;
-        let paged = paged.map_err(|error| Error::cache("list", &error))?;
-        let page = &paged.entry.value;
-        Ok(IdPage { ids: page.items.clone(), more: page.more })
+    ) -> Result<Arc<Page<GroupId>>, Error> {
+        ids(self.groups.page(&user, &EncodedKey(asked), consistency).await)
     }
 }
 
-/// Approximate size of a member list page, in bytes.
-#[must_use]
-pub fn member_page_weight(page: &Page<UserId>) -> usize {
-    size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
-}
-
-/// Approximate size of a group list page, in bytes.
-#[must_use]
-pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
-    size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
+fn ids<T>(page: Result<PageAnswer<T>, CacheError>) -> Result<Arc<Page<T>>, Error> {
+    Ok(page.map_err(|error| Error::cache("list", &error))?.entry.value)
 }
 
 /// The invalidations that another program's change of a member requires, besides the member's own.
@@ -127,11 +86,11 @@ pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
 struct MemberPages(Arc<dyn MemberStore>);
 
 #[async_trait]
-impl PageLoader<GroupId, MemberPageKey, UserId> for MemberPages {
+impl PageLoader<GroupId, EncodedKey<MemberPageKey>, UserId> for MemberPages {
     async fn page(
         &self,
         group: &GroupId,
-        asked: &MemberPageKey,
+        EncodedKey(asked): &EncodedKey<MemberPageKey>,
         _options: LoadOptions,
     ) -> Result<Page<UserId>, LoadError> {
         let after = UserId::new(asked.after).ok();
@@ -148,11 +107,11 @@ impl PageLoader<GroupId, MemberPageKey, UserId> for MemberPages {
 struct GroupPages(Arc<dyn MemberStore>);
 
 #[async_trait]
-impl PageLoader<UserId, MemberPageKey, GroupId> for GroupPages {
+impl PageLoader<UserId, EncodedKey<MemberPageKey>, GroupId> for GroupPages {
     async fn page(
         &self,
         user: &UserId,
-        asked: &MemberPageKey,
+        EncodedKey(asked): &EncodedKey<MemberPageKey>,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
         let after = GroupId::new(asked.after).ok();
@@ -167,18 +126,12 @@ impl PageLoader<UserId, MemberPageKey, GroupId> for GroupPages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::encoded_key::assert_text;
 
     #[test]
-    fn what_is_asked_is_read_back() {
-        for asked in [
-            MemberPageKey { least: Role::Member, after: 0, size: 50 },
-            MemberPageKey { least: Role::Owner, after: i64::MAX, size: 1 },
-        ] {
-            assert_eq!(asked.to_string().parse(), Ok(asked));
-        }
-        for text in ["", "1", "1:2", "0:2:3", "4:2:3", "1:-1:3", "1:2:x", "1:2:3:4"] {
-            assert_eq!(text.parse::<MemberPageKey>(), Err(InvalidMemberPageKey), "{text:?}");
-        }
+    fn page_keys_keep_their_text() {
+        assert_text(&MemberPageKey { least: Role::Member, after: 0, size: 50 }, "AAAy");
+        assert_text(&MemberPageKey { least: Role::Owner, after: 5, size: 1 }, "AgoB");
     }
 
     #[test]

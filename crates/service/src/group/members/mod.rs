@@ -17,7 +17,6 @@ mod convert;
 mod import;
 mod inviting;
 mod lists;
-mod loader;
 mod membership_events;
 mod message_ranges;
 mod pages;
@@ -31,7 +30,6 @@ mod writes;
 pub use config::{AddedByUsers, MembersConfig};
 pub use inviting::GroupInvitations;
 pub use lists::{member_invalidations, roster_invalidations};
-pub use lists::{member_page_weight, membership_page_weight};
 pub use membership_events::{
     EndedMemberships, LeaveReason, MembershipEvent, MembershipListener, MembershipListeners,
 };

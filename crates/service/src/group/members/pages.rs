@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use kith_cache::Consistency;
+use kith_cache::{Consistency, Page};
 use kith_store::{Ban, GroupId, Member, MemberChangeEvent, MemberKey, Timestamp, UserId};
 
-use super::{
-    Members,
-    lists::{IdPage, MemberPageKey},
-    service::store_error,
-};
+use super::{Members, lists::MemberPageKey, service::store_error};
 use crate::{error::Error, rpc::call::Principal};
 
 /// A page of a list.
@@ -46,7 +42,7 @@ impl Members {
     ) -> Result<MemberListPage<Arc<Member>>, Error> {
         self.may_see(group, principal).await?;
         let part = self.lists.members_of(group, asked, consistency).await?;
-        let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group, user: *user }).collect();
+        let keys: Vec<MemberKey> = part.items.iter().map(|user| MemberKey { group, user: *user }).collect();
         let existing = self.get_existing(&keys, consistency).await?;
         let members = existing.into_iter().map(|entry| entry.value);
         let items = members.filter(|member| member.role >= asked.least).collect();
@@ -61,7 +57,7 @@ impl Members {
         consistency: &Consistency,
     ) -> Result<MemberListPage<GroupId>, Error> {
         let part = self.lists.groups_of(user, asked, consistency).await?;
-        let items = self.groups_among(user, &part.ids, consistency).await?;
+        let items = self.groups_among(user, &part.items, consistency).await?;
         Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
@@ -76,8 +72,8 @@ impl Members {
     ) -> Result<MemberListPage<GroupId>, Error> {
         let part = self.lists.groups_of(user, asked, consistency).await?;
         let (mine, theirs) = tokio::try_join!(
-            self.groups_among(user, &part.ids, consistency),
-            self.groups_among(other, &part.ids, consistency)
+            self.groups_among(user, &part.items, consistency),
+            self.groups_among(other, &part.items, consistency)
         )?;
         // Both by rising id, as the page is.
         let items = mine.into_iter().filter(|group| theirs.binary_search(group).is_ok()).collect();
@@ -155,6 +151,6 @@ fn keys_of(group: GroupId, changed: &[MemberChangeEvent]) -> Vec<MemberKey> {
 }
 
 /// The id after which the next page begins.
-fn next<T: Copy>(part: &IdPage<T>, id: fn(T) -> i64) -> Option<i64> {
-    part.ids.last().filter(|_| part.more).map(|last| id(*last))
+fn next<T: Copy>(part: &Page<T>, id: fn(T) -> i64) -> Option<i64> {
+    part.items.last().filter(|_| part.more).map(|last| id(*last))
 }

@@ -94,8 +94,8 @@ impl Members {
         loop {
             let asked = MemberPageKey { least: Role::Member, after, size: COUNTED };
             let part = self.lists.groups_of(user, asked, consistency).await?;
-            count += i64::try_from(part.ids.len()).unwrap_or(i64::MAX);
-            match part.ids.last().filter(|_| part.more) {
+            count += i64::try_from(part.items.len()).unwrap_or(i64::MAX);
+            match part.items.last().filter(|_| part.more) {
                 Some(last) => after = last.get(),
                 None => return Ok(count),
             }

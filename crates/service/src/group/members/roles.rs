@@ -1,13 +1,18 @@
 //! User roles in groups, by which rights are checked.
 
-use kith_cache::{Consistency, Entry, Policy, TieredCache};
-use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
+use std::sync::Arc;
 
-use super::loader::{MemberLoader, RosterLoader};
+use futures::FutureExt as _;
+use kith_cache::{Consistency, Entry, LoadError, Policy, TieredCache};
+use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, Stored, UserId, Version};
+
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    rpc::call::Principal,
+    rpc::{
+        call::Principal,
+        versions::{loaded, loaded_all},
+    },
     user::{Users, account_begins},
     write::record_codec::RecordCodec,
 };
@@ -30,18 +35,19 @@ impl Roles {
         users: &Users,
     ) -> Self {
         let DomainContext { stores, caches, .. } = context;
-        let store = || std::sync::Arc::clone(&stores.members);
+        let store = &stores.members;
+        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
         Self {
-            members: caches.namespace(
-                members,
-                std::sync::Arc::new(MemberLoader(store())),
-                RecordCodec::MEMBER,
-            ),
-            rosters: caches.namespace(
-                rosters,
-                std::sync::Arc::new(RosterLoader(store())),
-                RecordCodec::ROSTER,
-            ),
+            members: caches.records(members, RecordCodec::MEMBER, store, |store, keys, _| {
+                async move { loaded_all(store.members(keys).await) }.boxed()
+            }),
+            rosters: caches.records(rosters, RecordCodec::ROSTER, store, |store, groups, _| {
+                async move {
+                    let found = store.rosters(groups).await.map_err(LoadError::new)?;
+                    Ok(groups.iter().copied().zip(found.into_iter().map(stored).map(loaded)).collect())
+                }
+                .boxed()
+            }),
             users: users.clone(),
         }
     }
@@ -119,5 +125,13 @@ impl Roles {
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)
+    }
+}
+
+/// A group that never had a member has no roster.
+fn stored(roster: Roster) -> Stored<Roster> {
+    match roster.version {
+        Version::NONE => Stored::Never,
+        _ => Stored::Live(Arc::new(roster)),
     }
 }

@@ -120,7 +120,7 @@ impl Members {
     ) -> Result<(Vec<GroupId>, bool), Error> {
         let asked = MemberPageKey { least: Role::Member, after: after.map_or(0, GroupId::get), size };
         let part = self.lists.groups_of(user, asked, &Consistency::Cached).await?;
-        Ok((part.ids, part.more))
+        Ok((part.items.clone(), part.more))
     }
 
     /// Reads many members in an existing group through the tiers: an answer for each, in their order.

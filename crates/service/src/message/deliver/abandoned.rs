@@ -12,30 +12,34 @@
 use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use kith_delivery::{AbandonedReceivers, ReadFrom};
 use kith_store::{ConversationId, NodeName, SeqRange, Stores, UserId};
-use tokio::{
-    sync::{Mutex, OnceCell},
-    time::{MissedTickBehavior, interval, sleep},
-};
+use tokio::sync::{Mutex, OnceCell};
 
 use super::{Delivery, inboxes_unavailable, unconfirmed::UnconfirmedRanges};
-use crate::{error::Error, message::store_error, write::lease::Lease};
+use crate::{
+    error::Error,
+    write::{
+        lease::Lease,
+        rounds::{Rounds, every},
+    },
+};
 
 /// How long a node may say nothing.
 pub(in crate::message) const ABANDONED_AFTER: Duration = Duration::from_secs(15);
 /// How often a node says that it runs.
 const SAYS_EVERY: Duration = Duration::from_secs(4);
-/// The approximate time between searches for dead nodes.
-const PERIOD: Duration = Duration::from_secs(2);
+const ROUNDS: Rounds = Rounds {
+    lease: "receivers",
+    lease_lasts: Duration::from_secs(5),
+    period: Duration::from_secs(2),
+    failed: "receivers of dead nodes cannot be ended",
+};
 /// The users on a node whose receivers are ended in one round.
 const TURN: usize = 250;
 /// Users at the same time.
 const AT_ONCE: usize = 16;
-/// The name of the searching node's lease.
-const LEASE: &str = "receivers";
-const LEASE_LASTS: Duration = Duration::from_secs(5);
 
 /// The large groups that users are in: their messages are in no inbox.
 #[async_trait]
@@ -44,57 +48,45 @@ pub(in crate::message) trait LargeGroups: Debug + Send + Sync {
     async fn of(&self, user: UserId) -> Result<Vec<ConversationId>, Error>;
 }
 
-/// The rounds on the node that has the lease.
+/// Ends the receivers of dead nodes.
 #[derive(Debug)]
-pub(in crate::message) struct AbandonedRounds {
+pub(super) struct AbandonedEnd {
     pub(super) delivery: Delivery,
     pub(super) groups: Arc<dyn LargeGroups>,
-    pub(super) lease: Lease,
 }
 
 /// For each conversation, the first and last number that mentions a user. Read once a round.
 type MentionsOfGroups = Mutex<HashMap<ConversationId, Arc<OnceCell<HashMap<UserId, SeqRange>>>>>;
 
 impl Delivery {
-    /// Says again and again that this node runs, if there are others.
-    pub(in crate::message) async fn say_running(self) {
-        let inboxes = &self.0.inboxes;
-        let mut ticks = interval(SAYS_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while self.names_for_other_nodes() {
-            ticks.tick().await;
-            inboxes.keeper.confirm(&inboxes.node, &[]).await.ok();
-        }
-    }
-}
-
-impl AbandonedRounds {
-    /// The rounds for a node with this id.
-    pub(in crate::message) fn new(
-        delivery: Delivery,
+    /// Says that this node runs, and ends the receivers of dead nodes, again and again. There is no work if
+    /// there are no other nodes.
+    pub(in crate::message) fn other_nodes_work(
+        self,
         groups: Arc<dyn LargeGroups>,
         stores: &Stores,
         node_id: Option<&str>,
-    ) -> Self {
-        let lease = Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS);
-        Self { delivery, groups, lease }
+    ) -> Vec<BoxFuture<'static, ()>> {
+        if !self.names_for_other_nodes() {
+            return Vec::new();
+        }
+        let ends = AbandonedEnd { delivery: self.clone(), groups };
+        let round = async move |_: &mut Lease| ends.round().await;
+        vec![self.say_running().boxed(), ROUNDS.run(&stores.coordination, node_id, round).boxed()]
     }
 
-    /// Runs as long as it is polled. Has no work if there are no other nodes.
-    pub(in crate::message) async fn run(mut self) {
-        while self.delivery.names_for_other_nodes() {
-            if let Err(error) = self.round().await {
-                tracing::debug!(%error, "receivers of dead nodes cannot be ended yet");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.0))).await;
-        }
+    async fn say_running(self) {
+        every(SAYS_EVERY, async move || {
+            let inboxes = &self.0.inboxes;
+            inboxes.keeper.confirm(&inboxes.node, &[]).await.ok();
+        })
+        .await;
     }
+}
 
-    /// Ends some receivers on each dead node, if this node has the lease.
-    pub(super) async fn round(&mut self) -> Result<(), Error> {
-        if !self.lease.is_held().await.map_err(store_error)? {
-            return Ok(());
-        }
+impl AbandonedEnd {
+    /// Ends some receivers on each dead node.
+    pub(super) async fn round(&self) -> Result<(), Error> {
         let inboxes = self.delivery.inboxes();
         let abandoned = inboxes.keeper.abandoned(ABANDONED_AFTER, TURN).await;
         for abandoned in abandoned.map_err(|_| inboxes_unavailable())? {

@@ -30,7 +30,7 @@ use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 pub(super) use self::{
-    abandoned::{ABANDONED_AFTER, AbandonedRounds, LargeGroups},
+    abandoned::{ABANDONED_AFTER, LargeGroups},
     notes::NotedSteps,
     unconfirmed::UnconfirmedRanges,
 };

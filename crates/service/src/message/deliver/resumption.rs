@@ -4,18 +4,21 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::ready, stream};
 use kith_store::{BATCH_MAX, ConversationId, DueNote, FanOutNote, MessageStore, Seq, Stores};
-use tokio::time::sleep;
 
 use super::{Delivery, StepNotes, notes::NoteStorage};
 use crate::{
     error::Error,
     message::store_error,
     metric::{FAN_OUTS_RESUMED, count_from_zero},
-    write::{lease::Lease, tasks::BackgroundJob},
+    write::{lease::Lease, rounds::Rounds, tasks::BackgroundJob},
 };
 
-/// The approximate time between searches for notes.
-const PERIOD: Duration = Duration::from_secs(2);
+const ROUNDS: Rounds = Rounds {
+    lease: "fan_outs",
+    lease_lasts: Duration::from_secs(5),
+    period: Duration::from_secs(2),
+    failed: "fan-outs that other nodes left undone cannot be looked for",
+};
 /// A step takes less if its node runs.
 const DUE_AFTER: Duration = Duration::from_secs(3);
 /// A dead node's append may arrive this late. Until then its conversation is delivered again.
@@ -24,16 +27,12 @@ const ENDED_AFTER: Duration = Duration::from_secs(15);
 const DUE_MAX: usize = 250;
 /// Conversations that are delivered at the same time.
 const AT_ONCE: usize = 16;
-/// The name of the searching node's lease.
-const LEASE: &str = "fan_outs";
-const LEASE_LASTS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct ResumptionRounds {
+pub(super) struct Resumption {
     pub(super) delivery: Delivery,
     pub(super) notes: StepNotes,
     pub(super) store: Arc<dyn MessageStore>,
-    pub(super) lease: Lease,
 }
 
 /// The job that delivers messages that other nodes left undelivered: a message is in its recipients' inboxes
@@ -42,28 +41,15 @@ pub(super) struct ResumptionRounds {
 #[must_use]
 pub fn resumption_job(stores: &Stores, delivery: Delivery, node_id: Option<&str>) -> BackgroundJob {
     count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
-    let notes = delivery.0.notes.clone();
-    let lease = Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS);
-    let store = Arc::clone(&stores.messages);
-    let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
-    BackgroundJob::new(rounds.map(|rounds| rounds.run().boxed()))
+    let Some(notes) = delivery.0.notes.clone() else { return BackgroundJob::new([]) };
+    let resumption = Resumption { delivery, notes, store: Arc::clone(&stores.messages) };
+    let round = async move |_: &mut Lease| resumption.round().await;
+    BackgroundJob::new([ROUNDS.run(&stores.coordination, node_id, round).boxed()])
 }
 
-impl ResumptionRounds {
-    async fn run(mut self) {
-        loop {
-            if let Err(error) = self.round().await {
-                tracing::debug!(%error, "fan-outs that are not finished cannot be looked for");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.0))).await;
-        }
-    }
-
-    /// Delivers what is due, if this node has the lease.
-    pub(super) async fn round(&mut self) -> Result<(), Error> {
-        if !self.lease.is_held().await.map_err(store_error)? {
-            return Ok(());
-        }
+impl Resumption {
+    /// Delivers what is due.
+    pub(super) async fn round(&self) -> Result<(), Error> {
         for storage in NoteStorage::ALL {
             self.resume_all(storage).await?;
         }

@@ -6,10 +6,9 @@
 pub mod cache;
 mod codec;
 mod feed;
-mod loader;
 
+pub(super) use codec::DocumentCodec;
 pub use feed::feed_mappings;
-pub(super) use {codec::DocumentCodec, loader::DocumentLoader};
 
 /// The namespace for the documents.
 const DOCUMENTS: &str = "document";

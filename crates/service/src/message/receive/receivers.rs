@@ -9,11 +9,11 @@ use kith_store::{Stores, UserId};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    super::{AtLeast, Inboxes, deliver::AbandonedRounds},
+    super::{AtLeast, Inboxes},
     ReceiversInner, Receiving,
     hub::ReceiverHub,
 };
-use crate::write::tasks::BackgroundJob;
+use crate::write::{rounds::every, tasks::BackgroundJob};
 
 /// Each receiver reads its inbox once in this time without a wake: this delays a message whose wake was lost.
 const SWEEP_PERIOD: Duration = Duration::from_secs(5);
@@ -33,15 +33,15 @@ const RENEWED_AT_ONCE: usize = 250;
 pub fn receivers_job(receiving: &Receiving, stores: &Stores, node_id: Option<&str>) -> BackgroundJob {
     let parts = || Arc::clone(&receiving.0);
     let hub = || Arc::clone(&receiving.0.hub);
-    BackgroundJob::new([
+    let mut work = parts().delivery.clone().other_nodes_work(parts(), stores, node_id);
+    work.extend([
         receive_wakes(hub(), parts().inboxes().clone()).boxed(),
         renew(parts()).boxed(),
         sweep(hub()).boxed(),
         check_logs(parts()).boxed(),
         parts().totals.clone().run().boxed(),
-        parts().delivery.clone().say_running().boxed(),
-        AbandonedRounds::new(parts().delivery.clone(), parts(), stores, node_id).run().boxed(),
-    ])
+    ]);
+    BackgroundJob::new(work)
 }
 
 async fn receive_wakes(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
@@ -55,17 +55,15 @@ async fn receive_wakes(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
 }
 
 async fn renew(parts: Arc<ReceiversInner>) {
-    let mut ticks = interval(parts.limits().receiver_kept / RENEWALS);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
+    every(parts.limits().receiver_kept / RENEWALS, async move || {
         for users in parts.hub.users().chunks(RENEWED_AT_ONCE) {
             renew_some(&parts, users).await;
         }
         // Messages in inboxes that could not be renewed are found by the next sweep.
         let inboxes = parts.inboxes();
         parts.keeper().register(&inboxes.node, &parts.hub.logs()).await.ok();
-    }
+    })
+    .await;
 }
 
 async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
@@ -82,17 +80,15 @@ async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
 
 /// Reads the log ends for conversations that are not written to inboxes, in case a wake was lost.
 async fn check_logs(parts: Arc<ReceiversInner>) {
-    let mut ticks = interval(LOGS_CHECKED_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
+    every(LOGS_CHECKED_EVERY, async move || {
         let conversations = parts.hub.logs();
-        let Ok(ends) = parts.messages.logs.ends(&conversations, &AtLeast::default()).await else { continue };
+        let Ok(ends) = parts.messages.logs.ends(&conversations, &AtLeast::default()).await else { return };
         for (conversation, end) in conversations.into_iter().zip(ends) {
             let (last, sent) = (end.seq, end.sent.unwrap_or_default());
             parts.hub.add_log(SentMessages { conversation, last, sent, entries: Vec::new() });
         }
-    }
+    })
+    .await;
 }
 
 /// Makes the receivers read, a few at a time.

@@ -17,11 +17,15 @@ use crate::{
     domain_context::DomainContext,
     error::Error,
     message::{event::event_message, queue::AppendQueue, store_error},
-    write::{lease::Lease, mutations::Mutations},
+    write::{lease::Lease, mutations::Mutations, rounds::Rounds},
 };
 
-/// The name of the lease.
-const LEASE: &str = "message_erasures";
+pub(super) const ROUNDS: Rounds = Rounds {
+    lease: "message_erasures",
+    lease_lasts: LEASE_LASTS,
+    period: PERIOD,
+    failed: "messages of a user could not be erased",
+};
 /// Erasures that are read at once.
 const ERASURES: usize = 20;
 /// How many of a user's conversations are read at once.
@@ -36,8 +40,6 @@ pub(super) struct Erasures {
     queue: AppendQueue,
     removal: ContentRemoval,
     mutations: Mutations,
-    /// The lease for the node that does it.
-    lease: Lease,
     /// Pause between two documents.
     pause: Duration,
 }
@@ -50,12 +52,7 @@ struct UserConversations {
 }
 
 impl Erasures {
-    pub(super) fn new(
-        context: DomainContext<'_>,
-        queue: AppendQueue,
-        documents_per_second: u32,
-        node_id: Option<&str>,
-    ) -> Self {
+    pub(super) fn new(context: DomainContext<'_>, queue: AppendQueue, documents_per_second: u32) -> Self {
         let DomainContext { stores, mutations, .. } = context;
         let store = Arc::clone(&stores.message_upkeep);
         Self {
@@ -65,48 +62,31 @@ impl Erasures {
             store,
             queue,
             mutations: mutations.clone(),
-            lease: Lease::new(&stores.coordination, LEASE, node_id, LEASE_LASTS),
             pause: Duration::from_secs(1) / documents_per_second.max(1),
         }
     }
 
-    pub(super) async fn run(mut self) {
-        loop {
-            if let Err(error) = self.round().await {
-                tracing::warn!(%error, "messages of a user could not be erased; it is tried again");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
-        }
-    }
-
     /// Completes erasures in turn, as long as the lease is held. A failure does not stop the others.
-    async fn round(&mut self) -> Result<(), Error> {
-        if !self.is_held().await {
-            return Ok(());
-        }
+    pub(super) async fn round(&mut self, lease: &mut Lease) -> Result<(), Error> {
         let mut done = Ok(());
         for erasure in self.erasures.unfinished_erasures(None, ERASURES).await.map_err(store_error)? {
-            done = self.continue_erasure(erasure).await.and(done);
+            done = self.continue_erasure(erasure, lease).await.and(done);
         }
         done
     }
 
-    async fn is_held(&mut self) -> bool {
-        self.lease.is_held().await.unwrap_or(false)
-    }
-
     /// Completes an erasure, unless another node continues it.
-    async fn continue_erasure(&mut self, mut erasure: Erasure) -> Result<(), Error> {
+    async fn continue_erasure(&self, mut erasure: Erasure, lease: &mut Lease) -> Result<(), Error> {
         if erasure.conversations == 0 {
             erasure.conversations = self.count(erasure.user).await?;
         }
         let mut conversations = UserConversations::default();
-        while self.is_held().await {
+        while lease.is_held().await.unwrap_or(false) {
             let Some(conversation) = self.next(&mut conversations, &erasure).await? else {
                 erasure.ended = true;
                 return self.save(&mut erasure).await.map(drop);
             };
-            if !self.erase_in(conversation, &mut erasure).await? {
+            if !self.erase_in(conversation, &mut erasure, lease).await? {
                 return Ok(());
             }
             if erasure.cursor.after == Some(conversation) {
@@ -117,7 +97,12 @@ impl Erasures {
     }
 
     /// Erases in some of a conversation's documents. False: another node continues the erasure.
-    async fn erase_in(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
+    async fn erase_in(
+        &self,
+        conversation: ConversationId,
+        erasure: &mut Erasure,
+        lease: &mut Lease,
+    ) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.cursor.from);
         // Only the present primary answers this read. A deposed primary could lack the last messages before
         // the call.
@@ -126,7 +111,7 @@ impl Erasures {
         let SentDocuments { firsts, next } = search.map_err(store_error)?;
         for first in firsts {
             erasure.cursor = ErasureCursor { from: first, erased_some: true, ..erasure.cursor };
-            if !self.is_held().await || !self.save(erasure).await? {
+            if !lease.is_held().await.unwrap_or(false) || !self.save(erasure).await? {
                 return Ok(false);
             }
             let key = DocumentKey { conversation, document: document_of(first) };

@@ -13,7 +13,6 @@ mod trims;
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use tokio::time::sleep;
 
 use self::{
     document_times::DocumentTimes, erasures::Erasures, offline::OfflineTrims, retention::Retention,
@@ -26,13 +25,17 @@ use crate::{
     error::Error,
     metric::{self, MESSAGES_ERASED, MESSAGES_TRIMMED},
     schema_agreement::SchemaAgreement,
-    write::{lease::Lease, removal_time::RemovalTime, tasks::BackgroundJob},
+    write::{lease::Lease, removal_time::RemovalTime, rounds::Rounds, tasks::BackgroundJob},
 };
 
-/// The approximate time between rounds.
+/// The longest time between two rounds.
 const PERIOD: Duration = Duration::from_secs(2);
-/// The name of the lease.
-const LEASE: &str = "messages";
+const ROUNDS: Rounds = Rounds {
+    lease: "messages",
+    lease_lasts: LEASE_LASTS,
+    period: PERIOD,
+    failed: "messages could not be removed",
+};
 /// The name of the lease and the mark for completing documents.
 const TIMES_LEASE: &str = "message_times";
 /// A few times as long as a step takes.
@@ -66,8 +69,7 @@ pub fn upkeep_job(
     metric::count_from_zero(MESSAGES_TRIMMED, &[]);
     metric::count_from_zero(MESSAGES_ERASED, &[]);
     let store = &context.stores.message_upkeep;
-    let rounds = MessageUpkeepRounds {
-        lease: Lease::new(coordination, LEASE, node_id, LEASE_LASTS),
+    let mut upkeep = MessageUpkeep {
         times: DocumentTimes::new(Arc::clone(store), agreement, times_lease),
         retention: Retention::new(Arc::clone(store), conversations.clone(), time.clone(), config.kept),
         trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone(), time.clone()),
@@ -79,39 +81,30 @@ pub fn upkeep_job(
             config.offline_kept,
         ),
     };
-    let erasures = Erasures::new(context, queue, config.erase_rate, node_id);
-    BackgroundJob::new([rounds.run().boxed(), erasures.run().boxed()])
+    let mut erasures = Erasures::new(context, queue, config.erase_rate);
+    let removal = async move |lease: &mut Lease| upkeep.round(lease).await;
+    let erasure = async move |lease: &mut Lease| erasures.round(lease).await;
+    BackgroundJob::new([
+        ROUNDS.run(coordination, node_id, removal).boxed(),
+        erasures::ROUNDS.run(coordination, node_id, erasure).boxed(),
+    ])
 }
 
 #[derive(Debug)]
-struct MessageUpkeepRounds {
-    /// The lease for the node that does it.
-    lease: Lease,
+struct MessageUpkeep {
     times: DocumentTimes,
     retention: Retention,
     trims: Trims,
     offline: OfflineTrims,
 }
 
-impl MessageUpkeepRounds {
-    async fn run(mut self) {
-        loop {
-            if let Err(error) = self.round().await {
-                tracing::warn!(%error, "messages could not be removed; it is tried again");
-            }
-            sleep(PERIOD.mul_f64(rand::random_range(0.75..1.25))).await;
-        }
-    }
-
-    /// Does some work in each part, if this node has the lease. A failure does not stop the other parts.
-    async fn round(&mut self) -> Result<(), Error> {
-        if !self.lease.is_held().await.unwrap_or(false) {
-            return Ok(());
-        }
+impl MessageUpkeep {
+    /// Does some work in each part. A failure does not stop the other parts.
+    async fn round(&mut self, lease: &mut Lease) -> Result<(), Error> {
         let completed = self.times.step().await;
-        let marked = self.retention.step(&mut self.lease).await;
-        let trimmed = self.trims.step(&mut self.lease).await;
-        let entries = self.offline.step(&mut self.lease).await;
+        let marked = self.retention.step(lease).await;
+        let trimmed = self.trims.step(lease).await;
+        let entries = self.offline.step(lease).await;
         completed.and(marked).and(trimmed).and(entries)
     }
 }

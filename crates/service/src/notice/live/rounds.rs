@@ -7,13 +7,10 @@ use std::{
 };
 
 use kith_store::{AudienceId, Timestamp};
-use tokio::{
-    task::yield_now,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::task::yield_now;
 
 use super::{AudienceView, LiveTotals, Watch};
-use crate::metric::NOTICE_WATCH_READS;
+use crate::{metric::NOTICE_WATCH_READS, write::rounds::every};
 
 /// The time between rounds.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -41,12 +38,7 @@ impl TotalsRounds {
     }
 
     pub(super) async fn run(mut self) {
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.round(Timestamp::now()).await;
-        }
+        every(PERIOD, async move || self.round(Timestamp::now()).await).await;
     }
 
     pub(super) async fn round(&mut self, now: Timestamp) {

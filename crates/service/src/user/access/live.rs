@@ -11,14 +11,13 @@ use futures::FutureExt as _;
 use kith_cache::Consistency;
 use kith_store::{Timestamp, UserAccess, UserId};
 use parking_lot::Mutex;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{AccessDenial, AccessEntry as _, Accesses, decide};
 use crate::{
     error::Error,
     user::deletion::{AccountCleanup, Cleaned},
-    write::tasks::BackgroundJob,
+    write::{rounds::every, tasks::BackgroundJob},
 };
 
 /// Between two looks.
@@ -126,34 +125,11 @@ impl LiveEntry {
 #[must_use]
 pub fn access_job(accesses: &Accesses, sessions: Arc<dyn AccountCleanup>) -> BackgroundJob {
     let (known, unknown, suspended) = (accesses.clone(), accesses.clone(), accesses.clone());
-    let looks = async move {
-        let mut ticks = ticks();
-        loop {
-            ticks.tick().await;
-            known.apply_known();
-        }
-    };
-    let reads = async move {
-        let mut ticks = ticks();
-        loop {
-            ticks.tick().await;
-            unknown.read_unknown().await;
-        }
-    };
-    let ends = async move {
-        let mut ticks = ticks();
-        loop {
-            ticks.tick().await;
-            suspended.end_sessions_of_suspended(&*sessions).await;
-        }
-    };
-    BackgroundJob::new([looks.boxed(), reads.boxed(), ends.boxed()])
-}
-
-fn ticks() -> tokio::time::Interval {
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
+    BackgroundJob::new([
+        every(PERIOD, async move || known.apply_known()).boxed(),
+        every(PERIOD, async move || unknown.read_unknown().await).boxed(),
+        every(PERIOD, async move || suspended.end_sessions_of_suspended(&*sessions).await).boxed(),
+    ])
 }
 
 impl Accesses {

@@ -7,7 +7,6 @@
 
 mod convert;
 mod live;
-mod loader;
 
 use std::{
     collections::HashMap,
@@ -17,25 +16,30 @@ use std::{
     },
 };
 
+use futures::FutureExt as _;
 use kith_cache::{Change, Consistency, Entry, Policy, TieredCache, WriteParts};
 use kith_store::{AccessChange, AccessStore, Timestamp, User, UserAccess, UserId};
 use parking_lot::Mutex;
 
 pub(super) use self::convert::{sign_out_time, suspension, to_wire};
-use self::{live::LiveUsers, loader::AccessLoader};
-pub use self::{
-    live::{LiveAccess, access_job},
-    loader::ACCESSES,
-};
+use self::live::LiveUsers;
+pub use self::live::{LiveAccess, access_job};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    rpc::{request::WriteContext, secret::SecretHasher, versions::cache_version},
+    rpc::{
+        request::WriteContext,
+        secret::SecretHasher,
+        versions::{cache_version, loaded_all},
+    },
     write::{
         mutations::{Committed, Mutations, RecordWrite},
         record_codec::RecordCodec,
     },
 };
+
+/// The name of the namespace in the tiers.
+pub const ACCESSES: &str = "access";
 
 const KIND: &str = "user";
 /// Most users whose sessions wait for their end.
@@ -93,11 +97,18 @@ impl Accesses {
         users: TieredCache<UserId, User>,
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
-        let loader = Arc::new(AccessLoader(Arc::clone(&stores.accesses)));
+        let store = Arc::clone(&stores.accesses);
+        let cache = caches.records(policy, RecordCodec::ACCESS, &store, |store, ids, options| {
+            async move {
+                let strong = options.strong;
+                loaded_all(if strong { store.strong_accesses(ids).await } else { store.accesses(ids).await })
+            }
+            .boxed()
+        });
         Self {
-            cache: caches.namespace(policy, loader, RecordCodec::ACCESS),
+            cache,
             users,
-            store: Arc::clone(&stores.accesses),
+            store,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             live: Arc::default(),

@@ -1,11 +1,10 @@
 //! Tests how another node ends the receivers of a node that died; time is virtual.
 
 use super::{
-    super::abandoned::{ABANDONED_AFTER, AbandonedRounds, LargeGroups},
+    super::abandoned::{ABANDONED_AFTER, AbandonedEnd, LargeGroups},
     announced::AnnouncingFixture,
     *,
 };
-use crate::{sample::OneLease, write::lease::Lease};
 
 /// All users are in the fixture's group.
 #[derive(Debug)]
@@ -24,12 +23,11 @@ fn dead() -> NodeName {
 
 /// A group with users 1, 2 and 4: user 4 receives on a node that dies, and had confirmed everything up to
 /// now.
-async fn begin() -> (AnnouncingFixture, AbandonedRounds) {
+async fn begin() -> (AnnouncingFixture, AbandonedEnd) {
     let fixture = AnnouncingFixture::new().await;
     open_on_dead(&fixture, 4, 0).await;
-    let lease = Lease::new(&(Arc::new(OneLease::default()) as _), "x", None, Duration::from_secs(5));
     let delivery = fixture.stage.delivery.clone();
-    (fixture, AbandonedRounds { delivery, groups: Arc::new(OneGroup), lease })
+    (fixture, AbandonedEnd { delivery, groups: Arc::new(OneGroup) })
 }
 
 /// A user begins to receive on the node that dies, and confirms this entry in its inbox.
@@ -42,7 +40,7 @@ async fn open_on_dead(fixture: &AnnouncingFixture, id: i64, after: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn receivers_of_a_dead_node_are_named_after_15_s() {
-    let (fixture, mut rounds) = begin().await;
+    let (fixture, rounds) = begin().await;
     fixture.append(1).await;
     open_on_dead(&fixture, 4, 1).await;
     fixture.append(2).await;
@@ -62,7 +60,7 @@ async fn receivers_of_a_dead_node_are_named_after_15_s() {
 
 #[tokio::test(start_paused = true)]
 async fn user_who_came_back_is_not_named() {
-    let (fixture, mut rounds) = begin().await;
+    let (fixture, rounds) = begin().await;
     fixture.append(1).await;
     fixture.stage.open(4).await;
     tokio::time::sleep(ABANDONED_AFTER).await;
@@ -72,7 +70,7 @@ async fn user_who_came_back_is_not_named() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_stays_for_the_next_round() {
-    let (fixture, mut rounds) = begin().await;
+    let (fixture, rounds) = begin().await;
     fixture.append(1).await;
     tokio::time::sleep(ABANDONED_AFTER).await;
     fixture.logs.is_away.store(true, Ordering::Relaxed);
@@ -85,7 +83,7 @@ async fn what_fails_stays_for_the_next_round() {
 
 #[tokio::test(start_paused = true)]
 async fn mention_in_a_large_group_is_named() {
-    let (fixture, mut rounds) = begin().await;
+    let (fixture, rounds) = begin().await;
     fixture.stage.members.change(3, 4, &[1, 2, 4, 5]);
     fixture.append(1).await;
     fixture.append_with(2, &[1, 4, 6], Appended::New(2)).await;
@@ -97,7 +95,7 @@ async fn mention_in_a_large_group_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn receivers_of_a_dead_node_go_in_turns() {
-    let (fixture, mut rounds) = begin().await;
+    let (fixture, rounds) = begin().await;
     for id in 5..=600 {
         open_on_dead(&fixture, id, 0).await;
     }

@@ -118,7 +118,7 @@ async fn what_a_dead_node_left_is_entered() {
     drop(fixture.stage.delivery.begin(group(9)).await);
     *fixture.stage.notes.age.lock() = Duration::from_secs(15);
     fixture.logs.is_away.store(true, Ordering::Relaxed);
-    let mut rounds = rounds(&fixture.stage, 3);
+    let rounds = rounds(&fixture.stage, 3);
     rounds.round().await.unwrap();
     assert_eq!((fixture.entered(), fixture.stage.noted()), (vec![], 1), "the note stays until it is");
     fixture.logs.is_away.store(false, Ordering::Relaxed);

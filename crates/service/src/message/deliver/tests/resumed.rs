@@ -1,16 +1,15 @@
 //! Tests how another node resumes steps by the notes that a dead node left.
 
 use super::{
-    super::{super::fake_logs::FakeLogs, resumption::ResumptionRounds},
+    super::{super::fake_logs::FakeLogs, resumption::Resumption},
     *,
 };
-use crate::{sample::OneLease, write::lease::Lease};
 
 /// Another node's rounds, over a log with this end.
-pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
+pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> Resumption {
     let logs = Arc::<FakeLogs>::default();
     logs.fill(group(9), &vec![message("any", 1); end]);
-    ResumptionRounds {
+    Resumption {
         delivery: stage.delivery.clone(),
         notes: StepNotes::new(
             Arc::<FakeNotes>::clone(&stage.notes),
@@ -18,7 +17,6 @@ pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
             "other".parse().unwrap(),
         ),
         store: logs,
-        lease: Lease::new(&(Arc::new(OneLease::default()) as _), "x", None, Duration::from_secs(5)),
     }
 }
 
@@ -26,7 +24,7 @@ pub(super) fn rounds(stage: &DeliveryFixture, end: usize) -> ResumptionRounds {
 async fn note_of_a_dead_node_is_resumed() {
     let stage = DeliveryFixture::new().await;
     drop(stage.delivery.begin(group(9)).await);
-    let mut rounds = rounds(&stage, 4);
+    let rounds = rounds(&stage, 4);
     rounds.round().await.unwrap();
     assert_eq!(stage.entries(1).await, [0; 0], "the step of a running node takes less than 3 s");
     *stage.notes.age.lock() = Duration::from_secs(3);
@@ -44,7 +42,7 @@ async fn note_stays_while_inboxes_are_away() {
     drop(stage.delivery.begin(group(9)).await);
     *stage.notes.age.lock() = Duration::from_secs(60);
     *stage.keeper.fault.lock() = InboxFault::Away;
-    let mut rounds = rounds(&stage, 4);
+    let rounds = rounds(&stage, 4);
     rounds.round().await.unwrap();
     assert_eq!(stage.noted(), 1);
     *stage.keeper.fault.lock() = InboxFault::None;
@@ -67,7 +65,7 @@ async fn message_of_a_dead_node_is_delivered() {
     // Another node has Redis.
     stage.notes.is_away.store(false, Ordering::Relaxed);
     *stage.keeper.fault.lock() = InboxFault::None;
-    let mut rounds = rounds(&stage, 4);
+    let rounds = rounds(&stage, 4);
     *stage.in_store.age.lock() = Duration::from_secs(3);
     rounds.round().await.unwrap();
     assert_eq!((stage.entries(1).await, stage.entries(2).await), (vec![4], vec![4]));
