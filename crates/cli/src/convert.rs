@@ -53,7 +53,7 @@ enum ConvertFrom {
 
 #[derive(Debug, clap::Args)]
 struct Folders {
-    /// Folder to read
+    /// Folder with the files of the collections, or with the tables
     dump: PathBuf,
     /// Folder to write; what an earlier run wrote there is replaced, apart from ids.jsonl
     folder: PathBuf,

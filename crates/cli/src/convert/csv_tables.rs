@@ -25,7 +25,7 @@ const TABLES: [Table; 5] = [
 const LIST: char = ';';
 
 /// A column: where its value is in a row's JSON, and how a cell is read.
-struct Column {
+struct CsvColumn {
     path: Vec<String>,
     form: CellForm,
 }
@@ -57,7 +57,7 @@ pub(super) fn convert(all: &mut Conversion) -> Result<()> {
 
 fn convert_table(all: &mut Conversion, table: &Table, file: &Path) -> Result<()> {
     let mut reader = Reader::from_reader(File::open(file)?);
-    let columns = reader.headers()?.iter().map(Column::parse).collect::<Result<Vec<_>>>()?;
+    let columns = reader.headers()?.iter().map(CsvColumn::parse).collect::<Result<Vec<_>>>()?;
     let mut row = StringRecord::new();
     loop {
         let line = reader.position().line();
@@ -79,7 +79,7 @@ fn convert_table(all: &mut Conversion, table: &Table, file: &Path) -> Result<()>
 fn record(
     all: &mut Conversion,
     table: &Table,
-    columns: &[Column],
+    columns: &[CsvColumn],
     row: &StringRecord,
 ) -> Result<Value, String> {
     let mut record = Map::new();
@@ -104,7 +104,7 @@ fn place(fields: &mut Map<String, Value>, path: &[String], value: Value) -> Resu
     }
 }
 
-impl Column {
+impl CsvColumn {
     /// Reads the name of a column, such as `params.lang`, `tags:list`, `historyForNewMembers:bool`.
     fn parse(name: &str) -> Result<Self> {
         let (field, form) = name.split_once(':').unwrap_or((name, ""));

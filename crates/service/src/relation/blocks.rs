@@ -63,7 +63,7 @@ impl Blocks {
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.blocks);
-        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
+        // Every read of the store sees all changes that were acknowledged before it, not only a strong one.
         let cache = caches.records(records, RecordCodec::BLOCK, &store, |store, edges, _| {
             async move { loaded_all(store.blocks(edges).await) }.boxed()
         });

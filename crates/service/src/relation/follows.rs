@@ -79,7 +79,7 @@ impl Follows {
     ) -> Self {
         let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.follows);
-        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
+        // Every read of the store sees all changes that were acknowledged before it, not only a strong one.
         let cache = caches.records(records, RecordCodec::FOLLOW, &store, |store, edges, _| {
             async move { loaded_all(store.follows(edges).await) }.boxed()
         });

@@ -21,8 +21,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Repeats this as long as it is polled, while this node has the lease. A round that takes longer than the
-    /// lease checks it again. `node_id`: this node's id, if there are others.
+    /// Repeats this as long as it is polled, while this node has the lease. A round that takes longer than
+    /// the lease checks it again. `node_id`: this node's id, if there are others.
     pub(crate) fn run<E: Display, F: AsyncFnMut(&mut Lease) -> Result<(), E>>(
         self,
         coordination: &Arc<dyn Coordination>,

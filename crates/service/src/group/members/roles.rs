@@ -36,7 +36,7 @@ impl Roles {
     ) -> Self {
         let DomainContext { stores, caches, .. } = context;
         let store = &stores.members;
-        // Every read of the store sees all changes that were acknowledged before it, also if it is not strong.
+        // Every read of the store sees all changes that were acknowledged before it, not only a strong one.
         Self {
             members: caches.records(members, RecordCodec::MEMBER, store, |store, keys, _| {
                 async move { loaded_all(store.members(keys).await) }.boxed()
