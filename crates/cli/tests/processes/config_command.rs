@@ -40,15 +40,15 @@ fn an_unknown_key_and_an_open_port_are_refused() {
 #[test]
 fn file_in_the_folder_is_read_and_checked() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("kith.toml"), "[limits]\ntokens = 3\n").unwrap();
+    std::fs::write(dir.path().join("kith.toml"), "[limits]\nconnections = 3\n").unwrap();
     let (code, stdout, _) = run(dir.path(), &["config"]);
     assert_eq!(code, Some(0));
-    assert!(stdout.contains("tokens = 3 # kith.toml"), "{stdout}");
+    assert!(stdout.contains("connections = 3 # kith.toml"), "{stdout}");
     let (code, stdout, _) = run(dir.path(), &["config", "--check"]);
     assert_eq!((code, stdout.as_str()), (Some(0), "configuration\tfile\nright\t-\n"));
-    std::fs::write(dir.path().join("kith.toml"), "[limits]\ntoken = 3\n").unwrap();
+    std::fs::write(dir.path().join("kith.toml"), "[limits]\nconnection = 3\n").unwrap();
     let line = refused(dir.path(), &["config", "--check"]);
-    assert!(line.contains("did you mean `tokens`?"), "{line}");
+    assert!(line.contains("did you mean `connections`?"), "{line}");
 }
 
 #[cfg(feature = "embedded")]

@@ -35,6 +35,7 @@ impl Scene {
             ("moved", "manifest.json", r#"{"format":1,"made_by":"kith","lines":{}}"#),
             ("moved", "users.jsonl", r#"{"userName":"cal"}"#),
             ("dump", "user.json", r#"{"user_id":"dan"}"#),
+            ("dump", "users.csv", "userId,userName\n9,dan\n"),
         ] {
             fs::create_dir_all(scene.dir.path().join(folder)).unwrap();
             fs::write(scene.dir.path().join(folder).join(file), text).unwrap();
@@ -84,6 +85,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "export all" => (&["export all exported"], false),
         "import all" => (&["import all moved"], false),
         "convert openim" => (&["convert openim dump converted"], false),
+        "convert csv" => (&["convert csv dump tables"], false),
         "migrate" => (&["migrate", "migrate --status", "migrate --dry-run"], false),
         "backup" => (&["backup --to copy.db --data-dir live"], false),
         "restore" => (&["restore copy.db --data-dir restored"], false),
