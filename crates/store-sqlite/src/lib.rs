@@ -34,6 +34,7 @@ mod notice;
 mod notice_reader;
 mod open;
 mod open_error;
+mod reaction;
 mod readers;
 mod reads;
 mod relation_log;
@@ -87,6 +88,7 @@ impl SqliteHandle {
             dialogs: Arc::<Sqlite>::clone(&self.sqlite),
             conversations: Arc::<Sqlite>::clone(&self.sqlite),
             erasures: Arc::<Sqlite>::clone(&self.sqlite),
+            reactions: Arc::<Sqlite>::clone(&self.sqlite),
             message_upkeep: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
             sequences: Arc::<Sqlite>::clone(&self.sqlite),

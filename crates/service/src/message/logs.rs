@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_cache::{Consistency, Moment, Node, Policy, TieredCache};
+use kith_cache::{Consistency, Moment, Node, Policy, TieredCache, WriteParts};
 use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
@@ -14,6 +14,7 @@ use super::{
     documents::{DocumentCodec, DocumentLoader},
     event::is_erasure,
     range::store_error,
+    reactions::ReactionRecords,
     unseen::UnseenEnds,
     waiting::SentWhen,
 };
@@ -25,6 +26,8 @@ pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) windows: Windows,
     pub(super) documents: TieredCache<DocumentKey, LogDocument>,
+    /// `None`: there are no reactions that end with messages.
+    pub(super) reactions: Option<ReactionRecords>,
     unseen: Arc<UnseenEnds>,
     node: Node,
 }
@@ -58,7 +61,28 @@ impl Logs {
     ) -> Self {
         let loader = Arc::new(DocumentLoader(Arc::clone(&store)));
         let documents = caches.namespace(policy, loader, DocumentCodec);
-        Self { store, windows, documents, unseen: Arc::default(), node: caches.node().clone() }
+        Self {
+            store,
+            windows,
+            documents,
+            reactions: None,
+            unseen: Arc::default(),
+            node: caches.node().clone(),
+        }
+    }
+
+    /// Creates logs whose changed messages end these reactions.
+    #[must_use]
+    pub fn with_reactions(self, reactions: ReactionRecords) -> Self {
+        Self { reactions: Some(reactions), ..self }
+    }
+
+    /// Marks the copies that show reactions to a document's messages, for a write that may end some.
+    pub(super) async fn begin_reactions_end(&self, key: DocumentKey) -> Option<WriteParts> {
+        match &self.reactions {
+            Some(reactions) => Some(reactions.begin_end(key).await),
+            None => None,
+        }
     }
 
     /// A log's end, and the requested messages that are among the last messages. `at_least`: a number that

@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use super::{packed::Packed, page};
 use crate::{
     error::{Failure, corrupt},
+    reaction,
     row::size,
     statement::{all, first, run},
 };
@@ -55,6 +56,7 @@ pub(super) fn erase(
     for seq in &seqs {
         erase_one(connection, log, *seq, now)?;
     }
+    reaction::end(connection, log, &seqs)?;
     Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
 }
 

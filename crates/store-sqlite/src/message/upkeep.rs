@@ -14,6 +14,7 @@ use super::{BEGINNING, SENT, erase};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
+    reaction,
     row::size,
     statement::{all, first, run},
 };
@@ -98,6 +99,7 @@ fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Resul
     let removed = match documents.get(count) {
         Some((next, _)) if count > 0 => {
             let first = next * DOCUMENT + 1;
+            reaction::trim(connection, log, *next)?;
             run(connection, REMOVE_DOCUMENTS, params![log, first])?;
             connection.prepare_cached(REMOVE)?.execute(params![log, first])?
         }

@@ -103,6 +103,9 @@ impl Erasures {
         let mut conversations = UserConversations::default();
         while self.is_held().await {
             let Some(conversation) = self.next(&mut conversations, &erasure).await? else {
+                if !self.remove_reactions(erasure.user).await? {
+                    return Ok(());
+                }
                 erasure.ended = true;
                 return self.save(&mut erasure).await.map(drop);
             };
@@ -114,6 +117,21 @@ impl Erasures {
             }
         }
         Ok(())
+    }
+
+    /// Removes the user's reactions to messages, also to those of others. False: another node continues the
+    /// erasure.
+    async fn remove_reactions(&mut self, user: UserId) -> Result<bool, Error> {
+        let Some(reactions) = self.queue.logs.reactions.clone() else { return Ok(true) };
+        while self.is_held().await {
+            let reactions = reactions.clone();
+            let work = Box::pin(async move { reactions.remove_some(user).await });
+            if !self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await? {
+                return Ok(true);
+            }
+            sleep(self.pause).await;
+        }
+        Ok(false)
     }
 
     /// Erases in some of a conversation's documents. False: another node continues the erasure.
