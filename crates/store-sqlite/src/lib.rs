@@ -34,7 +34,6 @@ mod notice;
 mod notice_reader;
 mod open;
 mod open_error;
-mod reaction;
 mod readers;
 mod reads;
 mod relation_log;

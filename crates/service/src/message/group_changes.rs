@@ -1,5 +1,6 @@
-//! Notes group changes to the group's members, and reactions to their conversation's users. If a group
-//! changes often, only some changes are noted, but always the last: a note says that the group is to be read, and an inbox has room for few entries.
+//! Notes group changes to the group's members, and reactions to their conversation's users. If something
+//! changes often, only some changes are noted, but always the last: a note says that it is to be read, and an
+//! inbox has room for few entries.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 

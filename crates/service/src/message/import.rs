@@ -37,7 +37,8 @@ struct ImportLog {
     end: Result<Seq, Error>,
 }
 
-/// Imports these records: first the messages, then the marks and the reactions. Returns each result, in the same order.
+/// Imports these records: first the messages, then the marks and the reactions. Returns each result, in the
+/// same order.
 pub(super) async fn import(
     messages: Messages,
     limits: Limits,

@@ -1,6 +1,6 @@
 //! Reactions: rows `{_id: {c: conversation, s: message, u: user, k: kind}, t}`, and for each document of
-//! messages a summary `{_id: {c: conversation, d: document}, v, b: counts, w, u}`. `w` is a random number from
-//! the insert, `u` from the last update. A summary without `b` counts nothing.
+//! messages a summary `{_id: {c: conversation, d: document}, v, b: counts, w, u}`. `w` is a random number
+//! from the insert, `u` from the last update. A summary without `b` counts nothing.
 //!
 //! Every transaction that changes rows, or removes a message's content, writes the summary: so two of them
 //! never commit without seeing each other.

@@ -8,10 +8,10 @@ use super::{
     append::{self, NewRow},
     packed::Packed,
     page::{self, MENTION_ALL},
+    reaction,
 };
 use crate::{
     error::{Failure, corrupt},
-    reaction,
     statement::run,
 };
 

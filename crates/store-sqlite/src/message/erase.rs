@@ -5,10 +5,9 @@ use kith_store::{
 };
 use rusqlite::{Connection, params};
 
-use super::{packed::Packed, page};
+use super::{packed::Packed, page, reaction};
 use crate::{
     error::{Failure, corrupt},
-    reaction,
     row::size,
     statement::{all, first, run},
 };

@@ -59,7 +59,7 @@ pub(super) fn document(connection: &Connection, key: DocumentKey) -> Result<Opti
 }
 
 /// Like `read`, but returns the headers.
-pub(crate) fn headers(
+pub(super) fn headers(
     connection: &Connection,
     log: &str,
     first: Seq,

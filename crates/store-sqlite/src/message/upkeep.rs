@@ -10,11 +10,10 @@ use kith_store::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{BEGINNING, SENT, erase};
+use super::{BEGINNING, SENT, erase, reaction};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    reaction,
     row::size,
     statement::{all, first, run},
 };

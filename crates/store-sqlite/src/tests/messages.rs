@@ -10,8 +10,8 @@ use rusqlite::{StatementStatus, params};
 use super::*;
 use crate::{
     conversation, erasure,
-    message::{self, HeaderTables, append, change, erase, page, upkeep},
-    notice, notice_reader, reaction, sequence,
+    message::{self, HeaderTables, append, change, erase, page, reaction, upkeep},
+    notice, notice_reader, sequence,
 };
 
 /// A message without sender and id.

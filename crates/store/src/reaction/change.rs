@@ -61,7 +61,7 @@ pub struct ChangedReactions {
 }
 
 impl ReactionChange {
-    /// The reaction.
+    /// Identifies the reaction that it makes or withdraws.
     #[must_use]
     pub const fn key(&self) -> &ReactionKey {
         match self {

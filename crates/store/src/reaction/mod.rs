@@ -30,14 +30,14 @@ pub struct ReactionKey {
     pub seq: Seq,
     /// The user who reacts.
     pub user: UserId,
-    /// What it shows.
+    /// The emoji or name that it shows.
     pub kind: ReactionKind,
 }
 
 /// A user's reaction to a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reaction {
-    /// Identifies it.
+    /// The message, the user and the kind.
     pub key: ReactionKey,
     /// When it was made.
     pub at: Timestamp,

@@ -19,7 +19,7 @@ pub struct ReactionList {
     pub conversation: ConversationId,
     /// The message's number.
     pub seq: Seq,
-    /// The kind.
+    /// The kind that all of them have.
     pub kind: ReactionKind,
 }
 
@@ -48,8 +48,8 @@ pub struct OwnedReaction {
 /// the same transaction. The caller checks who may react.
 #[async_trait]
 pub trait ReactionStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads the summaries that exist, of up to [`BATCH_MAX`](crate::BATCH_MAX) documents, in any order. Costs
-    /// one read.
+    /// Reads the summaries that exist, of up to [`BATCH_MAX`](crate::BATCH_MAX) documents, in any order.
+    /// Costs one read.
     ///
     /// # Errors
     /// If the store cannot answer; [`StoreError::Overloaded`] for more.

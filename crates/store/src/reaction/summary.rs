@@ -10,16 +10,16 @@ use crate::{DocumentKey, Seq, Version};
 /// How many users react with a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindCount {
-    /// The kind.
+    /// The kind that is counted.
     pub kind: ReactionKind,
-    /// At least 1.
+    /// How many users, at least 1.
     pub count: u32,
 }
 
 /// The counts for one document's messages. Changes in one transaction with the rows that it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReactionSummary {
-    /// The document.
+    /// The document whose messages are counted.
     pub key: DocumentKey,
     /// Rises with each change.
     pub version: Version,

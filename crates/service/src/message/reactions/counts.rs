@@ -44,7 +44,7 @@ impl Messages {
         if !wanted {
             return Ok(ReactionCounts::default());
         }
-        let mut keys: Vec<DocumentKey> = messages.into_iter().map(document).collect();
+        let mut keys: Vec<DocumentKey> = messages.into_iter().map(|(log, seq)| key_of(log, seq)).collect();
         keys.sort_unstable();
         keys.dedup();
         self.counts_of(&keys, &Consistency::Cached).await
@@ -72,7 +72,7 @@ impl ReactionCounts {
 
     /// The kinds of a message.
     pub(super) fn of(&self, conversation: ConversationId, seq: Seq) -> &[KindCount] {
-        self.0.get(&document((conversation, seq))).map_or(&[], |summary| summary.of(seq))
+        self.0.get(&key_of(conversation, seq)).map_or(&[], |summary| summary.of(seq))
     }
 
     /// Adds its counts to a message, unless the message has no content.
@@ -83,6 +83,6 @@ impl ReactionCounts {
     }
 }
 
-const fn document((conversation, seq): (ConversationId, Seq)) -> DocumentKey {
+const fn key_of(conversation: ConversationId, seq: Seq) -> DocumentKey {
     DocumentKey { conversation, document: document_of(seq) }
 }

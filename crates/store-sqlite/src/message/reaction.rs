@@ -11,10 +11,10 @@ use kith_store::{
 };
 use rusqlite::{Connection, Row, params};
 
+use super::page;
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    message::page,
     row::{size, user_id, version},
     statement::{all, first, run},
 };
@@ -114,7 +114,7 @@ impl ReactionStore for Sqlite {
 }
 
 /// Removes all reactions to these messages of one document.
-pub(crate) fn end(connection: &Connection, log: &str, seqs: &[Seq]) -> Result<(), Failure> {
+pub(super) fn end(connection: &Connection, log: &str, seqs: &[Seq]) -> Result<(), Failure> {
     let Some(one) = seqs.first() else { return Ok(()) };
     let conversation = ConversationId::stored(log).map_err(|_| corrupt("messages.conversation"))?;
     let key = DocumentKey { conversation, document: document_of(*one) };
@@ -126,7 +126,7 @@ pub(crate) fn end(connection: &Connection, log: &str, seqs: &[Seq]) -> Result<()
 }
 
 /// Removes all reactions to the messages in documents below a document.
-pub(crate) fn trim(connection: &Connection, log: &str, document: i64) -> Result<(), Failure> {
+pub(super) fn trim(connection: &Connection, log: &str, document: i64) -> Result<(), Failure> {
     run(connection, REMOVE_BELOW, params![log, document * DOCUMENT + 1])?;
     run(connection, REMOVE_SUMMARIES, params![log, document])
 }
