@@ -90,6 +90,10 @@ func proceed(request, answer proto.Message) bool {
 		asked := request.(*messagev1.ListConversationsRequest)
 		asked.PageToken = answer.GetNextPageToken()
 		return asked.PageToken != ""
+	case *messagev1.ListReactionsResponse:
+		asked := request.(*messagev1.ListReactionsRequest)
+		asked.PageToken = answer.GetNextPageToken()
+		return asked.PageToken != ""
 	case *messagev1.ExportDialogsResponse:
 		asked := request.(*messagev1.ExportDialogsRequest)
 		asked.PageToken = answer.GetNextPageToken()

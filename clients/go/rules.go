@@ -3,7 +3,7 @@
 package kith
 
 // Contract is the number of the contract that this package was generated from.
-const Contract = 4
+const Contract = 5
 
 // rules say how methods are repeated. A method that is not here is a write that is not repeated.
 var rules = map[string]rule{
@@ -74,6 +74,10 @@ var rules = map[string]rule{
 	"/kith.message.v1.MessageService/TrimConversation":         {isRepeatable: true},
 	"/kith.message.v1.MessageService/RecallMessage":            {isRepeatable: true},
 	"/kith.message.v1.MessageService/EditMessage":              {isRepeatable: true},
+	"/kith.message.v1.MessageService/React":                    {isRepeatable: true},
+	"/kith.message.v1.MessageService/Unreact":                  {isRepeatable: true},
+	"/kith.message.v1.MessageService/BatchGetReactions":        {isRead: true, isRepeatable: true},
+	"/kith.message.v1.MessageService/ListReactions":            {isRead: true, isRepeatable: true},
 	"/kith.message.v1.MessageService/ExportDialogs":            {isRead: true, isRepeatable: true},
 	"/kith.message.v1.MessageService/EraseUserMessages":        {isRepeatable: true},
 	"/kith.notice.v1.NoticeService/RegisterAudience":           {isRepeatable: true, id: "request_id"},

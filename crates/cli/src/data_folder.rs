@@ -15,8 +15,18 @@ use serde::{Deserialize, Serialize};
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 /// All kinds of records.
-const KINDS: [&str; 9] =
-    ["users", "groups", "members", "follows", "settings", "messages", "dialogs", "applications", "states"];
+const KINDS: [&str; 10] = [
+    "users",
+    "groups",
+    "members",
+    "follows",
+    "settings",
+    "messages",
+    "reactions",
+    "dialogs",
+    "applications",
+    "states",
+];
 
 /// A folder with records.
 #[derive(Clone, Debug)]

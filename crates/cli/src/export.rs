@@ -3,6 +3,7 @@
 
 mod all;
 mod group_records;
+mod reaction_records;
 mod user_records;
 
 use std::{

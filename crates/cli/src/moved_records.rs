@@ -1,11 +1,15 @@
-//! Imports records that another node exported: members, settings for users, and dialogs. Their nodes say
+//! Imports records that another node exported: members, settings for users,
+//! dialogs and reactions. Their nodes say
 //! whether a record is stored already.
 
 use crate::client::Channel;
 use futures::StreamExt as _;
 use kith_proto::{
     member::v1::{ImportMember, ImportMembersRequest, member_service_client::MemberServiceClient},
-    message::v1::{ImportDialog, ImportDialogsRequest, message_service_client::MessageServiceClient},
+    message::v1::{
+        ImportDialog, ImportDialogsRequest, ImportMessage, ImportMessagesRequest,
+        message_service_client::MessageServiceClient,
+    },
     relation::v1::{ImportSettings, ImportSettingsRequest, relation_service_client::RelationServiceClient},
     r#type::v1::ImportResult,
 };
@@ -54,6 +58,8 @@ moved!(Members, "members", ImportMember, ImportMembersRequest, MemberServiceClie
 moved!(Settings, "settings", ImportSettings, ImportSettingsRequest, RelationServiceClient, import_settings);
 moved!(Dialogs, "dialogs", ImportDialog, ImportDialogsRequest, MessageServiceClient, import_dialogs);
 
+moved!(Reactions, "reactions", ImportMessage, ImportMessagesRequest, MessageServiceClient, import_messages);
+
 impl Members {
     /// The message in a line.
     pub(super) const MESSAGE: &'static str = "kith.member.v1.ImportMember";
@@ -67,4 +73,9 @@ impl Settings {
 impl Dialogs {
     /// The message in a line.
     pub(super) const MESSAGE: &'static str = "kith.message.v1.ImportDialog";
+}
+
+impl Reactions {
+    /// The message in a line.
+    pub(super) const MESSAGE: &'static str = "kith.message.v1.ImportMessage";
 }

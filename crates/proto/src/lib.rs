@@ -16,7 +16,7 @@
 
 /// The number of the contract. It rises by one with each change of the contract: a client whose own number is
 /// not higher knows that the node has everything that it may ask for. Answers have it as `kith-contract`.
-pub const CONTRACT: u32 = 4;
+pub const CONTRACT: u32 = 5;
 
 mod call_rule;
 mod codec;

@@ -321,6 +321,11 @@ metrics! {
         &[],
         "Messages that this node erased.",
     );
+    pub const REACTIONS: Metric = Metric::counter(
+        "kith_reactions_total",
+        &["change"],
+        "Reactions to messages that calls to this node `added` or `removed`.",
+    );
     pub const OWN_MARKS_WAITING: Metric = Metric::gauge(
         "kith_own_marks_waiting",
         &[],
@@ -407,7 +412,7 @@ metrics! {
     pub const SIGNALS: Metric = Metric::counter(
         "kith_signals_total",
         &["kind"],
-        "Signals that this node published: `typing`, `stopped`, `read`, `receipts`, `profile`.",
+        "Signals that this node published: `typing`, `stopped`, `read`, `receipts`, `profile`, `reactions`.",
     );
 
     pub const RECEIPT_LOADS: Metric = Metric::counter(

@@ -87,6 +87,7 @@ impl SqliteHandle {
             dialogs: Arc::<Sqlite>::clone(&self.sqlite),
             conversations: Arc::<Sqlite>::clone(&self.sqlite),
             erasures: Arc::<Sqlite>::clone(&self.sqlite),
+            reactions: Arc::<Sqlite>::clone(&self.sqlite),
             message_upkeep: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
             sequences: Arc::<Sqlite>::clone(&self.sqlite),

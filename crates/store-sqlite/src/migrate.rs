@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::{Sqlite, error::Failure, identity};
 
 /// Each migration's number, name and text, without gaps.
-const KNOWN: [(u32, &str, &str); 20] = [
+const KNOWN: [(u32, &str, &str); 21] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
     (3, "leases", include_str!("../../../migrations/sqlite/0003_leases.sql")),
@@ -28,6 +28,7 @@ const KNOWN: [(u32, &str, &str); 20] = [
     (18, "message times", include_str!("../../../migrations/sqlite/0018_message_times.sql")),
     (19, "group icons", include_str!("../../../migrations/sqlite/0019_group_icons.sql")),
     (20, "changes", include_str!("../../../migrations/sqlite/0020_changes.sql")),
+    (21, "reactions", include_str!("../../../migrations/sqlite/0021_reactions.sql")),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (

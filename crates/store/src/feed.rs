@@ -105,6 +105,8 @@ pub enum FeedRecord {
     Audience(AudienceId),
     /// A notice record.
     Notice(NoticeId),
+    /// Reactions to messages in a document.
+    Reactions(DocumentKey),
 }
 
 /// Why a feed ended.

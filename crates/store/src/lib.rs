@@ -38,6 +38,7 @@ mod node;
 mod node_name;
 mod notice;
 mod params;
+mod reaction;
 mod receipt;
 mod relation_log;
 mod restore;
@@ -122,6 +123,12 @@ pub use notice::{
     ReaderOrdinal, SINCE_CREATION, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
+pub use reaction::{
+    ChangedReactions, DecidedReactions, KINDS_OF_MESSAGE_MAX, KINDS_OF_USER_MAX, KindCount, OwnedReaction,
+    REACTION_CHANGES_MAX, REACTION_KIND_BYTES_MAX, REACTION_SEQS_MAX, REACTIONS_MAX, Reaction,
+    ReactionChange, ReactionKey, ReactionKind, ReactionList, ReactionPosition, ReactionRefusal,
+    ReactionState, ReactionStore, ReactionSummary,
+};
 pub use receipt::{
     MembershipAtSend, OrdinalLists, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
@@ -178,6 +185,8 @@ pub struct Stores {
     pub messages: Arc<dyn MessageStore>,
     /// Erasures of users' messages.
     pub erasures: Arc<dyn ErasureStore>,
+    /// Reactions to messages.
+    pub reactions: Arc<dyn ReactionStore>,
     /// Removes messages.
     pub message_upkeep: Arc<dyn MessageUpkeep>,
     /// Numbers for logs that are kept elsewhere.

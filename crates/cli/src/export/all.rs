@@ -17,7 +17,7 @@ use kith_proto::{
 use serde::Serialize;
 use tonic::Status;
 
-use super::{copy, group_records, user_records};
+use super::{copy, group_records, reaction_records, user_records};
 use crate::{
     Common, OK,
     applications::Applications,
@@ -26,7 +26,7 @@ use crate::{
     groups::Groups,
     kind::{Export, Import},
     messages::ConversationMessages,
-    moved_records::{Dialogs, Members, Settings},
+    moved_records::{Dialogs, Members, Reactions, Settings},
     ordered_follows::OrderedFollows,
     output::{Report, note},
     proto_lines,
@@ -100,6 +100,7 @@ impl FolderExport {
         let conversations = self.dialogs().await?;
         self.applications().await?;
         self.suspensions().await?;
+        self.reactions(&conversations).await?;
         self.messages(conversations).await?;
         let states = std::mem::take(&mut self.states);
         let lines = states.iter().map(State::line);
@@ -234,6 +235,21 @@ impl FolderExport {
             let suspension: Option<SuspendUserRequest> = read.map_err(ended)?;
             self.states.extend(suspension.map(State::Suspension));
         }
+        Ok(())
+    }
+
+    async fn reactions(&mut self, conversations: &BTreeSet<String>) -> Result<()> {
+        let mut sink = Sink::create(&self.folder, Reactions::NAME)?;
+        for conversation in conversations {
+            let seqs = reaction_records::seqs(&self.channel, conversation).await.map_err(ended)?;
+            for seqs in seqs.collect::<Vec<_>>().chunks(reaction_records::SEQS) {
+                let read = reaction_records::read(&self.channel, conversation, seqs).await.map_err(ended)?;
+                for record in read {
+                    sink.line(&proto_lines::line(Reactions::MESSAGE, &record)?)?;
+                }
+            }
+        }
+        self.lines.insert(Reactions::NAME.to_owned(), sink.finish()?);
         Ok(())
     }
 

@@ -92,7 +92,9 @@ pub(super) fn call(change: &Change) -> Option<RecordCall> {
         ChangeKind::Notice => {
             ("NoticeService/GetNotice", json!({"noticeId": id("noticeId"), "consistency": strong}), "notice")
         }
-        ChangeKind::Conversation | ChangeKind::Audience | ChangeKind::Unspecified => return None,
+        ChangeKind::Conversation | ChangeKind::Audience | ChangeKind::Reaction | ChangeKind::Unspecified => {
+            return None;
+        }
     };
     Some(RecordCall { method, request, field })
 }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
     use crate::call::methods::Methods;
 
-    const KINDS: [ChangeKind; 11] = [
+    const KINDS: [ChangeKind; 12] = [
         ChangeKind::User,
         ChangeKind::Group,
         ChangeKind::Member,
@@ -114,6 +116,7 @@ mod tests {
         ChangeKind::Dialog,
         ChangeKind::Audience,
         ChangeKind::Notice,
+        ChangeKind::Reaction,
     ];
 
     fn whole(kind: ChangeKind) -> wire::Change {
@@ -124,7 +127,7 @@ mod tests {
             ChangeKind::Group | ChangeKind::Roster => change.group_id = 9,
             ChangeKind::Member => (change.group_id, change.user_id) = (9, 7),
             ChangeKind::Follow | ChangeKind::Block => (change.user_id, change.other_user_id) = (7, 8),
-            ChangeKind::Messages => {
+            ChangeKind::Messages | ChangeKind::Reaction => {
                 change.conversation_id = "g9".into();
                 (change.first_seq, change.last_seq) = (2, 4);
             }
@@ -141,7 +144,7 @@ mod tests {
     fn records_have_names() {
         let names = KINDS.map(|kind| forwarded(&whole(kind)).record);
         let expected = "user/7 group/9 member/9/7 roster/9 follow/7/8 block/7/8 messages/g9/2-4 conversation/g9 dialog/7/g9 \
-                        audience/3 notice/5";
+                        audience/3 notice/5 reaction/g9/2-4";
         assert_eq!(names.join(" "), expected);
         assert_eq!(forwarded(&whole(ChangeKind::Messages)).lane, "messages/g9");
     }

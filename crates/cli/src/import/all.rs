@@ -22,7 +22,7 @@ use crate::{
     groups::Groups,
     kind::Import,
     messages::MovedMessages,
-    moved_records::{Dialogs, Members, Settings},
+    moved_records::{Dialogs, Members, Reactions, Settings},
     ordered_follows::OrderedFollows,
     states::States,
     users::Users,
@@ -92,6 +92,7 @@ pub(super) async fn run(common: &Common, options: &AllImport) -> Result<u8> {
     all.file(OrderedFollows).await?;
     all.file(Settings).await?;
     all.file(MovedMessages).await?;
+    all.file(Reactions).await?;
     all.file(Dialogs).await?;
     all.file(Applications).await?;
     all.file(States).await?;

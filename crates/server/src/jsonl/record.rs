@@ -78,12 +78,13 @@ pub fn message(line: &[u8]) -> Result<Message, String> {
     json::record("kith.message.v1.Message", line).map(importable_message)
 }
 
-/// Reads a message, or `{"mark": {...}}`: what a user had read.
+/// Reads a message, `{"mark": {...}}`: what a user had read, or `{"reaction": {...}}`.
 ///
 /// # Errors
 /// Why the line is invalid, without values.
 pub fn message_or_mark(line: &[u8]) -> Result<ImportMessage, String> {
-    if FieldNames::of(line).are_only("mark") {
+    let names = FieldNames::of(line);
+    if names.are_only("mark") || names.are_only("reaction") {
         return json::record("kith.message.v1.ImportMessage", line);
     }
     message(line).map(|message| ImportMessage { message: Some(message), ..ImportMessage::default() })
@@ -98,7 +99,8 @@ pub fn importable_message(message: Message) -> Message {
         nanos: time.nanos / 1_000_000 * 1_000_000,
         ..time
     });
-    Message { silent, send_time, edit_time: None, edits: 0, recall: None, ..message }
+    let reactions = Vec::new();
+    Message { silent, send_time, edit_time: None, edits: 0, recall: None, reactions, ..message }
 }
 
 /// The field names in a line. None if the line is not a JSON object.

@@ -50,6 +50,10 @@ const CALLS: [(&str, &[&str]); 9] = [
             "ClearConversation",
             "RecallMessage",
             "EditMessage",
+            "React",
+            "Unreact",
+            "BatchGetReactions",
+            "ListReactions",
         ],
     ),
     (

@@ -197,6 +197,8 @@ const fn chars(number: usize) -> usize {
 
 /// The bytes that a record's error takes.
 const ERROR: usize = 400;
+/// The bytes that a kind of reactions takes with its count.
+const KIND: usize = 48;
 /// The bytes that a record's numbers and times take.
 const NUMBERS: usize = 150;
 
@@ -282,6 +284,11 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         // It returns one record, like GetUser.
         ("RecallMessage", Bytes),
         ("EditMessage", Bytes),
+        // At most 64 kinds of a message, and 20 of a user.
+        ("React", Records(64, KIND)),
+        ("Unreact", Records(64, KIND)),
+        ("BatchGetReactions", Records(100, 64 * KIND + 20 * KIND)),
+        ("ListReactions", Bytes),
         ("CreateConversation", Bytes),
         ("GetConversation", Bytes),
         ("ListConversations", Bytes),

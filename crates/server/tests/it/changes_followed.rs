@@ -14,6 +14,7 @@ use crate::{
     message_calls::{direct, edit, recall, say, to_edit},
     node::{SERVICE, TestNode, update_of_user},
     notice_calls::{audience, new_notice, publish},
+    reaction_calls::react,
     relation_calls::{block, follow, node_with_users},
 };
 
@@ -42,6 +43,7 @@ async fn each_kind_of_write_is_read_after_it() {
     let both = direct(ann, bea);
     let seq = say(&node, ann, To::UserId(bea), "hello").await.unwrap();
     mark_up_to(&node, bea, &both, seq).await;
+    react(&node, bea, &both, seq, "a").await.unwrap();
     trim(&node, SERVICE, &both, seq).await.unwrap();
     let last = node.user("last").await.user_id;
     let seen = until_seen(&node, &begin, |change| change.user_id == last).await;
@@ -56,6 +58,7 @@ async fn each_kind_of_write_is_read_after_it() {
     has(ChangeKind::Audience, (0, 0, 1, none(), 0));
     has(ChangeKind::Notice, (0, 0, notice, none(), 0));
     has(ChangeKind::Messages, (0, 0, 0, both.clone(), seq));
+    has(ChangeKind::Reaction, (0, 0, 0, both.clone(), 100));
     has(ChangeKind::Dialog, (0, bea, 0, both.clone(), 0));
     has(ChangeKind::Conversation, (0, 0, 0, both, 0));
     assert!(seen.iter().all(|change| !change.by_hand && change.position.len() <= 100));

@@ -62,6 +62,7 @@ mod openapi;
 mod plain_chat;
 mod policy;
 mod ranges_of_members;
+mod reaction_calls;
 mod reads_write_nothing;
 mod reasons;
 mod receipt_calls;

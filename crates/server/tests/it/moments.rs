@@ -39,7 +39,7 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The request fields that have a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.Ban.ban_time",
@@ -51,6 +51,7 @@ const KNOWN: [&str; 20] = [
     "kith.member.v1.RemoveMembersRequest.ban_until",
     "kith.message.v1.DialogRecord.pin_time",
     "kith.message.v1.GetSeqByTimeRequest.time",
+    "kith.message.v1.ImportReaction.time",
     "kith.message.v1.Message.send_time",
     "kith.notice.v1.Notice.expire_time",
     "kith.notice.v1.Notice.publish_time",
@@ -209,6 +210,19 @@ async fn wrong_moment_of_an_import_is_refused() {
         let mut answers = node.messages().import_dialogs(messages).await.unwrap().into_inner();
         let fields = wrong_fields(answers.message().await.unwrap().unwrap().results);
         assert_eq!(fields, ["dialog.pin_time"]);
+
+        let reaction = ImportReaction {
+            conversation_id: format!("g{group_id}"),
+            seq: 1,
+            user_id: ann,
+            kind: "a".into(),
+            time,
+        };
+        let records = vec![ImportMessage { reaction: Some(reaction), ..Default::default() }];
+        let messages = tokio_stream::iter([ImportMessagesRequest { records }]);
+        let mut answers = node.messages().import_messages(messages).await.unwrap().into_inner();
+        let fields = wrong_fields(answers.message().await.unwrap().unwrap().results);
+        assert_eq!(fields, ["reaction.time"]);
 
         let messages =
             tokio_stream::iter([ImportMembersRequest { records: members_with(group_id, bob, time) }]);

@@ -17,7 +17,7 @@ use crate::{
 
 const LOCATION: &str = "https://kith.example/openapi.json";
 /// How often every method is called.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 32;
 
 /// The document, whose schemas are compiled once.
 struct Document {

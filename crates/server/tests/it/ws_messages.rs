@@ -200,6 +200,26 @@ async fn typing_and_recalls_reach_the_other_one() {
 }
 
 #[tokio::test]
+async fn reactions_work_over_a_socket() {
+    let (node, [ann, bea]) = node_with().await;
+    let id = direct(ann, bea);
+    let (mut of_ann, mut of_bea) =
+        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
+    done(&mut of_ann, "SendMessage", to(&id, "hi")).await;
+    let reaction = json!({"conversationId": id, "seq": 1, "kind": "👍"});
+    let counts = json!([{"kind": "👍", "count": 1}]);
+    assert_eq!(done(&mut of_bea, "React", reaction.clone()).await, json!({"reactions": counts}));
+    let signal = of_ann.until("signal").await["signal"].clone();
+    let expected = json!({"conversationId": id, "userId": bea.to_string(), "reactions": {"seq": "1"}});
+    assert_eq!(signal, expected);
+    let seen = done(&mut of_bea, "BatchGetReactions", json!({"conversationId": id, "seqs": [1]})).await;
+    assert_eq!(seen, json!({"messages": [{"seq": "1", "reactions": counts, "ownKinds": ["👍"]}]}));
+    let listed = done(&mut of_ann, "ListReactions", reaction.clone()).await;
+    assert_eq!(listed["reactions"][0]["userId"], bea.to_string());
+    assert_eq!(done(&mut of_bea, "Unreact", reaction).await, json!({}));
+}
+
+#[tokio::test]
 async fn notices_work_over_one_socket() {
     let (node, [ann, bea]) = node_with().await;
     audience(&node, 1, true).await;
@@ -320,6 +340,8 @@ async fn user_acts_for_itself_alone() {
             json!({"userId": bea, "conversationId": direct(bea, cid), "updateMask": "pinned", "settings": {"pinned": true}}),
         ),
         ("RecallMessage", json!({"conversationId": direct(bea, cid), "seq": 1})),
+        ("React", json!({"conversationId": direct(bea, cid), "seq": 1, "kind": "a"})),
+        ("BatchGetReactions", json!({"conversationId": direct(bea, cid), "seqs": [1]})),
         (
             "SendSignal",
             json!({"userId": bea, "conversationId": direct(bea, cid), "kind": "SIGNAL_KIND_TYPING"}),

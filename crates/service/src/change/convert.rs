@@ -12,7 +12,7 @@ use crate::{
 const LIMIT: usize = 1_000;
 
 /// All kinds, with the scope to read each.
-const KINDS: [(wire::ChangeKind, Scope); 11] = [
+const KINDS: [(wire::ChangeKind, Scope); 12] = [
     (wire::ChangeKind::User, Scope::UserRead),
     (wire::ChangeKind::Group, Scope::GroupRead),
     (wire::ChangeKind::Member, Scope::MemberRead),
@@ -24,6 +24,7 @@ const KINDS: [(wire::ChangeKind, Scope); 11] = [
     (wire::ChangeKind::Dialog, Scope::MessageRead),
     (wire::ChangeKind::Audience, Scope::NoticeRead),
     (wire::ChangeKind::Notice, Scope::NoticeRead),
+    (wire::ChangeKind::Reaction, Scope::MessageRead),
 ];
 
 /// The kinds that a reader gets.
@@ -109,6 +110,7 @@ pub(super) const fn kind(record: &FeedRecord) -> wire::ChangeKind {
         FeedRecord::Document(_) | FeedRecord::Messages(..) => wire::ChangeKind::Messages,
         FeedRecord::Audience(_) => wire::ChangeKind::Audience,
         FeedRecord::Notice(_) => wire::ChangeKind::Notice,
+        FeedRecord::Reactions(_) => wire::ChangeKind::Reaction,
     }
 }
 
@@ -135,7 +137,7 @@ pub(super) fn to_wire(position: String, change: &FeedChange) -> wire::Change {
             wire::Change { user_id: key.user.get(), conversation_id: key.conversation.to_string(), ..base }
         }
         FeedRecord::Conversation(id) => wire::Change { conversation_id: id.to_string(), ..base },
-        FeedRecord::Document(key) => {
+        FeedRecord::Document(key) | FeedRecord::Reactions(key) => {
             let first = key.document * DOCUMENT + 1;
             let conversation_id = key.conversation.to_string();
             // A document's version is no version of a message.
@@ -175,7 +177,7 @@ mod tests {
         let error = Kinds::asked(&[1, 7], rights).unwrap_err();
         assert_eq!(error.to_string(), "the caller does not have the scope message:read");
         assert!(Kinds::asked(&[], Rights::of(&[Scope::ChangeExport])).is_err());
-        for unknown in [0, -1, 12, 99] {
+        for unknown in [0, -1, 13, 99] {
             let error = Kinds::asked(&[1, unknown], Rights::ALL).unwrap_err();
             assert_eq!(error.to_string(), "kinds must be kinds of ChangeKind");
         }

@@ -12,14 +12,16 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     range::is_withheld,
+    reactions::ReactionCounts,
     reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
     sending::{MessageDraft, SendOutcome},
 };
 use crate::{
     error::{Error, valid},
     rpc::{
+        answer_size::fit_into_answer,
         batch::{check_count, missing},
-        call::{Principal, own},
+        call::{Call, Principal, own},
         ids,
         versions::{moment, wire_time},
     },
@@ -60,6 +62,7 @@ pub(crate) fn message_to_wire(
         event,
         client_message_id: client_message_id.map(|id| id.to_string()).unwrap_or_default(),
         withheld,
+        reactions: Vec::new(),
     }
 }
 
@@ -78,13 +81,25 @@ const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
     }
 }
 
-/// A page's messages.
+/// A page's messages with these counts, as many as fit into the answer, and whether others follow.
 pub(super) fn page_to_wire(
     page: MessagePage,
     conversation: ConversationId,
-    principal: Principal,
-) -> Vec<wire::Message> {
-    page.messages.into_iter().map(|message| message_to_wire(message, conversation, principal)).collect()
+    call: Call,
+    counts: &ReactionCounts,
+) -> (Vec<wire::Message>, bool) {
+    let count = page.messages.len();
+    let messages = page.messages.into_iter().map(|message| {
+        let mut message = message_to_wire(message, conversation, call.principal);
+        counts.add_to(conversation, &mut message);
+        message
+    });
+    if counts.is_empty() {
+        return (messages.collect(), page.more);
+    }
+    let messages = fit_into_answer(call.answer_bytes, messages);
+    let more = page.more || messages.len() < count;
+    (messages, more)
 }
 
 /// The message that a request sends.

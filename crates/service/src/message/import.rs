@@ -37,21 +37,26 @@ struct ImportLog {
     end: Result<Seq, Error>,
 }
 
-/// Imports these records: first the messages, then the marks. Returns each result, in the same order.
+/// Imports these records: first the messages, then the marks and the reactions. Returns each result, in the
+/// same order.
 pub(super) async fn import(
     messages: Messages,
     limits: Limits,
     records: Vec<wire::ImportMessage>,
 ) -> Vec<ImportResult> {
     let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
-    let (marks, others): (Vec<_>, Vec<_>) =
-        records.into_iter().enumerate().partition(|(_, record)| record.mark.is_some());
+    let (reactions, others): (Vec<_>, Vec<_>) =
+        records.into_iter().enumerate().partition(|(_, record)| record.reaction.is_some());
+    let (marks, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, record)| record.mark.is_some());
+    let (at_reactions, reactions): (Vec<usize>, Vec<_>) = reactions.into_iter().unzip();
     let (at_marks, marks): (Vec<usize>, Vec<_>) = marks.into_iter().unzip();
     let (at_messages, others): (Vec<usize>, Vec<_>) = others.into_iter().unzip();
     let appended = append_all(&messages, &limits, others).await;
     let marked = messages.import_marks(&limits, marks).await;
+    let reacted = messages.import_reactions(&limits, reactions).await;
     let mut results: Vec<_> = at_messages.into_iter().zip(appended).collect();
     results.extend(at_marks.into_iter().zip(marked));
+    results.extend(at_reactions.into_iter().zip(reacted));
     results.sort_unstable_by_key(|(at, _)| *at);
     let results = results.into_iter().map(|(_, result)| result);
     numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use kith_cache::{Consistency, LoadError, Moment, Node, Policy, TieredCache};
+use kith_cache::{Consistency, LoadError, Moment, Node, Policy, TieredCache, WriteParts};
 use kith_delivery::{HeadOf, RecentMessages, RequestedMessages, Span, Windows};
 use kith_store::{
     Appended, BATCH_MAX, ConversationId, DocumentKey, LogDocument, LogEnd, Message, MessageStore, NewMessage,
@@ -11,8 +11,8 @@ use kith_store::{
 };
 
 use super::{
-    AtLeast, documents::DocumentCodec, event::is_erasure, range::store_error, unseen::UnseenEnds,
-    waiting::SentWhen,
+    AtLeast, documents::DocumentCodec, event::is_erasure, range::store_error, reactions::ReactionRecords,
+    unseen::UnseenEnds, waiting::SentWhen,
 };
 use crate::{error::Error, rpc::versions::loaded, write::caches::CacheFactory};
 
@@ -22,6 +22,8 @@ pub struct Logs {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) windows: Windows,
     pub(super) documents: TieredCache<DocumentKey, LogDocument>,
+    /// `None`: there are no reactions that end with messages.
+    pub(super) reactions: Option<ReactionRecords>,
     unseen: Arc<UnseenEnds>,
     node: Node,
 }
@@ -66,7 +68,28 @@ impl Logs {
             }
             .boxed()
         });
-        Self { store, windows, documents, unseen: Arc::default(), node: caches.node().clone() }
+        Self {
+            store,
+            windows,
+            documents,
+            reactions: None,
+            unseen: Arc::default(),
+            node: caches.node().clone(),
+        }
+    }
+
+    /// Creates logs whose changed messages end these reactions.
+    #[must_use]
+    pub fn with_reactions(self, reactions: ReactionRecords) -> Self {
+        Self { reactions: Some(reactions), ..self }
+    }
+
+    /// Marks the copies that show reactions to a document's messages, for a write that may end some.
+    pub(super) async fn begin_reactions_end(&self, key: DocumentKey) -> Option<WriteParts> {
+        match &self.reactions {
+            Some(reactions) => Some(reactions.begin_end(key).await),
+            None => None,
+        }
     }
 
     /// A log's end, and the requested messages that are among the last messages. `at_least`: a number that

@@ -49,6 +49,7 @@ mod own_marks;
 mod profile_signals;
 mod queue;
 mod range;
+pub mod reactions;
 mod reading;
 mod receive;
 mod rights;
@@ -79,6 +80,7 @@ pub use offline::{OfflineLogs, OfflineRpc};
 pub use profile_signals::ProfileSignals;
 pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
+pub use reactions::{ReactionCleanup, ReactionRecords};
 pub use receive::{
     ConnectionRequest, ConnectionSigns, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving,
     ResponseSlot, receivers_job,

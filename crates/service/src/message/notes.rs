@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::{
     Inboxes,
-    group_changes::{NOTED_EVERY, NotedGroups},
+    group_changes::{NOTED_EVERY, NotedChanges},
     receive,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub struct Notes {
     members: Arc<dyn MemberStore>,
     /// The largest group whose changes are noted to its members.
     members_max: usize,
-    noted: Arc<NotedGroups>,
+    noted: Arc<NotedChanges<GroupId>>,
 }
 
 impl Notes {
@@ -86,7 +86,7 @@ impl Notes {
             loop {
                 this.note_members(group).await;
                 sleep(NOTED_EVERY).await;
-                if !this.noted.goes_on(group) {
+                if !this.noted.goes_on(&group) {
                     return;
                 }
             }

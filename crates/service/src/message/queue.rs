@@ -10,6 +10,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures::{FutureExt as _, future::join_all};
 use kith_cache::{Moment, spans::Step};
 use kith_store::{Appended, ConversationId, Message, NewMessage, NodeName, Outcome, StoreError, Timestamp};
+use prost::bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
@@ -23,7 +24,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    metric::{MESSAGE_APPEND_RETRIES, MESSAGE_APPEND_SECONDS, MESSAGE_APPEND_SIZE, as_f64, count_from_zero},
+    metric::{
+        MESSAGE_APPEND_RETRIES, MESSAGE_APPEND_SECONDS, MESSAGE_APPEND_SIZE, SIGNALS, as_f64, count_from_zero,
+    },
     write::mutations::{Mutations, unknown},
 };
 
@@ -90,6 +93,19 @@ impl AppendQueue {
             (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, steps).await,
             (Some(delivery), None) => delivery.end(steps),
             (None, _) => {}
+        }
+    }
+
+    /// Sends a signal to the users in a conversation who receive now, unless they are too many.
+    pub(super) async fn signal(&self, conversation: ConversationId, signal: &Bytes) {
+        let Some(delivery) = &self.delivery else { return };
+        match delivery.recipients(conversation).await {
+            Ok(Some(users)) => {
+                metrics::counter!(SIGNALS.name, "kind" => "reactions").increment(1);
+                delivery.inboxes().signal(users.to_vec(), signal);
+            }
+            Ok(None) => {}
+            Err(_) => tracing::debug!("a signal is lost: the users of its conversation cannot be read"),
         }
     }
 

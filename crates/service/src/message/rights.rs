@@ -78,6 +78,27 @@ impl Messages {
         }
     }
 
+    /// Checks that a user who can read a message may react to it: in a direct conversation unless one has
+    /// blocked the other; in a group, also in a channel, as a member who is not muted.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
+    pub(super) async fn may_react(&self, user: UserId, conversation: ConversationId) -> Result<(), Error> {
+        let group = match conversation {
+            ConversationId::Direct(one, other) => {
+                let edge = Edge { from: user, to: if user == one { other } else { one } };
+                let is_blocked = one != other && self.dependencies.blocks.is_either_blocked(edge).await?;
+                return if is_blocked { Err(not_allowed_by_receiver()) } else { Ok(()) };
+            }
+            ConversationId::Group(group) => group,
+            ConversationId::Offline(_) => return Err(no_conversation()),
+        };
+        let (member, roster) = self.dependencies.members.with_roster(MemberKey { group, user }).await?;
+        let member =
+            member.ok_or_else(|| Error::not_allowed("only members of the group react to messages"))?;
+        muted_until(&member.value, &roster, Timestamp::now()).map_or(Ok(()), |until| Err(muted(until)))
+    }
+
     async fn check_users_exist(&self, users: &[UserId]) -> Result<(), Error> {
         for found in self.dependencies.users.get_many(users, &Consistency::Cached).await {
             if found?.is_none() {

@@ -5,8 +5,8 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX,
-    waiting::STEP_MAX,
+    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reactions::ReactionRpc,
+    reading::PAGE_MAX, waiting::STEP_MAX,
 };
 use crate::{
     error::Error,
@@ -26,6 +26,7 @@ pub struct MessageRpc {
     dialogs: DialogRpc,
     receivers: ReceiveRpc,
     offline: OfflineRpc,
+    reactions: ReactionRpc,
     limits: Limits,
     agreement: SchemaAgreement,
 }
@@ -35,7 +36,7 @@ impl MessageRpc {
     /// calls; `offline`: the calls for services that send pushes. All calls are UNAVAILABLE until `agreement`
     /// is reached: a node with an older schema that readmits a member leaves it its earlier stay's range.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         messages: Messages,
         dialogs: DialogRpc,
         receivers: ReceiveRpc,
@@ -43,7 +44,8 @@ impl MessageRpc {
         limits: Limits,
         agreement: SchemaAgreement,
     ) -> Self {
-        Self { messages, dialogs, receivers, offline, limits, agreement }
+        let reactions = ReactionRpc::new(messages.clone(), dialogs.pages().clone(), limits.clone());
+        Self { messages, dialogs, receivers, offline, reactions, limits, agreement }
     }
 
     /// A page of messages.
@@ -94,12 +96,10 @@ impl MessageService for MessageRpc {
         asked.at_least = self.limits.at_least(call, asked.at_least)?;
         let page = self.messages.pull(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
-        Ok(Response::new(wire::PullMessagesResponse {
-            min_seq: page.range.min,
-            max_seq: page.range.max,
-            more: page.more,
-            messages: convert::page_to_wire(page, asked.conversation, call.principal),
-        }))
+        let counts = self.messages.page_counts(request.with_reactions, asked.conversation, &page).await?;
+        let (min_seq, max_seq) = (page.range.min, page.range.max);
+        let (messages, more) = convert::page_to_wire(page, asked.conversation, call, &counts);
+        Ok(Response::new(wire::PullMessagesResponse { messages, min_seq, max_seq, more }))
     }
 
     async fn pull_by_seqs(
@@ -116,10 +116,9 @@ impl MessageService for MessageRpc {
         let page = self.messages.pull_by_seqs(reader, conversation, seqs, at_least).await?;
         let page = page.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
-        Ok(Response::new(wire::PullBySeqsResponse {
-            more: page.more,
-            messages: convert::page_to_wire(page, conversation, call.principal),
-        }))
+        let counts = self.messages.page_counts(request.with_reactions, conversation, &page).await?;
+        let (messages, more) = convert::page_to_wire(page, conversation, call, &counts);
+        Ok(Response::new(wire::PullBySeqsResponse { messages, more }))
     }
 
     async fn history(&self, request: Request<wire::HistoryRequest>) -> RpcResult<wire::HistoryResponse> {
@@ -131,12 +130,10 @@ impl MessageService for MessageRpc {
         asked.at_least = self.limits.at_least(call, asked.at_least)?;
         let page = self.messages.history(reader, asked).await?.fit_into(call.answer_bytes);
         quota.answered(page.messages.len());
-        Ok(Response::new(wire::HistoryResponse {
-            min_seq: page.range.min,
-            max_seq: page.range.max,
-            more: page.more,
-            messages: convert::page_to_wire(page, asked.conversation, call.principal),
-        }))
+        let counts = self.messages.page_counts(request.with_reactions, asked.conversation, &page).await?;
+        let (min_seq, max_seq) = (page.range.min, page.range.max);
+        let (messages, more) = convert::page_to_wire(page, asked.conversation, call, &counts);
+        Ok(Response::new(wire::HistoryResponse { messages, min_seq, max_seq, more }))
     }
 
     async fn get_seq_by_time(
@@ -279,6 +276,32 @@ impl MessageService for MessageRpc {
     ) -> RpcResult<wire::EditMessageResponse> {
         self.agreement.check()?;
         self.messages.edit_message(request).await
+    }
+
+    async fn react(&self, request: Request<wire::ReactRequest>) -> RpcResult<wire::ReactResponse> {
+        self.agreement.check()?;
+        self.reactions.react(request).await
+    }
+
+    async fn unreact(&self, request: Request<wire::UnreactRequest>) -> RpcResult<wire::UnreactResponse> {
+        self.agreement.check()?;
+        self.reactions.unreact(request).await
+    }
+
+    async fn batch_get_reactions(
+        &self,
+        request: Request<wire::BatchGetReactionsRequest>,
+    ) -> RpcResult<wire::BatchGetReactionsResponse> {
+        self.agreement.check()?;
+        self.reactions.batch_get_reactions(request).await
+    }
+
+    async fn list_reactions(
+        &self,
+        request: Request<wire::ListReactionsRequest>,
+    ) -> RpcResult<wire::ListReactionsResponse> {
+        self.agreement.check()?;
+        self.reactions.list_reactions(request).await
     }
 
     type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse, Status>>;

@@ -3,14 +3,21 @@
 use std::{ops::Deref, sync::Arc};
 
 use super::{
-    MessagesConfig, dialogs::LogHeads, erasing::ErasureStart, logs::Logs, own_marks::OwnMarks,
-    queue::AppendQueue, sending,
+    MessagesConfig,
+    dialogs::LogHeads,
+    erasing::ErasureStart,
+    logs::Logs,
+    own_marks::OwnMarks,
+    queue::AppendQueue,
+    reactions::{ReactionRecords, ReactionSignals},
+    sending,
 };
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkListener, MarkQueue},
     domain_context::DomainContext,
     group::members::Members,
+    metric::{self, REACTIONS},
     relation::{Blocks, Follows},
     user::Users,
     write::mutations::Mutations,
@@ -36,6 +43,8 @@ pub struct ConversationData {
     pub conversations: ConversationRecords,
     /// The users' dialogs.
     pub dialogs: DialogRecords,
+    /// The reactions to messages.
+    pub reactions: ReactionRecords,
 }
 
 /// A deployment's messages. Cheap to clone.
@@ -51,6 +60,8 @@ pub struct MessagesInner {
     pub(super) own_marks: OwnMarks,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
+    pub(super) reactions: ReactionRecords,
+    pub(super) reaction_signals: ReactionSignals,
     pub(crate) marks: MarkQueue,
     pub(crate) mutations: Mutations,
     pub(crate) dependencies: MessageDependencies,
@@ -72,13 +83,14 @@ impl Messages {
         context: DomainContext<'_>,
         queue: AppendQueue,
         dependencies: MessageDependencies,
-        ConversationData { conversations, dialogs }: ConversationData,
+        ConversationData { conversations, dialogs, reactions }: ConversationData,
         marked: Arc<dyn MarkListener>,
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
         let heads = Arc::new(LogHeads::new(queue.logs.clone()));
         sending::count_from_zero();
+        metric::count_from_zero(REACTIONS, &["added", "removed"]);
         Self(Arc::new(MessagesInner {
             logs: queue.logs.clone(),
             queue,
@@ -87,6 +99,8 @@ impl Messages {
             marks: MarkQueue::new(context, dialogs.clone(), heads, dependencies.members.clone(), marked),
             conversations,
             dialogs,
+            reactions,
+            reaction_signals: ReactionSignals::default(),
             mutations: mutations.clone(),
             dependencies,
             config,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::{Change, Invalidation, LoadError, Loaded};
 use kith_proto::Fields;
 use kith_store::{
-    Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader, Roster,
-    StoreError, Stored, Timestamp, User, UserAccess, Version,
+    Audience, Block, Conversation, Dialog, Follow, Group, LogDocument, Member, Notice, NoticeReader,
+    ReactionSummary, Roster, StoreError, Stored, Timestamp, User, UserAccess, Version,
 };
 
 use crate::error::Error;
@@ -54,6 +54,7 @@ versioned!(
     Member,
     Notice,
     NoticeReader,
+    ReactionSummary,
     Roster,
     User,
     UserAccess

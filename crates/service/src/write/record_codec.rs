@@ -44,6 +44,8 @@ impl RecordCodec {
     pub const AUDIENCE: Self = Self { schema: 2 };
     /// Encodes notice records.
     pub const NOTICE: Self = Self { schema: 2 };
+    /// Encodes summaries of reactions.
+    pub const REACTION: Self = Self { schema: 1 };
     /// Encodes notice readers.
     pub const READER: Self = Self { schema: 2 };
 }

@@ -26,6 +26,7 @@ use super::{
     message::{Hints, MESSAGES},
     notice_reader::ReservedOrdinals,
     probe::Probe,
+    reaction::SUMMARIES,
 };
 use crate::{
     cql::{Cql, CqlOptions, CqlProbe, NoRelations},
@@ -234,6 +235,7 @@ impl ClusterHandle {
             dialogs: Arc::<Mongo>::clone(&self.mongo),
             conversations: Arc::<Mongo>::clone(&self.mongo),
             erasures: Arc::<Mongo>::clone(&self.mongo),
+            reactions: Arc::<Mongo>::clone(&self.mongo),
             message_upkeep: Arc::<Mongo>::clone(&self.mongo),
             sequences: Arc::<Mongo>::clone(&self.mongo),
             notices: Arc::<Mongo>::clone(&self.mongo),
@@ -306,6 +308,8 @@ pub(super) struct Mongo {
     pub(super) migrations: Collection<RawDocumentBuf>,
     pub(super) leases: Collection<RawDocumentBuf>,
     pub(super) messages: Collection<RawDocumentBuf>,
+    pub(super) reactions: Collection<RawDocumentBuf>,
+    pub(super) reaction_summaries: Collection<RawDocumentBuf>,
     /// The known tails of conversations.
     pub(super) hints: Hints,
     /// Reserved ordinals for readers.
@@ -345,6 +349,8 @@ impl Mongo {
             migrations: database.collection("migrations"),
             leases: database.collection("leases"),
             messages: database.collection(MESSAGES),
+            reactions: database.collection("reactions"),
+            reaction_summaries: database.collection(SUMMARIES),
             hints: Hints::default(),
             ordinals: ReservedOrdinals::default(),
             notice_lock: Mutex::default(),

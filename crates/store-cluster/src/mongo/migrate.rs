@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Each migration's number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 20] = [
+const KNOWN: [(u32, &str, &str); 21] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -42,6 +42,7 @@ const KNOWN: [(u32, &str, &str); 20] = [
     (18, "message times", include_str!("../../../../migrations/mongodb/0018_message_times.json")),
     (19, "group icons", include_str!("../../../../migrations/mongodb/0019_group_icons.json")),
     (20, "changes", include_str!("../../../../migrations/mongodb/0020_changes.json")),
+    (21, "reactions", include_str!("../../../../migrations/mongodb/0021_reactions.json")),
 ];
 /// The relation store's migrations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];

@@ -25,6 +25,7 @@ mod notice;
 mod notice_reader;
 mod notice_write;
 mod probe;
+mod reaction;
 mod record;
 mod request;
 mod restored;

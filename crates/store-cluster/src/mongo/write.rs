@@ -407,6 +407,19 @@ impl Retries {
         tokio::time::sleep(backoff(self.tries)).await;
         true
     }
+
+    /// Pauses before the next try of a transaction that failed so.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn after(&mut self, failure: Failure) -> Result<(), StoreError> {
+        let error = match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Collision(error) => error,
+            Failure::Unmatched | Failure::Duplicate => StoreError::Overloaded,
+        };
+        if self.again().await { Ok(()) } else { Err(error) }
+    }
 }
 
 /// A pause that grows and is randomized, so that writers that collided do not collide again.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use kith_store::{
-    AudienceId, ConversationId, DialogKey, ENTRY_CHANGES_MAX, Edge, FeedChange, FeedRecord, GroupId,
-    MemberKey, NoticeId, SeqRange, StoreError, Timestamp, UserId, Version, pack_changes,
+    AudienceId, ConversationId, DialogKey, DocumentKey, ENTRY_CHANGES_MAX, Edge, FeedChange, FeedRecord,
+    GroupId, MemberKey, NoticeId, SeqRange, StoreError, Timestamp, UserId, Version, pack_changes,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -92,6 +92,9 @@ fn record(row: &Row<'_>) -> Result<FeedRecord, Failure> {
         "conversations" => FeedRecord::Conversation(log()?),
         "messages" => FeedRecord::Messages(log()?, SeqRange { first: number(1)?, last: number(1)? }),
         "audiences" => FeedRecord::Audience(AudienceId::new(number(1)?).map_err(bad)?),
+        "reaction_summaries" => {
+            FeedRecord::Reactions(DocumentKey { conversation: log()?, document: number(1)? })
+        }
         "notices" => FeedRecord::Notice(NoticeId::new(number(1)?).map_err(bad)?),
         _ => return Err(bad_row().into()),
     };

@@ -54,6 +54,7 @@ const WATCHED: &str = concat!(
     watch!("conversations", "NULL, NULL, NEW.id, NEW.version"),
     watch!("audiences", "NEW.id, NULL, NULL, NEW.version"),
     watch!("notices", "NEW.id, NULL, NULL, NEW.version"),
+    watch!("reaction_summaries", "NEW.document, NULL, NEW.conversation, NEW.version"),
     watch!(appended: "messages", "NEW.seq, NULL, NEW.conversation, NULL"),
 );
 const DIALOGS: &str = watch!("dialogs", "NEW.user_id, NULL, NEW.conversation, NEW.version");
@@ -67,6 +68,7 @@ const UNWATCHED: &str = unwatch!(
     "conversations",
     "audiences",
     "notices",
+    "reaction_summaries",
     "messages",
     "dialogs"
 );

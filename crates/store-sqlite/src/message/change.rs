@@ -8,6 +8,7 @@ use super::{
     append::{self, NewRow},
     packed::Packed,
     page::{self, MENTION_ALL},
+    reaction,
 };
 use crate::{
     error::{Failure, corrupt},
@@ -60,7 +61,10 @@ fn update(connection: &Connection, log: &str, change: &MessageChange, event_seq:
         connection.prepare_cached(BODY)?.query_row(params![log, change.seq], |row| row.get(0))?;
     let (packed, _) = Packed::decode(&column).ok_or_else(|| corrupt("messages.body"))?;
     let (flags, body) = match &change.content {
-        ContentChange::Recall(recalled) => (0, packed.recalled(*recalled).encode(b"")?),
+        ContentChange::Recall(recalled) => {
+            reaction::end(connection, log, &[change.seq])?;
+            (0, packed.recalled(*recalled).encode(b"")?)
+        }
         ContentChange::Edit(content) => {
             let flags = if content.mention_all { MENTION_ALL } else { 0 };
             (flags, packed.edited(content, event_seq).encode(&content.body)?)

@@ -5,7 +5,7 @@ use kith_store::{
 };
 use rusqlite::{Connection, params};
 
-use super::{packed::Packed, page};
+use super::{packed::Packed, page, reaction};
 use crate::{
     error::{Failure, corrupt},
     row::size,
@@ -55,6 +55,7 @@ pub(super) fn erase(
     for seq in &seqs {
         erase_one(connection, log, *seq, now)?;
     }
+    reaction::end(connection, log, &seqs)?;
     Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod erase;
 mod header_tables;
 mod packed;
 pub(crate) mod page;
+pub(crate) mod reaction;
 pub(crate) mod upkeep;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use kith_store::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{BEGINNING, SENT, erase};
+use super::{BEGINNING, SENT, erase, reaction};
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
@@ -98,6 +98,7 @@ fn trim(connection: &Connection, log: &str, below: Seq, now: Timestamp) -> Resul
     let removed = match documents.get(count) {
         Some((next, _)) if count > 0 => {
             let first = next * DOCUMENT + 1;
+            reaction::trim(connection, log, *next)?;
             run(connection, REMOVE_DOCUMENTS, params![log, first])?;
             connection.prepare_cached(REMOVE)?.execute(params![log, first])?
         }

@@ -10,7 +10,7 @@ use rusqlite::{StatementStatus, params};
 use super::*;
 use crate::{
     conversation, erasure,
-    message::{self, HeaderTables, append, change, erase, page, upkeep},
+    message::{self, HeaderTables, append, change, erase, page, reaction, upkeep},
     notice, notice_reader, sequence,
 };
 
@@ -263,6 +263,14 @@ async fn queries_of_messages_read_their_index() {
         (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
         (sequence::LAST, "sequences USING PRIMARY KEY (name=?)"),
+        (reaction::SUMMARY, "reaction_summaries USING PRIMARY KEY (conversation=? AND document=?)"),
+        (reaction::OWN, "reactions USING PRIMARY KEY (conversation=? AND seq=? AND user_id=?)"),
+        (reaction::LIST, "INDEX reactions_by_kind (conversation=? AND seq=? AND kind=?"),
+        (reaction::OF_USER, "INDEX reactions_by_user (user_id=?)"),
+        (reaction::REMOVE, "kind=?)"),
+        (reaction::REMOVE_ALL, "(conversation=? AND seq=?)"),
+        (reaction::REMOVE_BELOW, "(conversation=? AND seq<?)"),
+        (reaction::REMOVE_SUMMARIES, "PRIMARY KEY (conversation=? AND document<?)"),
         (notice::AUDIENCE, "audiences USING INTEGER PRIMARY KEY (rowid=?)"),
         (notice::AUDIENCES, "audiences USING INTEGER PRIMARY KEY (rowid>?)"),
         (notice::NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),

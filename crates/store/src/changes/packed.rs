@@ -31,7 +31,7 @@ mod tests {
         SeqRange, UserId, Version,
     };
 
-    fn records() -> [FeedRecord; 12] {
+    fn records() -> [FeedRecord; 13] {
         let (user, other) = (UserId::new(7).unwrap(), UserId::new(i64::MAX).unwrap());
         let group = GroupId::new(9).unwrap();
         let conversation = ConversationId::direct(user, other);
@@ -49,6 +49,7 @@ mod tests {
             FeedRecord::Messages(ConversationId::Group(group), SeqRange { first: 99, last: 104 }),
             FeedRecord::Audience(AudienceId::new(3).unwrap()),
             FeedRecord::Notice(NoticeId::new(i64::MAX).unwrap()),
+            FeedRecord::Reactions(DocumentKey { conversation, document: 12 }),
         ]
     }
 
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(pack_changes(&[change]), bytes);
         // The record kinds' numbers.
         let numbers = records().map(|record| pack_changes(&[self::change(record)])[2]);
-        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod notices_live;
 mod older_node;
 mod outside_changes;
 mod presence;
+mod reactions;
 mod recalls;
 mod receipts;
 mod receive;

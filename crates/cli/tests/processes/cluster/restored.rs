@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A database's collections, in no order.
-const COLLECTIONS: [&str; 18] = [
+const COLLECTIONS: [&str; 20] = [
     "audiences",
     "changes",
     "conversations",
@@ -32,6 +32,8 @@ const COLLECTIONS: [&str; 18] = [
     "node",
     "notice_readers",
     "notices",
+    "reaction_summaries",
+    "reactions",
     "reader_counters",
     "requests",
     "secrets",

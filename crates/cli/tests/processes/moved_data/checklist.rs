@@ -125,9 +125,11 @@ impl Caller {
         }
         for conversation in CONVERSATIONS {
             let of = json!({ "userId": user, "conversationId": conversation });
-            for method in ["Message/PullMessages", "Message/History", "Message/GetConversation"] {
+            for method in ["Message/History", "Message/GetConversation"] {
                 self.note(all, method, of.clone()).await;
             }
+            let reacted = json!({ "userId": user, "conversationId": conversation, "withReactions": true });
+            self.note(all, "Message/PullMessages", reacted).await;
         }
     }
 

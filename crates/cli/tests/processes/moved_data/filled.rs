@@ -83,6 +83,16 @@ async fn messages(caller: &mut Caller) {
     caller.ok("Member/AddMembers", json!({ "groupId": 9, "userIds": [5] })).await;
     send(caller, json!({ "userId": 5, "senderId": 5 }), 1).await;
     send(caller, json!({ "groupId": 9, "senderId": 5, "mentionIds": [4], "replyToSeq": 3 }), 1).await;
+    for (user, conversation, seq, kind) in [
+        (2, "d1-2", 3, "ok"),
+        (1, "d1-2", 3, "+1"),
+        (2, "d1-2", 3, "+1"),
+        (4, "d3-4", 5, "ok"),
+        (4, "d3-4", 2, "ok"),
+    ] {
+        let reaction = json!({ "userId": user, "conversationId": conversation, "seq": seq, "kind": kind });
+        caller.ok("Message/React", reaction).await;
+    }
     caller.ok("Message/TrimConversation", json!({ "conversationId": "d3-4", "minSeq": 4 })).await;
 }
 

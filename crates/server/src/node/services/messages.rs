@@ -11,8 +11,8 @@ use kith_service::{
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
         Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ProfileSignals,
-        ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode, documents, receivers_job,
-        resumption_job, upkeep_job,
+        ReactionCleanup, ReactionRecords, ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode,
+        documents, reactions, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -52,7 +52,8 @@ pub(super) struct StreamParts {
 pub(super) struct Messaging {
     pub(super) calls: MessagingCalls,
     pub(super) upkeep: BackgroundJob,
-    pub(super) dialog_cleanup: DialogCleanup,
+    /// Comes after the members: a deleted user is no longer a member when the end of a log is read.
+    pub(super) cleanup: [Arc<dyn AccountCleanup>; 2],
     pub(super) repeats: FanOutRetries,
     pub(super) resumption: BackgroundJob,
     pub(super) receivers: BackgroundJob,
@@ -75,8 +76,9 @@ pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
         &config.messages,
     );
     let delivery = delivery(parts, inboxes, roles.clone(), offline.clone());
-    let queue = AppendQueue::new(logs(parts), context.mutations.clone(), &config.messages)
-        .delivering(delivery.clone());
+    let logs = logs(parts).with_reactions(records.reactions.clone());
+    let queue =
+        AppendQueue::new(logs, context.mutations.clone(), &config.messages).delivering(delivery.clone());
     Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 
@@ -92,7 +94,10 @@ pub(super) fn messaging(
     let offline = OfflineRpc::new(offline, pages.clone());
     let node = UpkeepNode { id: parts.among(), time: parts.removal_time, agreement: parts.agreement() };
     let upkeep = upkeep_job(context, &records.conversations, queue.clone(), &config.messages, node);
-    let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
+    let cleanup: [Arc<dyn AccountCleanup>; 2] = [
+        Arc::new(DialogCleanup::new(context, records.dialogs.clone())),
+        Arc::new(ReactionCleanup::new(context, records.reactions.clone())),
+    ];
     let dependencies = MessageDependencies {
         users: domains.users.clone(),
         members: domains.members.clone(),
@@ -117,7 +122,7 @@ pub(super) fn messaging(
     let repeats = FanOutRetries::new(delivery);
     let calls =
         MessagingCalls { messages, dialogs, receiving, receipts, offline, agreement: parts.agreement() };
-    Messaging { calls, upkeep, dialog_cleanup, repeats, resumption, receivers, receipt_notifier }
+    Messaging { calls, upkeep, cleanup, repeats, resumption, receivers, receipt_notifier }
 }
 
 /// The conversations' records besides their messages.
@@ -126,6 +131,7 @@ fn records(parts: Assembly<'_>) -> ConversationData {
     ConversationData {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
         dialogs: DialogRecords::new(context, dialog::cache::policy(&defaults)),
+        reactions: ReactionRecords::new(context, reactions::cache::policy(&defaults)),
     }
 }
 

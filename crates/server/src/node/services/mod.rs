@@ -20,7 +20,7 @@ use kith_service::{
     conversation, dialog,
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
-    message::{FanOutRetries, Messages, Notes, Receiving, documents},
+    message::{FanOutRetries, Messages, Notes, Receiving, documents, reactions},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -228,6 +228,7 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
     all.extend(dialog::feed_mappings());
     all.extend(notice::feed_mappings());
     all.extend(documents::feed_mappings(windows.clone()));
+    all.extend(reactions::feed_mappings());
     all.into()
 }
 
@@ -272,9 +273,8 @@ async fn build(
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
         Arc::new(NoticeCleanup::new(notices.clone())),
-        // It runs after the members: the user is no longer a member when the end of the log is read.
-        Arc::new(messaging.dialog_cleanup),
     ];
+    cleaned.extend(messaging.cleanup);
     cleaned.extend(messages::erasure_cleanup(parts));
     let access = user::access_job(domains.users.accesses(), Arc::new(online.sessions.clone()));
     let cleanup = user::cleanup_job(stores, cleaned, deleted, parts.among());

@@ -158,6 +158,10 @@ pub(crate) const REQUESTS: &[(&str, &str)] = &[
     ("MessageService/SetUserSeqRange", r#"{"userId": 7, "conversationId": "g5", "minSeq": 1}"#),
     ("MessageService/TrimConversation", r#"{"conversationId": "g5", "minSeq": 1}"#),
     ("MessageService/RecallMessage", r#"{"conversationId": "g5", "seq": 1}"#),
+    ("MessageService/React", r#"{"conversationId": "g5", "seq": 1, "kind": "a"}"#),
+    ("MessageService/Unreact", r#"{"conversationId": "g5", "seq": 1, "kind": "a"}"#),
+    ("MessageService/BatchGetReactions", r#"{"conversationId": "g5", "seqs": [1]}"#),
+    ("MessageService/ListReactions", r#"{"conversationId": "g5", "seq": 1, "kind": "a"}"#),
     (
         "MessageService/EditMessage",
         r#"{"conversationId": "g5", "seq": 1, "contentType": "text/plain", "body": "aG8="}"#,

@@ -29,6 +29,7 @@ mod own_devices;
 mod presence;
 mod presence_visibility;
 mod private_groups;
+mod reactions;
 mod read_marks;
 mod receipts;
 mod receipts_random;

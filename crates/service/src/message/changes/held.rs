@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use kith_delivery::WindowHold;
 use kith_store::{
-    ConversationId, DocumentKey, MessageChange, MessageChangeOutcome, NewMessage, Outcome, Seq, StoreError,
-    document_of,
+    ContentChange, ConversationId, DocumentKey, MessageChange, MessageChangeOutcome, NewMessage, Outcome,
+    Seq, StoreError, document_of,
 };
 use tokio::time::sleep;
 
@@ -85,9 +85,14 @@ impl ChangeWriter {
         change: MessageChange,
     ) -> Result<MessageChangeOutcome, StoreError> {
         let key = DocumentKey { conversation, document: document_of(change.seq) };
+        let reactions = match change.content {
+            ContentChange::Recall(_) => self.logs.begin_reactions_end(key).await,
+            ContentChange::Edit(_) => None,
+        };
         let store = Arc::clone(&self.logs.store);
         let write = Box::pin(async move { store.change(conversation, &change).await });
-        let written = self.mutations.write_all(&self.logs.documents, vec![key], write).await?;
+        let written =
+            self.mutations.write_all_with(&self.logs.documents, vec![key], reactions, write).await?;
         Ok(MessageChangeOutcome::clone(&written.record))
     }
 

@@ -23,11 +23,11 @@ use crate::error::{Error, Reason};
 
 /// A message to be changed, and the user who changes it.
 #[derive(Clone, Copy, Debug)]
-struct ChangeTarget {
-    conversation: ConversationId,
-    seq: Seq,
+pub(super) struct ChangeTarget {
+    pub(super) conversation: ConversationId,
+    pub(super) seq: Seq,
     /// `None`: a service as itself.
-    by: Option<UserId>,
+    pub(super) by: Option<UserId>,
 }
 
 /// An edit's new content.
@@ -178,10 +178,10 @@ fn edited(changed: MessageChangeOutcome) -> Result<ChangedMessage, Error> {
     }
 }
 
-fn no_message() -> Error {
+pub(super) fn no_message() -> Error {
     Error::not_found("message")
 }
 
-fn was_recalled() -> Error {
+pub(super) fn was_recalled() -> Error {
     Error::new(Reason::StateForbids, "the message was recalled")
 }

@@ -24,7 +24,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
-    pub(super) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
+    pub(in crate::message) async fn get_changeable(&self, target: ChangeTarget) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
         // Pretends that the log ended there: users who may not read its end must not learn it.

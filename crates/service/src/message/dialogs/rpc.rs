@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{AtLeast, conversations},
+    message::{AtLeast, conversations, reactions::ReactionCounts},
     rpc::{
         answer_size::{ByteBudget, fit_into_answer, left_out},
         audit_notes::AuditNotes,
@@ -40,6 +40,11 @@ impl DialogRpc {
     #[must_use]
     pub const fn new(dialogs: Dialogs, pages: PageTokens, limits: Limits) -> Self {
         Self { dialogs, pages, limits }
+    }
+
+    /// Issues page tokens.
+    pub(crate) const fn pages(&self) -> &PageTokens {
+        &self.pages
     }
 
     pub(crate) async fn create_conversation(
@@ -80,7 +85,9 @@ impl DialogRpc {
         let at_least = AtLeast::of_request(&request.at_least, self.limits.at_least(call, 0)?)?;
         let page = self.dialogs.list(user, after, quota.size, &at_least).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
-        let (conversations, next) = fit_page(page, call);
+        let last = page.shown.iter().filter_map(|(_, shown)| shown.reacted()).collect();
+        let counts = self.dialogs.messages.reaction_counts(request.with_reactions, last).await?;
+        let (conversations, next) = fit_page(page, call, &counts);
         quota.answered(conversations.len());
         let next_page_token = next.and_then(|position| {
             self.pages.of(call).issue_bytes(&[QUERY, &user.get().to_be_bytes()], &position.to_bytes())
@@ -253,11 +260,19 @@ impl DialogRpc {
 
 /// Returns the page's conversations that fit into an answer, and the last conversation's position if others
 /// follow.
-fn fit_page(page: DialogPage, call: Call) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
+fn fit_page(
+    page: DialogPage,
+    call: Call,
+    counts: &ReactionCounts,
+) -> (Vec<wire::Conversation>, Option<DialogPosition>) {
     let mut budget = ByteBudget::new(call.answer_bytes);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
     for (position, shown) in page.shown {
-        let conversation = convert::conversation_to_wire(shown, call.principal);
+        let id = shown.id();
+        let mut conversation = convert::conversation_to_wire(shown, call.principal);
+        if let Some(message) = &mut conversation.last_message {
+            counts.add_to(id, message);
+        }
         if !budget.admit(&conversation) {
             more = true;
             break;

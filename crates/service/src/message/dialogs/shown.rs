@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kith_cache::Consistency;
 use kith_delivery::Span;
 use kith_store::{
-    DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange, count_unread,
-    document_parts,
+    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange,
+    count_unread, document_parts,
 };
 
 use super::{Dialogs, list::unread_of, peers::Peer};
@@ -36,6 +36,19 @@ pub(super) struct ShownConversation {
     pub(super) peer: Peer,
     /// See [`DialogView::read_seq`].
     pub(super) read_seq: Seq,
+}
+
+impl ShownConversation {
+    /// The conversation.
+    pub(super) fn id(&self) -> ConversationId {
+        self.dialog.key.conversation
+    }
+
+    /// The last message that shows its reactions: a user whose range has ended reads none.
+    pub(super) fn reacted(&self) -> Option<(ConversationId, Seq)> {
+        let last = self.last.as_ref().filter(|_| self.range.closed_at.is_none())?;
+        Some((self.id(), last.seq))
+    }
 }
 
 impl DialogView {

@@ -161,6 +161,11 @@ pub(in crate::message) fn receipts_to_bytes(
     to_bytes(conversation, user, Signaled::Receipts(wire::ReceiptCounts { counts }))
 }
 
+/// A signal about changed reactions to a message, in the form of wakes.
+pub(in crate::message) fn reactions_to_bytes(conversation: ConversationId, user: UserId, seq: Seq) -> Bytes {
+    to_bytes(conversation, user, Signaled::Reactions(wire::ReactionsChanged { seq }))
+}
+
 fn to_bytes(conversation: ConversationId, user: UserId, what: Signaled) -> Bytes {
     let conversation_id = conversation.to_string();
     Signal { conversation_id, user_id: user.get(), what: Some(what) }.encode_to_vec().into()

@@ -44,7 +44,7 @@ use kith_delivery::{InboxKeeper, InboxLimits, ReadFrom};
 use kith_store::UserId;
 use tokio_util::task::TaskTracker;
 
-pub(super) use self::convert::{profile_to_bytes, read_to_bytes, receipts_to_bytes};
+pub(super) use self::convert::{profile_to_bytes, reactions_to_bytes, read_to_bytes, receipts_to_bytes};
 pub use self::{
     connection_signs::ConnectionSigns,
     in_process::ResponseSlot,

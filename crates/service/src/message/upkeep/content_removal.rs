@@ -47,7 +47,8 @@ impl ContentRemoval {
         let hold = logs.windows.hold(key.conversation).await.map_err(|_| windows_unavailable())?;
         let erase = async move { store.erase_document(key.conversation, key.first(), user, begun).await };
         // After an unknown outcome the hold is kept until its end. The erasure processes the document again.
-        let erased = mutations.write_all(&logs.documents, vec![key], Box::pin(erase)).await;
+        let reactions = logs.begin_reactions_end(key).await;
+        let erased = mutations.write_all_with(&logs.documents, vec![key], reactions, Box::pin(erase)).await;
         let erased = erased.map_err(store_error)?;
         logs.release(hold).await.map_err(store_error)?;
         Ok(*erased.record)

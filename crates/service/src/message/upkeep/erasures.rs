@@ -83,6 +83,9 @@ impl Erasures {
         let mut conversations = UserConversations::default();
         while lease.is_held().await.unwrap_or(false) {
             let Some(conversation) = self.next(&mut conversations, &erasure).await? else {
+                if !self.remove_reactions(erasure.user, lease).await? {
+                    return Ok(());
+                }
                 erasure.ended = true;
                 return self.save(&mut erasure).await.map(drop);
             };
@@ -94,6 +97,21 @@ impl Erasures {
             }
         }
         Ok(())
+    }
+
+    /// Removes the user's reactions to messages, also to those of others. False: another node continues the
+    /// erasure.
+    async fn remove_reactions(&self, user: UserId, lease: &mut Lease) -> Result<bool, Error> {
+        let Some(reactions) = self.queue.logs.reactions.clone() else { return Ok(true) };
+        while lease.is_held().await.unwrap_or(false) {
+            let reactions = reactions.clone();
+            let work = Box::pin(async move { reactions.remove_some(user).await });
+            if !self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await? {
+                return Ok(true);
+            }
+            sleep(self.pause).await;
+        }
+        Ok(false)
     }
 
     /// Erases in some of a conversation's documents. False: another node continues the erasure.

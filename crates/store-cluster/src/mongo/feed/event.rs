@@ -10,6 +10,7 @@ use super::{
     super::{
         dialog_row,
         message::{MESSAGES, document_id},
+        reaction::SUMMARIES,
     },
     appended,
 };
@@ -28,7 +29,7 @@ pub(super) struct WatchedCollection {
 }
 
 /// A new record kind needs one more row.
-pub(super) static WATCHED: [WatchedCollection; 7] = [
+pub(super) static WATCHED: [WatchedCollection; 8] = [
     WatchedCollection {
         name: "users",
         record: |id| UserId::new(whole(id)?).ok().map(FeedRecord::User),
@@ -103,6 +104,23 @@ pub(super) static WATCHED: [WatchedCollection; 7] = [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
                 // Matches changes by hand within messages.
                 { "operationType": "update", "$expr": is_within_messages() },
+                { "operationType": "replace" },
+            ] }
+        }),
+    },
+    WatchedCollection {
+        name: SUMMARIES,
+        record: |id| document_key(id).map(FeedRecord::Reactions),
+        id: |record| match record {
+            FeedRecord::Reactions(key) => Some(document_id(key.conversation, key.document).into()),
+            _ => None,
+        },
+        operations: &["insert", "update", "replace"],
+        // A summary that a transaction only locks, or removes with its messages, shows nothing else.
+        filter: Some(|| {
+            doc! { "$or": [
+                { "operationType": "insert", "fullDocument.b": { "$exists": true } },
+                { "operationType": "update", "updateDescription.updatedFields.b": { "$exists": true } },
                 { "operationType": "replace" },
             ] }
         }),

@@ -4,8 +4,8 @@
 //! refuse, the event and the message are read.
 
 use kith_store::{
-    Appended, ConversationId, DOCUMENT, Message, MessageChange, MessageChangeOutcome, NewMessage, Outcome,
-    Seq, StoreError, document_of,
+    Appended, ContentChange, ConversationId, DOCUMENT, DocumentKey, Message, MessageChange,
+    MessageChangeOutcome, NewMessage, Outcome, Seq, StoreError, document_of,
 };
 use mongodb::{
     ClientSession,
@@ -135,6 +135,10 @@ impl Mongo {
     ) -> Result<ChangedMessage, Failure> {
         let event_seq = self.append_event(conversation, &change.event, session).await?;
         let position = MessagePosition::of(conversation, change.seq);
+        if matches!(change.content, ContentChange::Recall(_)) {
+            let key = DocumentKey { conversation, document: position.document };
+            self.end_reactions(key, &[change.seq], session).await?;
+        }
         let mut filter = required_state(position.index, &change.content);
         filter.insert("_id", position.id());
         let update = change_update(position.index, &change.content, event_seq, rand::random());

@@ -8,6 +8,7 @@ use kith_store::{
     removable_documents,
 };
 use mongodb::{
+    ClientSession,
     bson::{Bson, Document, RawDocument, doc},
     options::Hint,
 };
@@ -18,6 +19,8 @@ use super::{
         document::{count, moment, number_in},
         error::{malformed, read_failed, write_failed},
         record::all,
+        transaction::before_commit,
+        write::{Failure, Retries},
     },
     documents::{document_in, documents_of, id, size_and_time, summary_in, times_up_to},
     element,
@@ -37,11 +40,32 @@ impl Mongo {
         if removable == 0 {
             return Ok(TrimResult { messages: 0, left });
         }
-        let ids = documents.iter().take(removable).map(|(document, _)| id(conversation, *document));
-        let filter = doc! { "_id": { "$in": ids.collect::<Vec<_>>() } };
-        let removed = self.messages.delete_many(filter).await.map_err(write_failed)?;
+        let mut removed = 0;
+        for (document, _) in documents.iter().take(removable) {
+            let key = DocumentKey { conversation, document: *document };
+            let mut retries = Retries::within(self.options.append);
+            removed += loop {
+                match Box::pin(self.remove_document(key)).await {
+                    Ok(removed) => break removed,
+                    Err(failure) => retries.after(failure).await?,
+                }
+            };
+        }
         // All but the last are full, and a document that was followed by another is not the last.
-        Ok(TrimResult { messages: removed.deleted_count.saturating_mul(DOCUMENT.unsigned_abs()), left })
+        Ok(TrimResult { messages: removed.saturating_mul(DOCUMENT.unsigned_abs()), left })
+    }
+
+    /// Removes a document with the reactions to its messages. Returns how many there were: 0 or 1.
+    async fn remove_document(&self, key: DocumentKey) -> Result<u64, Failure> {
+        let mut session = self.begin_transaction().await?;
+        let made = self.removal_steps(key, &mut session).await;
+        self.end_transaction(session, made).await
+    }
+
+    async fn removal_steps(&self, key: DocumentKey, session: &mut ClientSession) -> Result<u64, Failure> {
+        self.remove_reactions(key, session).await?;
+        let remove = self.messages.delete_one(doc! { "_id": id(key.conversation, key.document) });
+        remove.session(session).await.map(|removed| removed.deleted_count).map_err(before_commit)
     }
 
     /// The oldest documents' numbers, and when they were begun: not before they were made, since imported
@@ -168,14 +192,39 @@ impl Mongo {
         sender: UserId,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
+        let key = DocumentKey { conversation, document: document_of(first) };
+        let mut retries = Retries::within(self.options.append);
+        loop {
+            match Box::pin(self.try_erase(key, sender, now)).await {
+                Ok(erased) => return Ok(erased),
+                Err(failure) => retries.after(failure).await?,
+            }
+        }
+    }
+
+    async fn try_erase(&self, key: DocumentKey, sender: UserId, now: Timestamp) -> Result<u64, Failure> {
+        let mut session = self.begin_transaction().await?;
+        let made = self.erase_steps(key, sender, now, &mut session).await;
+        self.end_transaction(session, made).await
+    }
+
+    async fn erase_steps(
+        &self,
+        key: DocumentKey,
+        sender: UserId,
+        now: Timestamp,
+        session: &mut ClientSession,
+    ) -> Result<u64, Failure> {
         let theirs = element::content_of(sender, str::to_owned);
-        let filter = doc! { "_id": id(conversation, document_of(first)), "m": { "$elemMatch": theirs } };
+        let filter = doc! { "_id": id(key.conversation, key.document), "m": { "$elemMatch": theirs } };
         let (update, filters) = element::erase_update(sender, now, rand::random());
-        // Returns the previous document: the number of changed messages.
+        // Returns the previous document: the changed messages.
         let erase = self.messages.find_one_and_update(filter, update).array_filters(filters);
-        let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 });
-        let before = erase.max_time(self.options.command).await.map_err(write_failed)?;
-        before.map_or(Ok(0), |before| contents_of(&before, sender))
+        let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 }).max_time(self.options.command);
+        let Some(before) = erase.session(&mut *session).await.map_err(before_commit)? else { return Ok(0) };
+        let erased = contents_of(&before, key, sender).map_err(Failure::Final)?;
+        self.end_reactions(key, &erased, session).await?;
+        Ok(erased.len().try_into().unwrap_or(u64::MAX))
     }
 }
 
@@ -209,14 +258,14 @@ fn missing_times(documents: &[TimesOfDocument]) -> Vec<(DocumentKey, Timestamp)>
     missing
 }
 
-/// How many messages in a document have a sender's content.
-fn contents_of(document: &RawDocument, sender: UserId) -> Result<u64, StoreError> {
-    let mut count = 0;
-    for element in document.get_array("m").map_err(|_| malformed("m"))? {
+/// The numbers of the messages in a document that have a sender's content.
+fn contents_of(document: &RawDocument, key: DocumentKey, sender: UserId) -> Result<Vec<Seq>, StoreError> {
+    let mut seqs = Vec::new();
+    for (seq, element) in (key.first()..).zip(document.get_array("m").map_err(|_| malformed("m"))?) {
         let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        count += u64::from(element::has_content_of(element, sender)?);
+        seqs.extend(element::has_content_of(element, sender)?.then_some(seq));
     }
-    Ok(count)
+    Ok(seqs)
 }
 
 fn begun(found: &RawDocument) -> Result<Timestamp, StoreError> {

@@ -23,6 +23,7 @@ pub mod message_trim;
 pub mod node;
 pub mod notice;
 pub mod notice_reader;
+pub mod reaction;
 pub mod read_marks;
 pub mod secret;
 pub mod sequence;

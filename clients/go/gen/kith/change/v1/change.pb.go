@@ -53,6 +53,9 @@ const (
 	ChangeKind_CHANGE_KIND_AUDIENCE ChangeKind = 10
 	// A notice. `notice_id`; `notice:read`.
 	ChangeKind_CHANGE_KIND_NOTICE ChangeKind = 11
+	// Reactions to at least one of 100 messages. `conversation_id`, `first_seq`, `last_seq`; `message:read`. Read them with
+	// BatchGetReactions. Those of messages that retention removed are no change.
+	ChangeKind_CHANGE_KIND_REACTION ChangeKind = 12
 )
 
 // Enum value maps for ChangeKind.
@@ -70,6 +73,7 @@ var (
 		9:  "CHANGE_KIND_DIALOG",
 		10: "CHANGE_KIND_AUDIENCE",
 		11: "CHANGE_KIND_NOTICE",
+		12: "CHANGE_KIND_REACTION",
 	}
 	ChangeKind_value = map[string]int32{
 		"CHANGE_KIND_UNSPECIFIED":  0,
@@ -84,6 +88,7 @@ var (
 		"CHANGE_KIND_DIALOG":       9,
 		"CHANGE_KIND_AUDIENCE":     10,
 		"CHANGE_KIND_NOTICE":       11,
+		"CHANGE_KIND_REACTION":     12,
 	}
 )
 
@@ -487,7 +492,7 @@ const file_kith_change_v1_change_proto_rawDesc = "" +
 	"\x13ReadChangesResponse\x120\n" +
 	"\achanges\x18\x01 \x03(\v2\x16.kith.change.v1.ChangeR\achanges\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12A\n" +
-	"\x0fask_again_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\raskAgainAfter*\xb7\x02\n" +
+	"\x0fask_again_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\raskAgainAfter*\xd1\x02\n" +
 	"\n" +
 	"ChangeKind\x12\x1b\n" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -502,7 +507,8 @@ const file_kith_change_v1_change_proto_rawDesc = "" +
 	"\x12CHANGE_KIND_DIALOG\x10\t\x12\x18\n" +
 	"\x14CHANGE_KIND_AUDIENCE\x10\n" +
 	"\x12\x16\n" +
-	"\x12CHANGE_KIND_NOTICE\x10\v2\xd3\x01\n" +
+	"\x12CHANGE_KIND_NOTICE\x10\v\x12\x18\n" +
+	"\x14CHANGE_KIND_REACTION\x10\f2\xd3\x01\n" +
 	"\rChangeService\x12]\n" +
 	"\tGetCursor\x12 .kith.change.v1.GetCursorRequest\x1a!.kith.change.v1.GetCursorResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01\x12c\n" +
 	"\vReadChanges\x12\".kith.change.v1.ReadChangesRequest\x1a#.kith.change.v1.ReadChangesResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01B\xac\x01\n" +

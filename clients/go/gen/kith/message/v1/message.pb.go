@@ -219,7 +219,9 @@ type Message struct {
 	// Whether the content is withheld: the message was edited after the last number that the user may read, so after it left the
 	// group or behind the range that a service set. Content type, body and mentions are empty then. Edits that were stored before
 	// their events were counted are treated as such.
-	Withheld      bool `protobuf:"varint,17,opt,name=withheld,proto3" json:"withheld,omitempty"`
+	Withheld bool `protobuf:"varint,17,opt,name=withheld,proto3" json:"withheld,omitempty"`
+	// The counts of reactions, in the order of the first ones. Set if the request asks for them `with_reactions`.
+	Reactions     []*ReactionCount `protobuf:"bytes,18,rep,name=reactions,proto3" json:"reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +375,67 @@ func (x *Message) GetWithheld() bool {
 	return false
 }
 
+func (x *Message) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+// How many users react with a kind.
+type ReactionCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// At least 1.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionCount) Reset() {
+	*x = ReactionCount{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionCount) ProtoMessage() {}
+
+func (x *ReactionCount) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
+func (*ReactionCount) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReactionCount) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ReactionCount) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Who removed the content of a message.
 type Recall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -386,7 +449,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[1]
+	mi := &file_kith_message_v1_message_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +461,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[1]
+	mi := &file_kith_message_v1_message_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +474,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{1}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Recall) GetUserId() int64 {
@@ -450,7 +513,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[2]
+	mi := &file_kith_message_v1_message_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +525,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[2]
+	mi := &file_kith_message_v1_message_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +538,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{2}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Event) GetWhat() isEvent_What {
@@ -627,7 +690,7 @@ type MembersJoined struct {
 
 func (x *MembersJoined) Reset() {
 	*x = MembersJoined{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[3]
+	mi := &file_kith_message_v1_message_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +702,7 @@ func (x *MembersJoined) String() string {
 func (*MembersJoined) ProtoMessage() {}
 
 func (x *MembersJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[3]
+	mi := &file_kith_message_v1_message_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +715,7 @@ func (x *MembersJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersJoined.ProtoReflect.Descriptor instead.
 func (*MembersJoined) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{3}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MembersJoined) GetUserIds() []int64 {
@@ -672,7 +735,7 @@ type MembersLeft struct {
 
 func (x *MembersLeft) Reset() {
 	*x = MembersLeft{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[4]
+	mi := &file_kith_message_v1_message_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +747,7 @@ func (x *MembersLeft) String() string {
 func (*MembersLeft) ProtoMessage() {}
 
 func (x *MembersLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[4]
+	mi := &file_kith_message_v1_message_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +760,7 @@ func (x *MembersLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersLeft.ProtoReflect.Descriptor instead.
 func (*MembersLeft) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{4}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MembersLeft) GetUserIds() []int64 {
@@ -717,7 +780,7 @@ type MembersRemoved struct {
 
 func (x *MembersRemoved) Reset() {
 	*x = MembersRemoved{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[5]
+	mi := &file_kith_message_v1_message_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +792,7 @@ func (x *MembersRemoved) String() string {
 func (*MembersRemoved) ProtoMessage() {}
 
 func (x *MembersRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[5]
+	mi := &file_kith_message_v1_message_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +805,7 @@ func (x *MembersRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRemoved.ProtoReflect.Descriptor instead.
 func (*MembersRemoved) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{5}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MembersRemoved) GetUserIds() []int64 {
@@ -762,7 +825,7 @@ type OwnerChanged struct {
 
 func (x *OwnerChanged) Reset() {
 	*x = OwnerChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[6]
+	mi := &file_kith_message_v1_message_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +837,7 @@ func (x *OwnerChanged) String() string {
 func (*OwnerChanged) ProtoMessage() {}
 
 func (x *OwnerChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[6]
+	mi := &file_kith_message_v1_message_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +850,7 @@ func (x *OwnerChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerChanged.ProtoReflect.Descriptor instead.
 func (*OwnerChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{6}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OwnerChanged) GetUserId() int64 {
@@ -807,7 +870,7 @@ type GroupRenamed struct {
 
 func (x *GroupRenamed) Reset() {
 	*x = GroupRenamed{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[7]
+	mi := &file_kith_message_v1_message_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +882,7 @@ func (x *GroupRenamed) String() string {
 func (*GroupRenamed) ProtoMessage() {}
 
 func (x *GroupRenamed) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[7]
+	mi := &file_kith_message_v1_message_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +895,7 @@ func (x *GroupRenamed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupRenamed.ProtoReflect.Descriptor instead.
 func (*GroupRenamed) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{7}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GroupRenamed) GetName() string {
@@ -854,7 +917,7 @@ type MessageRecalled struct {
 
 func (x *MessageRecalled) Reset() {
 	*x = MessageRecalled{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[8]
+	mi := &file_kith_message_v1_message_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +929,7 @@ func (x *MessageRecalled) String() string {
 func (*MessageRecalled) ProtoMessage() {}
 
 func (x *MessageRecalled) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[8]
+	mi := &file_kith_message_v1_message_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +942,7 @@ func (x *MessageRecalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageRecalled.ProtoReflect.Descriptor instead.
 func (*MessageRecalled) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{8}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MessageRecalled) GetSeq() int64 {
@@ -906,7 +969,7 @@ type MessageEdited struct {
 
 func (x *MessageEdited) Reset() {
 	*x = MessageEdited{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[9]
+	mi := &file_kith_message_v1_message_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +981,7 @@ func (x *MessageEdited) String() string {
 func (*MessageEdited) ProtoMessage() {}
 
 func (x *MessageEdited) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[9]
+	mi := &file_kith_message_v1_message_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +994,7 @@ func (x *MessageEdited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageEdited.ProtoReflect.Descriptor instead.
 func (*MessageEdited) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{9}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MessageEdited) GetSeq() int64 {
@@ -951,7 +1014,7 @@ type MessagesErased struct {
 
 func (x *MessagesErased) Reset() {
 	*x = MessagesErased{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[10]
+	mi := &file_kith_message_v1_message_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1026,7 @@ func (x *MessagesErased) String() string {
 func (*MessagesErased) ProtoMessage() {}
 
 func (x *MessagesErased) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[10]
+	mi := &file_kith_message_v1_message_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1039,7 @@ func (x *MessagesErased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessagesErased.ProtoReflect.Descriptor instead.
 func (*MessagesErased) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{10}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MessagesErased) GetUserId() int64 {
@@ -1024,7 +1087,7 @@ type SendMessageRequest struct {
 
 func (x *SendMessageRequest) Reset() {
 	*x = SendMessageRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[11]
+	mi := &file_kith_message_v1_message_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1099,7 @@ func (x *SendMessageRequest) String() string {
 func (*SendMessageRequest) ProtoMessage() {}
 
 func (x *SendMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[11]
+	mi := &file_kith_message_v1_message_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1112,7 @@ func (x *SendMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendMessageRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{11}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SendMessageRequest) GetTo() isSendMessageRequest_To {
@@ -1190,7 +1253,7 @@ type SendMessageResponse struct {
 
 func (x *SendMessageResponse) Reset() {
 	*x = SendMessageResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[12]
+	mi := &file_kith_message_v1_message_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1265,7 @@ func (x *SendMessageResponse) String() string {
 func (*SendMessageResponse) ProtoMessage() {}
 
 func (x *SendMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[12]
+	mi := &file_kith_message_v1_message_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1278,7 @@ func (x *SendMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendMessageResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{12}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SendMessageResponse) GetConversationId() string {
@@ -1256,7 +1319,7 @@ type BatchSendRequest struct {
 
 func (x *BatchSendRequest) Reset() {
 	*x = BatchSendRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[13]
+	mi := &file_kith_message_v1_message_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1331,7 @@ func (x *BatchSendRequest) String() string {
 func (*BatchSendRequest) ProtoMessage() {}
 
 func (x *BatchSendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[13]
+	mi := &file_kith_message_v1_message_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1344,7 @@ func (x *BatchSendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchSendRequest.ProtoReflect.Descriptor instead.
 func (*BatchSendRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{13}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BatchSendRequest) GetMessages() []*SendMessageRequest {
@@ -1301,7 +1364,7 @@ type BatchSendResponse struct {
 
 func (x *BatchSendResponse) Reset() {
 	*x = BatchSendResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[14]
+	mi := &file_kith_message_v1_message_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1376,7 @@ func (x *BatchSendResponse) String() string {
 func (*BatchSendResponse) ProtoMessage() {}
 
 func (x *BatchSendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[14]
+	mi := &file_kith_message_v1_message_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1389,7 @@ func (x *BatchSendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchSendResponse.ProtoReflect.Descriptor instead.
 func (*BatchSendResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{14}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BatchSendResponse) GetResults() []*SendResult {
@@ -1350,7 +1413,7 @@ type SendResult struct {
 
 func (x *SendResult) Reset() {
 	*x = SendResult{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[15]
+	mi := &file_kith_message_v1_message_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1425,7 @@ func (x *SendResult) String() string {
 func (*SendResult) ProtoMessage() {}
 
 func (x *SendResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[15]
+	mi := &file_kith_message_v1_message_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1438,7 @@ func (x *SendResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResult.ProtoReflect.Descriptor instead.
 func (*SendResult) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{15}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SendResult) GetResult() isSendResult_Result {
@@ -1432,14 +1495,16 @@ type PullMessagesRequest struct {
 	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// A number that the caller knows to exist. If the conversation seems to end below it, as it may for some seconds after a
 	// failover of the store, its end is read again in a way that a failover does not affect.
-	AtLeastSeq    int64 `protobuf:"varint,6,opt,name=at_least_seq,json=atLeastSeq,proto3" json:"at_least_seq,omitempty"`
+	AtLeastSeq int64 `protobuf:"varint,6,opt,name=at_least_seq,json=atLeastSeq,proto3" json:"at_least_seq,omitempty"`
+	// Whether the messages have the counts of their reactions.
+	WithReactions bool `protobuf:"varint,7,opt,name=with_reactions,json=withReactions,proto3" json:"with_reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PullMessagesRequest) Reset() {
 	*x = PullMessagesRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[16]
+	mi := &file_kith_message_v1_message_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1516,7 @@ func (x *PullMessagesRequest) String() string {
 func (*PullMessagesRequest) ProtoMessage() {}
 
 func (x *PullMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[16]
+	mi := &file_kith_message_v1_message_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1529,7 @@ func (x *PullMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullMessagesRequest.ProtoReflect.Descriptor instead.
 func (*PullMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{16}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PullMessagesRequest) GetUserId() int64 {
@@ -1509,6 +1574,13 @@ func (x *PullMessagesRequest) GetAtLeastSeq() int64 {
 	return 0
 }
 
+func (x *PullMessagesRequest) GetWithReactions() bool {
+	if x != nil {
+		return x.WithReactions
+	}
+	return false
+}
+
 type PullMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By rising number.
@@ -1525,7 +1597,7 @@ type PullMessagesResponse struct {
 
 func (x *PullMessagesResponse) Reset() {
 	*x = PullMessagesResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[17]
+	mi := &file_kith_message_v1_message_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1609,7 @@ func (x *PullMessagesResponse) String() string {
 func (*PullMessagesResponse) ProtoMessage() {}
 
 func (x *PullMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[17]
+	mi := &file_kith_message_v1_message_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1622,7 @@ func (x *PullMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullMessagesResponse.ProtoReflect.Descriptor instead.
 func (*PullMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{17}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PullMessagesResponse) GetMessages() []*Message {
@@ -1587,14 +1659,16 @@ type PullBySeqsRequest struct {
 	UserId         int64  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
 	// At most 100, each greater than 0.
-	Seqs          []int64 `protobuf:"varint,3,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	Seqs []int64 `protobuf:"varint,3,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	// As in PullMessagesRequest.
+	WithReactions bool `protobuf:"varint,4,opt,name=with_reactions,json=withReactions,proto3" json:"with_reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PullBySeqsRequest) Reset() {
 	*x = PullBySeqsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[18]
+	mi := &file_kith_message_v1_message_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1680,7 @@ func (x *PullBySeqsRequest) String() string {
 func (*PullBySeqsRequest) ProtoMessage() {}
 
 func (x *PullBySeqsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[18]
+	mi := &file_kith_message_v1_message_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1693,7 @@ func (x *PullBySeqsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullBySeqsRequest.ProtoReflect.Descriptor instead.
 func (*PullBySeqsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{18}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PullBySeqsRequest) GetUserId() int64 {
@@ -1643,6 +1717,13 @@ func (x *PullBySeqsRequest) GetSeqs() []int64 {
 	return nil
 }
 
+func (x *PullBySeqsRequest) GetWithReactions() bool {
+	if x != nil {
+		return x.WithReactions
+	}
+	return false
+}
+
 type PullBySeqsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By rising number. At most 1 MiB, but at least one message if there is one.
@@ -1655,7 +1736,7 @@ type PullBySeqsResponse struct {
 
 func (x *PullBySeqsResponse) Reset() {
 	*x = PullBySeqsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[19]
+	mi := &file_kith_message_v1_message_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1748,7 @@ func (x *PullBySeqsResponse) String() string {
 func (*PullBySeqsResponse) ProtoMessage() {}
 
 func (x *PullBySeqsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[19]
+	mi := &file_kith_message_v1_message_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1761,7 @@ func (x *PullBySeqsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullBySeqsResponse.ProtoReflect.Descriptor instead.
 func (*PullBySeqsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{19}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PullBySeqsResponse) GetMessages() []*Message {
@@ -1707,14 +1788,16 @@ type HistoryRequest struct {
 	// 1 to 1000. Default 50. Larger values count as 1000.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// As in PullMessagesRequest.
-	AtLeastSeq    int64 `protobuf:"varint,5,opt,name=at_least_seq,json=atLeastSeq,proto3" json:"at_least_seq,omitempty"`
+	AtLeastSeq int64 `protobuf:"varint,5,opt,name=at_least_seq,json=atLeastSeq,proto3" json:"at_least_seq,omitempty"`
+	// As in PullMessagesRequest.
+	WithReactions bool `protobuf:"varint,6,opt,name=with_reactions,json=withReactions,proto3" json:"with_reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[20]
+	mi := &file_kith_message_v1_message_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1809,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[20]
+	mi := &file_kith_message_v1_message_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1822,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{20}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryRequest) GetUserId() int64 {
@@ -1777,6 +1860,13 @@ func (x *HistoryRequest) GetAtLeastSeq() int64 {
 	return 0
 }
 
+func (x *HistoryRequest) GetWithReactions() bool {
+	if x != nil {
+		return x.WithReactions
+	}
+	return false
+}
+
 type HistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By falling number.
@@ -1794,7 +1884,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[21]
+	mi := &file_kith_message_v1_message_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1896,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[21]
+	mi := &file_kith_message_v1_message_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1909,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{21}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryResponse) GetMessages() []*Message {
@@ -1862,7 +1952,7 @@ type GetSeqByTimeRequest struct {
 
 func (x *GetSeqByTimeRequest) Reset() {
 	*x = GetSeqByTimeRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[22]
+	mi := &file_kith_message_v1_message_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1964,7 @@ func (x *GetSeqByTimeRequest) String() string {
 func (*GetSeqByTimeRequest) ProtoMessage() {}
 
 func (x *GetSeqByTimeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[22]
+	mi := &file_kith_message_v1_message_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1977,7 @@ func (x *GetSeqByTimeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSeqByTimeRequest.ProtoReflect.Descriptor instead.
 func (*GetSeqByTimeRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{22}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSeqByTimeRequest) GetUserId() int64 {
@@ -1921,7 +2011,7 @@ type GetSeqByTimeResponse struct {
 
 func (x *GetSeqByTimeResponse) Reset() {
 	*x = GetSeqByTimeResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[23]
+	mi := &file_kith_message_v1_message_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2023,7 @@ func (x *GetSeqByTimeResponse) String() string {
 func (*GetSeqByTimeResponse) ProtoMessage() {}
 
 func (x *GetSeqByTimeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[23]
+	mi := &file_kith_message_v1_message_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2036,7 @@ func (x *GetSeqByTimeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSeqByTimeResponse.ProtoReflect.Descriptor instead.
 func (*GetSeqByTimeResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{23}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetSeqByTimeResponse) GetSeq() int64 {
@@ -1970,7 +2060,7 @@ type GetMaxSeqsRequest struct {
 
 func (x *GetMaxSeqsRequest) Reset() {
 	*x = GetMaxSeqsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[24]
+	mi := &file_kith_message_v1_message_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2072,7 @@ func (x *GetMaxSeqsRequest) String() string {
 func (*GetMaxSeqsRequest) ProtoMessage() {}
 
 func (x *GetMaxSeqsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[24]
+	mi := &file_kith_message_v1_message_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2085,7 @@ func (x *GetMaxSeqsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMaxSeqsRequest.ProtoReflect.Descriptor instead.
 func (*GetMaxSeqsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{24}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetMaxSeqsRequest) GetUserId() int64 {
@@ -2032,7 +2122,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[25]
+	mi := &file_kith_message_v1_message_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2134,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[25]
+	mi := &file_kith_message_v1_message_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2147,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{25}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Position) GetConversationId() string {
@@ -2084,7 +2174,7 @@ type GetMaxSeqsResponse struct {
 
 func (x *GetMaxSeqsResponse) Reset() {
 	*x = GetMaxSeqsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[26]
+	mi := &file_kith_message_v1_message_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2186,7 @@ func (x *GetMaxSeqsResponse) String() string {
 func (*GetMaxSeqsResponse) ProtoMessage() {}
 
 func (x *GetMaxSeqsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[26]
+	mi := &file_kith_message_v1_message_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2199,7 @@ func (x *GetMaxSeqsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMaxSeqsResponse.ProtoReflect.Descriptor instead.
 func (*GetMaxSeqsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{26}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetMaxSeqsResponse) GetResults() []*MaxSeqResult {
@@ -2133,7 +2223,7 @@ type MaxSeqResult struct {
 
 func (x *MaxSeqResult) Reset() {
 	*x = MaxSeqResult{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[27]
+	mi := &file_kith_message_v1_message_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2235,7 @@ func (x *MaxSeqResult) String() string {
 func (*MaxSeqResult) ProtoMessage() {}
 
 func (x *MaxSeqResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[27]
+	mi := &file_kith_message_v1_message_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2248,7 @@ func (x *MaxSeqResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxSeqResult.ProtoReflect.Descriptor instead.
 func (*MaxSeqResult) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{27}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MaxSeqResult) GetConversationId() string {
@@ -2252,7 +2342,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[28]
+	mi := &file_kith_message_v1_message_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2354,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[28]
+	mi := &file_kith_message_v1_message_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2367,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{28}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Conversation) GetConversationId() string {
@@ -2403,7 +2493,7 @@ type DialogSettings struct {
 
 func (x *DialogSettings) Reset() {
 	*x = DialogSettings{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[29]
+	mi := &file_kith_message_v1_message_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2505,7 @@ func (x *DialogSettings) String() string {
 func (*DialogSettings) ProtoMessage() {}
 
 func (x *DialogSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[29]
+	mi := &file_kith_message_v1_message_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2518,7 @@ func (x *DialogSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialogSettings.ProtoReflect.Descriptor instead.
 func (*DialogSettings) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{29}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DialogSettings) GetPinned() bool {
@@ -2471,7 +2561,7 @@ type CreateConversationRequest struct {
 
 func (x *CreateConversationRequest) Reset() {
 	*x = CreateConversationRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[30]
+	mi := &file_kith_message_v1_message_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2573,7 @@ func (x *CreateConversationRequest) String() string {
 func (*CreateConversationRequest) ProtoMessage() {}
 
 func (x *CreateConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[30]
+	mi := &file_kith_message_v1_message_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2586,7 @@ func (x *CreateConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConversationRequest.ProtoReflect.Descriptor instead.
 func (*CreateConversationRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{30}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateConversationRequest) GetUserId() int64 {
@@ -2523,7 +2613,7 @@ type CreateConversationResponse struct {
 
 func (x *CreateConversationResponse) Reset() {
 	*x = CreateConversationResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[31]
+	mi := &file_kith_message_v1_message_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2625,7 @@ func (x *CreateConversationResponse) String() string {
 func (*CreateConversationResponse) ProtoMessage() {}
 
 func (x *CreateConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[31]
+	mi := &file_kith_message_v1_message_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2638,7 @@ func (x *CreateConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConversationResponse.ProtoReflect.Descriptor instead.
 func (*CreateConversationResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{31}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CreateConversationResponse) GetConversation() *Conversation {
@@ -2578,7 +2668,7 @@ type GetConversationRequest struct {
 
 func (x *GetConversationRequest) Reset() {
 	*x = GetConversationRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[32]
+	mi := &file_kith_message_v1_message_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2680,7 @@ func (x *GetConversationRequest) String() string {
 func (*GetConversationRequest) ProtoMessage() {}
 
 func (x *GetConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[32]
+	mi := &file_kith_message_v1_message_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2693,7 @@ func (x *GetConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConversationRequest.ProtoReflect.Descriptor instead.
 func (*GetConversationRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{32}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetConversationRequest) GetUserId() int64 {
@@ -2636,7 +2726,7 @@ type GetConversationResponse struct {
 
 func (x *GetConversationResponse) Reset() {
 	*x = GetConversationResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[33]
+	mi := &file_kith_message_v1_message_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2738,7 @@ func (x *GetConversationResponse) String() string {
 func (*GetConversationResponse) ProtoMessage() {}
 
 func (x *GetConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[33]
+	mi := &file_kith_message_v1_message_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2751,7 @@ func (x *GetConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConversationResponse.ProtoReflect.Descriptor instead.
 func (*GetConversationResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{33}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetConversationResponse) GetConversation() *Conversation {
@@ -2681,14 +2771,16 @@ type ListConversationsRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Numbers that the caller knows to exist, at most 100. A conversation that seems to end below the one given for it is read again, as
 	// with `at_least_seq` of PullMessagesRequest. Those of other conversations are ignored.
-	AtLeast       []*Position `protobuf:"bytes,4,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	AtLeast []*Position `protobuf:"bytes,4,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// Whether the last messages have the counts of their reactions.
+	WithReactions bool `protobuf:"varint,5,opt,name=with_reactions,json=withReactions,proto3" json:"with_reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListConversationsRequest) Reset() {
 	*x = ListConversationsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[34]
+	mi := &file_kith_message_v1_message_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2792,7 @@ func (x *ListConversationsRequest) String() string {
 func (*ListConversationsRequest) ProtoMessage() {}
 
 func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[34]
+	mi := &file_kith_message_v1_message_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2805,7 @@ func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{34}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListConversationsRequest) GetUserId() int64 {
@@ -2744,6 +2836,13 @@ func (x *ListConversationsRequest) GetAtLeast() []*Position {
 	return nil
 }
 
+func (x *ListConversationsRequest) GetWithReactions() bool {
+	if x != nil {
+		return x.WithReactions
+	}
+	return false
+}
+
 type ListConversationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 3 MiB, so that a page may have fewer than `page_size`.
@@ -2759,7 +2858,7 @@ type ListConversationsResponse struct {
 
 func (x *ListConversationsResponse) Reset() {
 	*x = ListConversationsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[35]
+	mi := &file_kith_message_v1_message_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2870,7 @@ func (x *ListConversationsResponse) String() string {
 func (*ListConversationsResponse) ProtoMessage() {}
 
 func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[35]
+	mi := &file_kith_message_v1_message_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2883,7 @@ func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{35}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListConversationsResponse) GetConversations() []*Conversation {
@@ -2822,7 +2921,7 @@ type CountUnreadRequest struct {
 
 func (x *CountUnreadRequest) Reset() {
 	*x = CountUnreadRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[36]
+	mi := &file_kith_message_v1_message_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2933,7 @@ func (x *CountUnreadRequest) String() string {
 func (*CountUnreadRequest) ProtoMessage() {}
 
 func (x *CountUnreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[36]
+	mi := &file_kith_message_v1_message_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2946,7 @@ func (x *CountUnreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountUnreadRequest.ProtoReflect.Descriptor instead.
 func (*CountUnreadRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{36}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CountUnreadRequest) GetUserId() int64 {
@@ -2887,7 +2986,7 @@ type CountUnreadResponse struct {
 
 func (x *CountUnreadResponse) Reset() {
 	*x = CountUnreadResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[37]
+	mi := &file_kith_message_v1_message_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +2998,7 @@ func (x *CountUnreadResponse) String() string {
 func (*CountUnreadResponse) ProtoMessage() {}
 
 func (x *CountUnreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[37]
+	mi := &file_kith_message_v1_message_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +3011,7 @@ func (x *CountUnreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountUnreadResponse.ProtoReflect.Descriptor instead.
 func (*CountUnreadResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{37}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CountUnreadResponse) GetCounts() []*UnreadCount {
@@ -2955,7 +3054,7 @@ type UnreadCount struct {
 
 func (x *UnreadCount) Reset() {
 	*x = UnreadCount{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[38]
+	mi := &file_kith_message_v1_message_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3066,7 @@ func (x *UnreadCount) String() string {
 func (*UnreadCount) ProtoMessage() {}
 
 func (x *UnreadCount) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[38]
+	mi := &file_kith_message_v1_message_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3079,7 @@ func (x *UnreadCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadCount.ProtoReflect.Descriptor instead.
 func (*UnreadCount) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{38}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UnreadCount) GetConversationId() string {
@@ -3017,7 +3116,7 @@ type GetReadSeqsRequest struct {
 
 func (x *GetReadSeqsRequest) Reset() {
 	*x = GetReadSeqsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[39]
+	mi := &file_kith_message_v1_message_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3029,7 +3128,7 @@ func (x *GetReadSeqsRequest) String() string {
 func (*GetReadSeqsRequest) ProtoMessage() {}
 
 func (x *GetReadSeqsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[39]
+	mi := &file_kith_message_v1_message_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3042,7 +3141,7 @@ func (x *GetReadSeqsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReadSeqsRequest.ProtoReflect.Descriptor instead.
 func (*GetReadSeqsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{39}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetReadSeqsRequest) GetUserId() int64 {
@@ -3076,7 +3175,7 @@ type GetReadSeqsResponse struct {
 
 func (x *GetReadSeqsResponse) Reset() {
 	*x = GetReadSeqsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[40]
+	mi := &file_kith_message_v1_message_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3187,7 @@ func (x *GetReadSeqsResponse) String() string {
 func (*GetReadSeqsResponse) ProtoMessage() {}
 
 func (x *GetReadSeqsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[40]
+	mi := &file_kith_message_v1_message_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3200,7 @@ func (x *GetReadSeqsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReadSeqsResponse.ProtoReflect.Descriptor instead.
 func (*GetReadSeqsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{40}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetReadSeqsResponse) GetResults() []*ReadSeqResult {
@@ -3125,7 +3224,7 @@ type ReadSeqResult struct {
 
 func (x *ReadSeqResult) Reset() {
 	*x = ReadSeqResult{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[41]
+	mi := &file_kith_message_v1_message_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3236,7 @@ func (x *ReadSeqResult) String() string {
 func (*ReadSeqResult) ProtoMessage() {}
 
 func (x *ReadSeqResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[41]
+	mi := &file_kith_message_v1_message_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3249,7 @@ func (x *ReadSeqResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadSeqResult.ProtoReflect.Descriptor instead.
 func (*ReadSeqResult) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{41}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadSeqResult) GetConversationId() string {
@@ -3216,7 +3315,7 @@ type ReadSeqs struct {
 
 func (x *ReadSeqs) Reset() {
 	*x = ReadSeqs{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[42]
+	mi := &file_kith_message_v1_message_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3327,7 @@ func (x *ReadSeqs) String() string {
 func (*ReadSeqs) ProtoMessage() {}
 
 func (x *ReadSeqs) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[42]
+	mi := &file_kith_message_v1_message_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3340,7 @@ func (x *ReadSeqs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadSeqs.ProtoReflect.Descriptor instead.
 func (*ReadSeqs) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{42}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadSeqs) GetReadSeq() int64 {
@@ -3278,7 +3377,7 @@ type SeqRange struct {
 
 func (x *SeqRange) Reset() {
 	*x = SeqRange{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[43]
+	mi := &file_kith_message_v1_message_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3389,7 @@ func (x *SeqRange) String() string {
 func (*SeqRange) ProtoMessage() {}
 
 func (x *SeqRange) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[43]
+	mi := &file_kith_message_v1_message_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3402,7 @@ func (x *SeqRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeqRange.ProtoReflect.Descriptor instead.
 func (*SeqRange) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{43}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SeqRange) GetFirst() int64 {
@@ -3337,7 +3436,7 @@ type MarkReadRequest struct {
 
 func (x *MarkReadRequest) Reset() {
 	*x = MarkReadRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[44]
+	mi := &file_kith_message_v1_message_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3448,7 @@ func (x *MarkReadRequest) String() string {
 func (*MarkReadRequest) ProtoMessage() {}
 
 func (x *MarkReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[44]
+	mi := &file_kith_message_v1_message_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3461,7 @@ func (x *MarkReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkReadRequest.ProtoReflect.Descriptor instead.
 func (*MarkReadRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{44}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MarkReadRequest) GetUserId() int64 {
@@ -3416,7 +3515,7 @@ type MarkReadResponse struct {
 
 func (x *MarkReadResponse) Reset() {
 	*x = MarkReadResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[45]
+	mi := &file_kith_message_v1_message_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3527,7 @@ func (x *MarkReadResponse) String() string {
 func (*MarkReadResponse) ProtoMessage() {}
 
 func (x *MarkReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[45]
+	mi := &file_kith_message_v1_message_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3540,7 @@ func (x *MarkReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkReadResponse.ProtoReflect.Descriptor instead.
 func (*MarkReadResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{45}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MarkReadResponse) GetReadSeq() int64 {
@@ -3490,7 +3589,7 @@ type UpdateDialogRequest struct {
 
 func (x *UpdateDialogRequest) Reset() {
 	*x = UpdateDialogRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[46]
+	mi := &file_kith_message_v1_message_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3601,7 @@ func (x *UpdateDialogRequest) String() string {
 func (*UpdateDialogRequest) ProtoMessage() {}
 
 func (x *UpdateDialogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[46]
+	mi := &file_kith_message_v1_message_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3614,7 @@ func (x *UpdateDialogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateDialogRequest.ProtoReflect.Descriptor instead.
 func (*UpdateDialogRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{46}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UpdateDialogRequest) GetUserId() int64 {
@@ -3572,7 +3671,7 @@ type UpdateDialogResponse struct {
 
 func (x *UpdateDialogResponse) Reset() {
 	*x = UpdateDialogResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[47]
+	mi := &file_kith_message_v1_message_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3683,7 @@ func (x *UpdateDialogResponse) String() string {
 func (*UpdateDialogResponse) ProtoMessage() {}
 
 func (x *UpdateDialogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[47]
+	mi := &file_kith_message_v1_message_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3597,7 +3696,7 @@ func (x *UpdateDialogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateDialogResponse.ProtoReflect.Descriptor instead.
 func (*UpdateDialogResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{47}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UpdateDialogResponse) GetSettings() *DialogSettings {
@@ -3641,7 +3740,7 @@ type HideConversationRequest struct {
 
 func (x *HideConversationRequest) Reset() {
 	*x = HideConversationRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[48]
+	mi := &file_kith_message_v1_message_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3752,7 @@ func (x *HideConversationRequest) String() string {
 func (*HideConversationRequest) ProtoMessage() {}
 
 func (x *HideConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[48]
+	mi := &file_kith_message_v1_message_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3765,7 @@ func (x *HideConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HideConversationRequest.ProtoReflect.Descriptor instead.
 func (*HideConversationRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{48}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HideConversationRequest) GetUserId() int64 {
@@ -3702,7 +3801,7 @@ type HideConversationResponse struct {
 
 func (x *HideConversationResponse) Reset() {
 	*x = HideConversationResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[49]
+	mi := &file_kith_message_v1_message_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3813,7 @@ func (x *HideConversationResponse) String() string {
 func (*HideConversationResponse) ProtoMessage() {}
 
 func (x *HideConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[49]
+	mi := &file_kith_message_v1_message_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3826,7 @@ func (x *HideConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HideConversationResponse.ProtoReflect.Descriptor instead.
 func (*HideConversationResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{49}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HideConversationResponse) GetHiddenSeq() int64 {
@@ -3764,7 +3863,7 @@ type ClearConversationRequest struct {
 
 func (x *ClearConversationRequest) Reset() {
 	*x = ClearConversationRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[50]
+	mi := &file_kith_message_v1_message_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3875,7 @@ func (x *ClearConversationRequest) String() string {
 func (*ClearConversationRequest) ProtoMessage() {}
 
 func (x *ClearConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[50]
+	mi := &file_kith_message_v1_message_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3888,7 @@ func (x *ClearConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearConversationRequest.ProtoReflect.Descriptor instead.
 func (*ClearConversationRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{50}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ClearConversationRequest) GetUserId() int64 {
@@ -3825,7 +3924,7 @@ type ClearConversationResponse struct {
 
 func (x *ClearConversationResponse) Reset() {
 	*x = ClearConversationResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[51]
+	mi := &file_kith_message_v1_message_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3837,7 +3936,7 @@ func (x *ClearConversationResponse) String() string {
 func (*ClearConversationResponse) ProtoMessage() {}
 
 func (x *ClearConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[51]
+	mi := &file_kith_message_v1_message_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3850,7 +3949,7 @@ func (x *ClearConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearConversationResponse.ProtoReflect.Descriptor instead.
 func (*ClearConversationResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{51}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ClearConversationResponse) GetMinSeq() int64 {
@@ -3893,7 +3992,7 @@ type SetUserSeqRangeRequest struct {
 
 func (x *SetUserSeqRangeRequest) Reset() {
 	*x = SetUserSeqRangeRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[52]
+	mi := &file_kith_message_v1_message_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +4004,7 @@ func (x *SetUserSeqRangeRequest) String() string {
 func (*SetUserSeqRangeRequest) ProtoMessage() {}
 
 func (x *SetUserSeqRangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[52]
+	mi := &file_kith_message_v1_message_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4017,7 @@ func (x *SetUserSeqRangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserSeqRangeRequest.ProtoReflect.Descriptor instead.
 func (*SetUserSeqRangeRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{52}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SetUserSeqRangeRequest) GetUserId() int64 {
@@ -3973,7 +4072,7 @@ type SetUserSeqRangeResponse struct {
 
 func (x *SetUserSeqRangeResponse) Reset() {
 	*x = SetUserSeqRangeResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[53]
+	mi := &file_kith_message_v1_message_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3985,7 +4084,7 @@ func (x *SetUserSeqRangeResponse) String() string {
 func (*SetUserSeqRangeResponse) ProtoMessage() {}
 
 func (x *SetUserSeqRangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[53]
+	mi := &file_kith_message_v1_message_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3998,7 +4097,7 @@ func (x *SetUserSeqRangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserSeqRangeResponse.ProtoReflect.Descriptor instead.
 func (*SetUserSeqRangeResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{53}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetUserSeqRangeResponse) GetSettingsVersion() int64 {
@@ -4026,7 +4125,7 @@ type TrimConversationRequest struct {
 
 func (x *TrimConversationRequest) Reset() {
 	*x = TrimConversationRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[54]
+	mi := &file_kith_message_v1_message_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4038,7 +4137,7 @@ func (x *TrimConversationRequest) String() string {
 func (*TrimConversationRequest) ProtoMessage() {}
 
 func (x *TrimConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[54]
+	mi := &file_kith_message_v1_message_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4051,7 +4150,7 @@ func (x *TrimConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimConversationRequest.ProtoReflect.Descriptor instead.
 func (*TrimConversationRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{54}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TrimConversationRequest) GetConversationId() string {
@@ -4079,7 +4178,7 @@ type TrimConversationResponse struct {
 
 func (x *TrimConversationResponse) Reset() {
 	*x = TrimConversationResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[55]
+	mi := &file_kith_message_v1_message_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4190,7 @@ func (x *TrimConversationResponse) String() string {
 func (*TrimConversationResponse) ProtoMessage() {}
 
 func (x *TrimConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[55]
+	mi := &file_kith_message_v1_message_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4203,7 @@ func (x *TrimConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimConversationResponse.ProtoReflect.Descriptor instead.
 func (*TrimConversationResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{55}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TrimConversationResponse) GetMinSeq() int64 {
@@ -4134,7 +4233,7 @@ type RecallMessageRequest struct {
 
 func (x *RecallMessageRequest) Reset() {
 	*x = RecallMessageRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[56]
+	mi := &file_kith_message_v1_message_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4245,7 @@ func (x *RecallMessageRequest) String() string {
 func (*RecallMessageRequest) ProtoMessage() {}
 
 func (x *RecallMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[56]
+	mi := &file_kith_message_v1_message_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4258,7 @@ func (x *RecallMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMessageRequest.ProtoReflect.Descriptor instead.
 func (*RecallMessageRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{56}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RecallMessageRequest) GetUserId() int64 {
@@ -4197,7 +4296,7 @@ type RecallMessageResponse struct {
 
 func (x *RecallMessageResponse) Reset() {
 	*x = RecallMessageResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[57]
+	mi := &file_kith_message_v1_message_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4308,7 @@ func (x *RecallMessageResponse) String() string {
 func (*RecallMessageResponse) ProtoMessage() {}
 
 func (x *RecallMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[57]
+	mi := &file_kith_message_v1_message_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4321,7 @@ func (x *RecallMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMessageResponse.ProtoReflect.Descriptor instead.
 func (*RecallMessageResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{57}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RecallMessageResponse) GetMessage() *Message {
@@ -4267,7 +4366,7 @@ type EditMessageRequest struct {
 
 func (x *EditMessageRequest) Reset() {
 	*x = EditMessageRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[58]
+	mi := &file_kith_message_v1_message_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4378,7 @@ func (x *EditMessageRequest) String() string {
 func (*EditMessageRequest) ProtoMessage() {}
 
 func (x *EditMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[58]
+	mi := &file_kith_message_v1_message_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4391,7 @@ func (x *EditMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditMessageRequest.ProtoReflect.Descriptor instead.
 func (*EditMessageRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{58}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *EditMessageRequest) GetUserId() int64 {
@@ -4357,7 +4456,7 @@ type Mentions struct {
 
 func (x *Mentions) Reset() {
 	*x = Mentions{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[59]
+	mi := &file_kith_message_v1_message_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4369,7 +4468,7 @@ func (x *Mentions) String() string {
 func (*Mentions) ProtoMessage() {}
 
 func (x *Mentions) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[59]
+	mi := &file_kith_message_v1_message_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4382,7 +4481,7 @@ func (x *Mentions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mentions.ProtoReflect.Descriptor instead.
 func (*Mentions) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{59}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Mentions) GetUserIds() []int64 {
@@ -4413,7 +4512,7 @@ type EditMessageResponse struct {
 
 func (x *EditMessageResponse) Reset() {
 	*x = EditMessageResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[60]
+	mi := &file_kith_message_v1_message_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4425,7 +4524,7 @@ func (x *EditMessageResponse) String() string {
 func (*EditMessageResponse) ProtoMessage() {}
 
 func (x *EditMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[60]
+	mi := &file_kith_message_v1_message_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4438,7 +4537,7 @@ func (x *EditMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditMessageResponse.ProtoReflect.Descriptor instead.
 func (*EditMessageResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{60}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *EditMessageResponse) GetMessage() *Message {
@@ -4462,6 +4561,622 @@ func (x *EditMessageResponse) GetReplayed() bool {
 	return false
 }
 
+type ReactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user who reacts. Default: the acting user. Required for services.
+	UserId         int64  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The number of the message.
+	Seq int64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// An emoji, or a name that the product chose: 1 to 32 bytes in the Unicode normalization form NFC, without control characters,
+	// and without invisible characters but those that emoji need.
+	Kind          string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactRequest) Reset() {
+	*x = ReactRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactRequest) ProtoMessage() {}
+
+func (x *ReactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactRequest.ProtoReflect.Descriptor instead.
+func (*ReactRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ReactRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *ReactRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ReactRequest) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ReactRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+type ReactResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The counts of the message now.
+	Reactions []*ReactionCount `protobuf:"bytes,1,rep,name=reactions,proto3" json:"reactions,omitempty"`
+	// Whether the reaction existed before. Then nothing was stored.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactResponse) Reset() {
+	*x = ReactResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactResponse) ProtoMessage() {}
+
+func (x *ReactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactResponse.ProtoReflect.Descriptor instead.
+func (*ReactResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *ReactResponse) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *ReactResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+type UnreactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ReactRequest.
+	UserId         int64  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The number of the message.
+	Seq int64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// As in ReactRequest.
+	Kind          string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnreactRequest) Reset() {
+	*x = UnreactRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnreactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnreactRequest) ProtoMessage() {}
+
+func (x *UnreactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnreactRequest.ProtoReflect.Descriptor instead.
+func (*UnreactRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *UnreactRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *UnreactRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *UnreactRequest) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *UnreactRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+type UnreactResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The counts of the message now.
+	Reactions []*ReactionCount `protobuf:"bytes,1,rep,name=reactions,proto3" json:"reactions,omitempty"`
+	// Whether there was no such reaction. Then nothing was stored.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnreactResponse) Reset() {
+	*x = UnreactResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnreactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnreactResponse) ProtoMessage() {}
+
+func (x *UnreactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnreactResponse.ProtoReflect.Descriptor instead.
+func (*UnreactResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *UnreactResponse) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *UnreactResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+type BatchGetReactionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in PullMessagesRequest.
+	UserId         int64  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// At most 100, each greater than 0.
+	Seqs          []int64 `protobuf:"varint,3,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetReactionsRequest) Reset() {
+	*x = BatchGetReactionsRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetReactionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetReactionsRequest) ProtoMessage() {}
+
+func (x *BatchGetReactionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetReactionsRequest.ProtoReflect.Descriptor instead.
+func (*BatchGetReactionsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *BatchGetReactionsRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *BatchGetReactionsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *BatchGetReactionsRequest) GetSeqs() []int64 {
+	if x != nil {
+		return x.Seqs
+	}
+	return nil
+}
+
+type BatchGetReactionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the messages with reactions, by rising number.
+	Messages      []*MessageReactions `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetReactionsResponse) Reset() {
+	*x = BatchGetReactionsResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetReactionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetReactionsResponse) ProtoMessage() {}
+
+func (x *BatchGetReactionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetReactionsResponse.ProtoReflect.Descriptor instead.
+func (*BatchGetReactionsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *BatchGetReactionsResponse) GetMessages() []*MessageReactions {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// The reactions to a message.
+type MessageReactions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the message.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// In the order of the first reactions. At most 64.
+	Reactions []*ReactionCount `protobuf:"bytes,2,rep,name=reactions,proto3" json:"reactions,omitempty"`
+	// The kinds with which the reader itself reacts. At most 20.
+	OwnKinds      []string `protobuf:"bytes,3,rep,name=own_kinds,json=ownKinds,proto3" json:"own_kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MessageReactions) Reset() {
+	*x = MessageReactions{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MessageReactions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MessageReactions) ProtoMessage() {}
+
+func (x *MessageReactions) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MessageReactions.ProtoReflect.Descriptor instead.
+func (*MessageReactions) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *MessageReactions) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MessageReactions) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *MessageReactions) GetOwnKinds() []string {
+	if x != nil {
+		return x.OwnKinds
+	}
+	return nil
+}
+
+type ListReactionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in PullMessagesRequest.
+	UserId         int64  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The number of the message.
+	Seq  int64  `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// 1 to 1000. Default 50. Larger values count as 1000.
+	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReactionsRequest) Reset() {
+	*x = ListReactionsRequest{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReactionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReactionsRequest) ProtoMessage() {}
+
+func (x *ListReactionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReactionsRequest.ProtoReflect.Descriptor instead.
+func (*ListReactionsRequest) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ListReactionsRequest) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *ListReactionsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ListReactionsRequest) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ListReactionsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListReactionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListReactionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListReactionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The earliest first.
+	Reactions []*Reaction `protobuf:"bytes,1,rep,name=reactions,proto3" json:"reactions,omitempty"`
+	// Empty on the last page, and only there.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReactionsResponse) Reset() {
+	*x = ListReactionsResponse{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReactionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReactionsResponse) ProtoMessage() {}
+
+func (x *ListReactionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReactionsResponse.ProtoReflect.Descriptor instead.
+func (*ListReactionsResponse) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ListReactionsResponse) GetReactions() []*Reaction {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *ListReactionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// The reaction of a user.
+type Reaction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserId        int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reaction) Reset() {
+	*x = Reaction{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reaction) ProtoMessage() {}
+
+func (x *Reaction) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reaction.ProtoReflect.Descriptor instead.
+func (*Reaction) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *Reaction) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *Reaction) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 type ImportMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 500 records in a message.
@@ -4472,7 +5187,7 @@ type ImportMessagesRequest struct {
 
 func (x *ImportMessagesRequest) Reset() {
 	*x = ImportMessagesRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[61]
+	mi := &file_kith_message_v1_message_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4484,7 +5199,7 @@ func (x *ImportMessagesRequest) String() string {
 func (*ImportMessagesRequest) ProtoMessage() {}
 
 func (x *ImportMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[61]
+	mi := &file_kith_message_v1_message_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4497,7 +5212,7 @@ func (x *ImportMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ImportMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{61}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ImportMessagesRequest) GetRecords() []*ImportMessage {
@@ -4507,7 +5222,7 @@ func (x *ImportMessagesRequest) GetRecords() []*ImportMessage {
 	return nil
 }
 
-// One message of an import, or one read mark. Exactly one of `message` and `mark` must be set.
+// One message of an import, one read mark, or one reaction. Exactly one of `message`, `mark` and `reaction` must be set.
 type ImportMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A number chosen by the caller. The result repeats it.
@@ -4521,14 +5236,15 @@ type ImportMessage struct {
 	RequestId string      `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Mark      *ImportMark `protobuf:"bytes,4,opt,name=mark,proto3" json:"mark,omitempty"`
 	// Whether the message, and those before it, stay unread for its sender: an import of dialogs or marks follows.
-	KeepUnread    bool `protobuf:"varint,5,opt,name=keep_unread,json=keepUnread,proto3" json:"keep_unread,omitempty"`
+	KeepUnread    bool            `protobuf:"varint,5,opt,name=keep_unread,json=keepUnread,proto3" json:"keep_unread,omitempty"`
+	Reaction      *ImportReaction `protobuf:"bytes,6,opt,name=reaction,proto3" json:"reaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportMessage) Reset() {
 	*x = ImportMessage{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[62]
+	mi := &file_kith_message_v1_message_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4540,7 +5256,7 @@ func (x *ImportMessage) String() string {
 func (*ImportMessage) ProtoMessage() {}
 
 func (x *ImportMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[62]
+	mi := &file_kith_message_v1_message_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4553,7 +5269,7 @@ func (x *ImportMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportMessage.ProtoReflect.Descriptor instead.
 func (*ImportMessage) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{62}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ImportMessage) GetRecord() int64 {
@@ -4591,6 +5307,94 @@ func (x *ImportMessage) GetKeepUnread() bool {
 	return false
 }
 
+func (x *ImportMessage) GetReaction() *ImportReaction {
+	if x != nil {
+		return x.Reaction
+	}
+	return nil
+}
+
+// A reaction that was made elsewhere, as React stores it. Users need not be members, and no user is notified. It may be repeated.
+type ImportReaction struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// A message with this number must exist, so reactions come after the messages.
+	Seq int64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Must exist.
+	UserId int64 `protobuf:"varint,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// As in ReactRequest.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Must be set, and at most a minute ahead of the present time.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportReaction) Reset() {
+	*x = ImportReaction{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportReaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportReaction) ProtoMessage() {}
+
+func (x *ImportReaction) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportReaction.ProtoReflect.Descriptor instead.
+func (*ImportReaction) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *ImportReaction) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ImportReaction) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ImportReaction) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *ImportReaction) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ImportReaction) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // What a user had read elsewhere. As MarkRead with `up_to`, but no other user or device is notified of it. Marks only grow, so it
 // may be repeated.
 type ImportMark struct {
@@ -4605,7 +5409,7 @@ type ImportMark struct {
 
 func (x *ImportMark) Reset() {
 	*x = ImportMark{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[63]
+	mi := &file_kith_message_v1_message_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4617,7 +5421,7 @@ func (x *ImportMark) String() string {
 func (*ImportMark) ProtoMessage() {}
 
 func (x *ImportMark) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[63]
+	mi := &file_kith_message_v1_message_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4630,7 +5434,7 @@ func (x *ImportMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportMark.ProtoReflect.Descriptor instead.
 func (*ImportMark) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{63}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ImportMark) GetConversationId() string {
@@ -4656,8 +5460,8 @@ func (x *ImportMark) GetReadSeq() int64 {
 
 type ImportMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each record of a message, in the order of the message. The id is the number of the message, or the number up to which
-	// the user has read.
+	// One for each record of a message, in the order of the message. The id is the number of the message, also for a reaction, or the
+	// number up to which the user has read.
 	Results       []*v1.ImportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4665,7 +5469,7 @@ type ImportMessagesResponse struct {
 
 func (x *ImportMessagesResponse) Reset() {
 	*x = ImportMessagesResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[64]
+	mi := &file_kith_message_v1_message_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +5481,7 @@ func (x *ImportMessagesResponse) String() string {
 func (*ImportMessagesResponse) ProtoMessage() {}
 
 func (x *ImportMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[64]
+	mi := &file_kith_message_v1_message_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +5494,7 @@ func (x *ImportMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ImportMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{64}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ImportMessagesResponse) GetResults() []*v1.ImportResult {
@@ -4730,7 +5534,7 @@ type DialogRecord struct {
 
 func (x *DialogRecord) Reset() {
 	*x = DialogRecord{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	mi := &file_kith_message_v1_message_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +5546,7 @@ func (x *DialogRecord) String() string {
 func (*DialogRecord) ProtoMessage() {}
 
 func (x *DialogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[65]
+	mi := &file_kith_message_v1_message_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +5559,7 @@ func (x *DialogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialogRecord.ProtoReflect.Descriptor instead.
 func (*DialogRecord) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{65}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DialogRecord) GetUserId() int64 {
@@ -4845,7 +5649,7 @@ type ImportDialogsRequest struct {
 
 func (x *ImportDialogsRequest) Reset() {
 	*x = ImportDialogsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	mi := &file_kith_message_v1_message_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4857,7 +5661,7 @@ func (x *ImportDialogsRequest) String() string {
 func (*ImportDialogsRequest) ProtoMessage() {}
 
 func (x *ImportDialogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[66]
+	mi := &file_kith_message_v1_message_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4870,7 +5674,7 @@ func (x *ImportDialogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportDialogsRequest.ProtoReflect.Descriptor instead.
 func (*ImportDialogsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{66}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ImportDialogsRequest) GetRecords() []*ImportDialog {
@@ -4892,7 +5696,7 @@ type ImportDialog struct {
 
 func (x *ImportDialog) Reset() {
 	*x = ImportDialog{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	mi := &file_kith_message_v1_message_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +5708,7 @@ func (x *ImportDialog) String() string {
 func (*ImportDialog) ProtoMessage() {}
 
 func (x *ImportDialog) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[67]
+	mi := &file_kith_message_v1_message_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +5721,7 @@ func (x *ImportDialog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportDialog.ProtoReflect.Descriptor instead.
 func (*ImportDialog) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{67}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ImportDialog) GetRecord() int64 {
@@ -4944,7 +5748,7 @@ type ImportDialogsResponse struct {
 
 func (x *ImportDialogsResponse) Reset() {
 	*x = ImportDialogsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	mi := &file_kith_message_v1_message_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5760,7 @@ func (x *ImportDialogsResponse) String() string {
 func (*ImportDialogsResponse) ProtoMessage() {}
 
 func (x *ImportDialogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[68]
+	mi := &file_kith_message_v1_message_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5773,7 @@ func (x *ImportDialogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportDialogsResponse.ProtoReflect.Descriptor instead.
 func (*ImportDialogsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{68}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ImportDialogsResponse) GetResults() []*v1.ImportResult {
@@ -4991,7 +5795,7 @@ type ExportDialogsRequest struct {
 
 func (x *ExportDialogsRequest) Reset() {
 	*x = ExportDialogsRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	mi := &file_kith_message_v1_message_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5003,7 +5807,7 @@ func (x *ExportDialogsRequest) String() string {
 func (*ExportDialogsRequest) ProtoMessage() {}
 
 func (x *ExportDialogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[69]
+	mi := &file_kith_message_v1_message_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5016,7 +5820,7 @@ func (x *ExportDialogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportDialogsRequest.ProtoReflect.Descriptor instead.
 func (*ExportDialogsRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{69}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ExportDialogsRequest) GetUserId() int64 {
@@ -5051,7 +5855,7 @@ type ExportDialogsResponse struct {
 
 func (x *ExportDialogsResponse) Reset() {
 	*x = ExportDialogsResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	mi := &file_kith_message_v1_message_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5063,7 +5867,7 @@ func (x *ExportDialogsResponse) String() string {
 func (*ExportDialogsResponse) ProtoMessage() {}
 
 func (x *ExportDialogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[70]
+	mi := &file_kith_message_v1_message_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5076,7 +5880,7 @@ func (x *ExportDialogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportDialogsResponse.ProtoReflect.Descriptor instead.
 func (*ExportDialogsResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{70}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExportDialogsResponse) GetDialogs() []*DialogRecord {
@@ -5104,7 +5908,7 @@ type EraseUserMessagesRequest struct {
 
 func (x *EraseUserMessagesRequest) Reset() {
 	*x = EraseUserMessagesRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	mi := &file_kith_message_v1_message_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5116,7 +5920,7 @@ func (x *EraseUserMessagesRequest) String() string {
 func (*EraseUserMessagesRequest) ProtoMessage() {}
 
 func (x *EraseUserMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[71]
+	mi := &file_kith_message_v1_message_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5129,7 +5933,7 @@ func (x *EraseUserMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserMessagesRequest.ProtoReflect.Descriptor instead.
 func (*EraseUserMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{71}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *EraseUserMessagesRequest) GetUserId() int64 {
@@ -5161,7 +5965,7 @@ type EraseUserMessagesResponse struct {
 
 func (x *EraseUserMessagesResponse) Reset() {
 	*x = EraseUserMessagesResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[72]
+	mi := &file_kith_message_v1_message_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5173,7 +5977,7 @@ func (x *EraseUserMessagesResponse) String() string {
 func (*EraseUserMessagesResponse) ProtoMessage() {}
 
 func (x *EraseUserMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[72]
+	mi := &file_kith_message_v1_message_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5186,7 +5990,7 @@ func (x *EraseUserMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseUserMessagesResponse.ProtoReflect.Descriptor instead.
 func (*EraseUserMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{72}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *EraseUserMessagesResponse) GetState() ErasureState {
@@ -5243,7 +6047,7 @@ type ReceiveRequest struct {
 
 func (x *ReceiveRequest) Reset() {
 	*x = ReceiveRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[73]
+	mi := &file_kith_message_v1_message_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5255,7 +6059,7 @@ func (x *ReceiveRequest) String() string {
 func (*ReceiveRequest) ProtoMessage() {}
 
 func (x *ReceiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[73]
+	mi := &file_kith_message_v1_message_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5268,7 +6072,7 @@ func (x *ReceiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveRequest.ProtoReflect.Descriptor instead.
 func (*ReceiveRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{73}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ReceiveRequest) GetUserId() int64 {
@@ -5325,7 +6129,7 @@ type ReceiveResponse struct {
 
 func (x *ReceiveResponse) Reset() {
 	*x = ReceiveResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	mi := &file_kith_message_v1_message_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +6141,7 @@ func (x *ReceiveResponse) String() string {
 func (*ReceiveResponse) ProtoMessage() {}
 
 func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[74]
+	mi := &file_kith_message_v1_message_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +6154,7 @@ func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveResponse.ProtoReflect.Descriptor instead.
 func (*ReceiveResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{74}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ReceiveResponse) GetDeliveries() []*Delivery {
@@ -5377,7 +6181,7 @@ type WatchOfflineRequest struct {
 
 func (x *WatchOfflineRequest) Reset() {
 	*x = WatchOfflineRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[75]
+	mi := &file_kith_message_v1_message_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5389,7 +6193,7 @@ func (x *WatchOfflineRequest) String() string {
 func (*WatchOfflineRequest) ProtoMessage() {}
 
 func (x *WatchOfflineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[75]
+	mi := &file_kith_message_v1_message_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5402,7 +6206,7 @@ func (x *WatchOfflineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOfflineRequest.ProtoReflect.Descriptor instead.
 func (*WatchOfflineRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{75}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *WatchOfflineRequest) GetCursor() string {
@@ -5426,7 +6230,7 @@ type WatchOfflineResponse struct {
 
 func (x *WatchOfflineResponse) Reset() {
 	*x = WatchOfflineResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[76]
+	mi := &file_kith_message_v1_message_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5438,7 +6242,7 @@ func (x *WatchOfflineResponse) String() string {
 func (*WatchOfflineResponse) ProtoMessage() {}
 
 func (x *WatchOfflineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[76]
+	mi := &file_kith_message_v1_message_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5451,7 +6255,7 @@ func (x *WatchOfflineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOfflineResponse.ProtoReflect.Descriptor instead.
 func (*WatchOfflineResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{76}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *WatchOfflineResponse) GetMessages() []*OfflineMessage {
@@ -5494,7 +6298,7 @@ type OfflineMessage struct {
 
 func (x *OfflineMessage) Reset() {
 	*x = OfflineMessage{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[77]
+	mi := &file_kith_message_v1_message_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5506,7 +6310,7 @@ func (x *OfflineMessage) String() string {
 func (*OfflineMessage) ProtoMessage() {}
 
 func (x *OfflineMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[77]
+	mi := &file_kith_message_v1_message_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5519,7 +6323,7 @@ func (x *OfflineMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfflineMessage.ProtoReflect.Descriptor instead.
 func (*OfflineMessage) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{77}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *OfflineMessage) GetConversationId() string {
@@ -5583,7 +6387,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[78]
+	mi := &file_kith_message_v1_message_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5595,7 +6399,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[78]
+	mi := &file_kith_message_v1_message_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5608,7 +6412,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{78}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Delivery) GetWhat() isDelivery_What {
@@ -5751,7 +6555,7 @@ type NoticeTotals struct {
 
 func (x *NoticeTotals) Reset() {
 	*x = NoticeTotals{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[79]
+	mi := &file_kith_message_v1_message_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5763,7 +6567,7 @@ func (x *NoticeTotals) String() string {
 func (*NoticeTotals) ProtoMessage() {}
 
 func (x *NoticeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[79]
+	mi := &file_kith_message_v1_message_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5776,7 +6580,7 @@ func (x *NoticeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeTotals.ProtoReflect.Descriptor instead.
 func (*NoticeTotals) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{79}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *NoticeTotals) GetAudienceId() int32 {
@@ -5827,7 +6631,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[80]
+	mi := &file_kith_message_v1_message_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +6643,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[80]
+	mi := &file_kith_message_v1_message_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +6656,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{80}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Note) GetWhat() isNote_What {
@@ -5993,7 +6797,7 @@ type DialogChanged struct {
 
 func (x *DialogChanged) Reset() {
 	*x = DialogChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[81]
+	mi := &file_kith_message_v1_message_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6005,7 +6809,7 @@ func (x *DialogChanged) String() string {
 func (*DialogChanged) ProtoMessage() {}
 
 func (x *DialogChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[81]
+	mi := &file_kith_message_v1_message_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6018,7 +6822,7 @@ func (x *DialogChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialogChanged.ProtoReflect.Descriptor instead.
 func (*DialogChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{81}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DialogChanged) GetConversationId() string {
@@ -6045,7 +6849,7 @@ type ContactChanged struct {
 
 func (x *ContactChanged) Reset() {
 	*x = ContactChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[82]
+	mi := &file_kith_message_v1_message_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6057,7 +6861,7 @@ func (x *ContactChanged) String() string {
 func (*ContactChanged) ProtoMessage() {}
 
 func (x *ContactChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[82]
+	mi := &file_kith_message_v1_message_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6070,7 +6874,7 @@ func (x *ContactChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContactChanged.ProtoReflect.Descriptor instead.
 func (*ContactChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{82}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ContactChanged) GetUserId() int64 {
@@ -6090,7 +6894,7 @@ type GroupChanged struct {
 
 func (x *GroupChanged) Reset() {
 	*x = GroupChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[83]
+	mi := &file_kith_message_v1_message_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +6906,7 @@ func (x *GroupChanged) String() string {
 func (*GroupChanged) ProtoMessage() {}
 
 func (x *GroupChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[83]
+	mi := &file_kith_message_v1_message_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +6919,7 @@ func (x *GroupChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupChanged.ProtoReflect.Descriptor instead.
 func (*GroupChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{83}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GroupChanged) GetGroupId() int64 {
@@ -6142,7 +6946,7 @@ type ApplicationChanged struct {
 
 func (x *ApplicationChanged) Reset() {
 	*x = ApplicationChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[84]
+	mi := &file_kith_message_v1_message_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6154,7 +6958,7 @@ func (x *ApplicationChanged) String() string {
 func (*ApplicationChanged) ProtoMessage() {}
 
 func (x *ApplicationChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[84]
+	mi := &file_kith_message_v1_message_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6167,7 +6971,7 @@ func (x *ApplicationChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{84}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ApplicationChanged) GetReceiver() isApplicationChanged_Receiver {
@@ -6230,7 +7034,7 @@ type Missed struct {
 
 func (x *Missed) Reset() {
 	*x = Missed{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[85]
+	mi := &file_kith_message_v1_message_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +7046,7 @@ func (x *Missed) String() string {
 func (*Missed) ProtoMessage() {}
 
 func (x *Missed) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[85]
+	mi := &file_kith_message_v1_message_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +7059,7 @@ func (x *Missed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missed.ProtoReflect.Descriptor instead.
 func (*Missed) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{85}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Missed) GetConversationId() string {
@@ -6288,7 +7092,7 @@ type Reset struct {
 
 func (x *Reset) Reset() {
 	*x = Reset{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[86]
+	mi := &file_kith_message_v1_message_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6300,7 +7104,7 @@ func (x *Reset) String() string {
 func (*Reset) ProtoMessage() {}
 
 func (x *Reset) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[86]
+	mi := &file_kith_message_v1_message_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6313,7 +7117,7 @@ func (x *Reset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reset.ProtoReflect.Descriptor instead.
 func (*Reset) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{86}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{98}
 }
 
 // Everything from before the stream was opened has been sent.
@@ -6328,7 +7132,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[87]
+	mi := &file_kith_message_v1_message_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6340,7 +7144,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[87]
+	mi := &file_kith_message_v1_message_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6353,7 +7157,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{87}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Live) GetLeftOut() int64 {
@@ -6377,6 +7181,7 @@ type Signal struct {
 	//	*Signal_ReadSeq
 	//	*Signal_Receipts
 	//	*Signal_Profile
+	//	*Signal_Reactions
 	What          isSignal_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6384,7 +7189,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[88]
+	mi := &file_kith_message_v1_message_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6396,7 +7201,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[88]
+	mi := &file_kith_message_v1_message_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6409,7 +7214,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{88}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Signal) GetConversationId() string {
@@ -6469,6 +7274,15 @@ func (x *Signal) GetProfile() *ProfileChanged {
 	return nil
 }
 
+func (x *Signal) GetReactions() *ReactionsChanged {
+	if x != nil {
+		if x, ok := x.What.(*Signal_Reactions); ok {
+			return x.Reactions
+		}
+	}
+	return nil
+}
+
 type isSignal_What interface {
 	isSignal_What()
 }
@@ -6495,6 +7309,13 @@ type Signal_Profile struct {
 	Profile *ProfileChanged `protobuf:"bytes,6,opt,name=profile,proto3,oneof"`
 }
 
+type Signal_Reactions struct {
+	// The reactions to a message have changed: read them. `user_id` is a user who changed them. At most once a second for a
+	// message by each node, and not in groups of more than 500 members (`messages.fan_out_members_max`). BatchGetReactions has the
+	// authoritative state.
+	Reactions *ReactionsChanged `protobuf:"bytes,7,opt,name=reactions,proto3,oneof"`
+}
+
 func (*Signal_Activity) isSignal_What() {}
 
 func (*Signal_ReadSeq) isSignal_What() {}
@@ -6502,6 +7323,54 @@ func (*Signal_ReadSeq) isSignal_What() {}
 func (*Signal_Receipts) isSignal_What() {}
 
 func (*Signal_Profile) isSignal_What() {}
+
+func (*Signal_Reactions) isSignal_What() {}
+
+// Reactions to a message have changed.
+type ReactionsChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the message.
+	Seq           int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionsChanged) Reset() {
+	*x = ReactionsChanged{}
+	mi := &file_kith_message_v1_message_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionsChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionsChanged) ProtoMessage() {}
+
+func (x *ReactionsChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_kith_message_v1_message_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionsChanged.ProtoReflect.Descriptor instead.
+func (*ReactionsChanged) Descriptor() ([]byte, []int) {
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *ReactionsChanged) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
 
 // The profile of a user was changed by UpdateUser.
 type ProfileChanged struct {
@@ -6512,7 +7381,7 @@ type ProfileChanged struct {
 
 func (x *ProfileChanged) Reset() {
 	*x = ProfileChanged{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[89]
+	mi := &file_kith_message_v1_message_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +7393,7 @@ func (x *ProfileChanged) String() string {
 func (*ProfileChanged) ProtoMessage() {}
 
 func (x *ProfileChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[89]
+	mi := &file_kith_message_v1_message_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,7 +7406,7 @@ func (x *ProfileChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileChanged.ProtoReflect.Descriptor instead.
 func (*ProfileChanged) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{89}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{102}
 }
 
 // The counts of receipts that have changed, see kith.receipt.v1.Receipt.
@@ -6551,7 +7420,7 @@ type ReceiptCounts struct {
 
 func (x *ReceiptCounts) Reset() {
 	*x = ReceiptCounts{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[90]
+	mi := &file_kith_message_v1_message_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6563,7 +7432,7 @@ func (x *ReceiptCounts) String() string {
 func (*ReceiptCounts) ProtoMessage() {}
 
 func (x *ReceiptCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[90]
+	mi := &file_kith_message_v1_message_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6576,7 +7445,7 @@ func (x *ReceiptCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptCounts.ProtoReflect.Descriptor instead.
 func (*ReceiptCounts) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{90}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ReceiptCounts) GetCounts() []*ReceiptCount {
@@ -6600,7 +7469,7 @@ type ReceiptCount struct {
 
 func (x *ReceiptCount) Reset() {
 	*x = ReceiptCount{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[91]
+	mi := &file_kith_message_v1_message_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6612,7 +7481,7 @@ func (x *ReceiptCount) String() string {
 func (*ReceiptCount) ProtoMessage() {}
 
 func (x *ReceiptCount) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[91]
+	mi := &file_kith_message_v1_message_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6625,7 +7494,7 @@ func (x *ReceiptCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptCount.ProtoReflect.Descriptor instead.
 func (*ReceiptCount) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{91}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ReceiptCount) GetSeq() int64 {
@@ -6668,7 +7537,7 @@ type SendSignalRequest struct {
 
 func (x *SendSignalRequest) Reset() {
 	*x = SendSignalRequest{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[92]
+	mi := &file_kith_message_v1_message_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6680,7 +7549,7 @@ func (x *SendSignalRequest) String() string {
 func (*SendSignalRequest) ProtoMessage() {}
 
 func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[92]
+	mi := &file_kith_message_v1_message_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6693,7 +7562,7 @@ func (x *SendSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignalRequest.ProtoReflect.Descriptor instead.
 func (*SendSignalRequest) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{92}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *SendSignalRequest) GetConversationId() string {
@@ -6725,7 +7594,7 @@ type SendSignalResponse struct {
 
 func (x *SendSignalResponse) Reset() {
 	*x = SendSignalResponse{}
-	mi := &file_kith_message_v1_message_proto_msgTypes[93]
+	mi := &file_kith_message_v1_message_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6737,7 +7606,7 @@ func (x *SendSignalResponse) String() string {
 func (*SendSignalResponse) ProtoMessage() {}
 
 func (x *SendSignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kith_message_v1_message_proto_msgTypes[93]
+	mi := &file_kith_message_v1_message_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6750,14 +7619,14 @@ func (x *SendSignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignalResponse.ProtoReflect.Descriptor instead.
 func (*SendSignalResponse) Descriptor() ([]byte, []int) {
-	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{93}
+	return file_kith_message_v1_message_proto_rawDescGZIP(), []int{106}
 }
 
 var File_kith_message_v1_message_proto protoreflect.FileDescriptor
 
 const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x1dkith/message/v1/message.proto\x12\x0fkith.message.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ckith/options/v1/method.proto\x1a\x19kith/type/v1/access.proto\x1a\x1ekith/type/v1/consistency.proto\x1a\x19kith/type/v1/result.proto\"\xf5\x04\n" +
+	"\x1dkith/message/v1/message.proto\x12\x0fkith.message.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ckith/options/v1/method.proto\x1a\x19kith/type/v1/access.proto\x1a\x1ekith/type/v1/consistency.proto\x1a\x19kith/type/v1/result.proto\"\xb3\x05\n" +
 	"\aMessage\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x1b\n" +
@@ -6779,7 +7648,11 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x06recall\x18\x0e \x01(\v2\x17.kith.message.v1.RecallR\x06recall\x12,\n" +
 	"\x05event\x18\x0f \x01(\v2\x16.kith.message.v1.EventR\x05event\x12*\n" +
 	"\x11client_message_id\x18\x10 \x01(\tR\x0fclientMessageId\x12\x1a\n" +
-	"\bwithheld\x18\x11 \x01(\bR\bwithheld\"Q\n" +
+	"\bwithheld\x18\x11 \x01(\bR\bwithheld\x12<\n" +
+	"\treactions\x18\x12 \x03(\v2\x1e.kith.message.v1.ReactionCountR\treactions\"9\n" +
+	"\rReactionCount\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"Q\n" +
 	"\x06Recall\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xdd\x03\n" +
@@ -6842,7 +7715,7 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"SendResult\x12:\n" +
 	"\x04sent\x18\x01 \x01(\v2$.kith.message.v1.SendMessageResponseH\x00R\x04sent\x121\n" +
 	"\x05error\x18\x02 \x01(\v2\x19.kith.type.v1.ResultErrorH\x00R\x05errorB\b\n" +
-	"\x06result\"\xc1\x01\n" +
+	"\x06result\"\xe8\x01\n" +
 	"\x13PullMessagesRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x19\n" +
@@ -6850,19 +7723,21 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x06to_seq\x18\x04 \x01(\x03R\x05toSeq\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x05R\x05limit\x12 \n" +
 	"\fat_least_seq\x18\x06 \x01(\x03R\n" +
-	"atLeastSeq\"\x92\x01\n" +
+	"atLeastSeq\x12%\n" +
+	"\x0ewith_reactions\x18\a \x01(\bR\rwithReactions\"\x92\x01\n" +
 	"\x14PullMessagesResponse\x124\n" +
 	"\bmessages\x18\x01 \x03(\v2\x18.kith.message.v1.MessageR\bmessages\x12\x17\n" +
 	"\amin_seq\x18\x02 \x01(\x03R\x06minSeq\x12\x17\n" +
 	"\amax_seq\x18\x03 \x01(\x03R\x06maxSeq\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\"i\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\x90\x01\n" +
 	"\x11PullBySeqsRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x12\n" +
-	"\x04seqs\x18\x03 \x03(\x03R\x04seqs\"^\n" +
+	"\x04seqs\x18\x03 \x03(\x03R\x04seqs\x12%\n" +
+	"\x0ewith_reactions\x18\x04 \x01(\bR\rwithReactions\"^\n" +
 	"\x12PullBySeqsResponse\x124\n" +
 	"\bmessages\x18\x01 \x03(\v2\x18.kith.message.v1.MessageR\bmessages\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xa9\x01\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xd0\x01\n" +
 	"\x0eHistoryRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x1d\n" +
@@ -6870,7 +7745,8 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"before_seq\x18\x03 \x01(\x03R\tbeforeSeq\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12 \n" +
 	"\fat_least_seq\x18\x05 \x01(\x03R\n" +
-	"atLeastSeq\"\x8d\x01\n" +
+	"atLeastSeq\x12%\n" +
+	"\x0ewith_reactions\x18\x06 \x01(\bR\rwithReactions\"\x8d\x01\n" +
 	"\x0fHistoryResponse\x124\n" +
 	"\bmessages\x18\x01 \x03(\v2\x18.kith.message.v1.MessageR\bmessages\x12\x17\n" +
 	"\amin_seq\x18\x02 \x01(\x03R\x06minSeq\x12\x17\n" +
@@ -6930,13 +7806,14 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12;\n" +
 	"\vconsistency\x18\x03 \x01(\v2\x19.kith.type.v1.ConsistencyR\vconsistency\"\\\n" +
 	"\x17GetConversationResponse\x12A\n" +
-	"\fconversation\x18\x01 \x01(\v2\x1d.kith.message.v1.ConversationR\fconversation\"\xa5\x01\n" +
+	"\fconversation\x18\x01 \x01(\v2\x1d.kith.message.v1.ConversationR\fconversation\"\xcc\x01\n" +
 	"\x18ListConversationsRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x124\n" +
-	"\bat_least\x18\x04 \x03(\v2\x19.kith.message.v1.PositionR\aatLeast\"\xa3\x01\n" +
+	"\bat_least\x18\x04 \x03(\v2\x19.kith.message.v1.PositionR\aatLeast\x12%\n" +
+	"\x0ewith_reactions\x18\x05 \x01(\bR\rwithReactions\"\xa3\x01\n" +
 	"\x19ListConversationsResponse\x12C\n" +
 	"\rconversations\x18\x01 \x03(\v2\x1d.kith.message.v1.ConversationR\rconversations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x19\n" +
@@ -7062,9 +7939,49 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x13EditMessageResponse\x122\n" +
 	"\amessage\x18\x01 \x01(\v2\x18.kith.message.v1.MessageR\amessage\x12\x1b\n" +
 	"\tevent_seq\x18\x02 \x01(\x03R\beventSeq\x12\x1a\n" +
-	"\breplayed\x18\x03 \x01(\bR\breplayed\"Q\n" +
+	"\breplayed\x18\x03 \x01(\bR\breplayed\"v\n" +
+	"\fReactRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x03R\x03seq\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\"i\n" +
+	"\rReactResponse\x12<\n" +
+	"\treactions\x18\x01 \x03(\v2\x1e.kith.message.v1.ReactionCountR\treactions\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"x\n" +
+	"\x0eUnreactRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x03R\x03seq\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\"k\n" +
+	"\x0fUnreactResponse\x12<\n" +
+	"\treactions\x18\x01 \x03(\v2\x1e.kith.message.v1.ReactionCountR\treactions\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"p\n" +
+	"\x18BatchGetReactionsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x12\n" +
+	"\x04seqs\x18\x03 \x03(\x03R\x04seqs\"Z\n" +
+	"\x19BatchGetReactionsResponse\x12=\n" +
+	"\bmessages\x18\x01 \x03(\v2!.kith.message.v1.MessageReactionsR\bmessages\"\x7f\n" +
+	"\x10MessageReactions\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12<\n" +
+	"\treactions\x18\x02 \x03(\v2\x1e.kith.message.v1.ReactionCountR\treactions\x12\x1b\n" +
+	"\town_kinds\x18\x03 \x03(\tR\bownKinds\"\xba\x01\n" +
+	"\x14ListReactionsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x03R\x03seq\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"x\n" +
+	"\x15ListReactionsResponse\x127\n" +
+	"\treactions\x18\x01 \x03(\v2\x19.kith.message.v1.ReactionR\treactions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"S\n" +
+	"\bReaction\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
 	"\x15ImportMessagesRequest\x128\n" +
-	"\arecords\x18\x01 \x03(\v2\x1e.kith.message.v1.ImportMessageR\arecords\"\xcc\x01\n" +
+	"\arecords\x18\x01 \x03(\v2\x1e.kith.message.v1.ImportMessageR\arecords\"\x89\x02\n" +
 	"\rImportMessage\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\x03R\x06record\x122\n" +
 	"\amessage\x18\x02 \x01(\v2\x18.kith.message.v1.MessageR\amessage\x12\x1d\n" +
@@ -7072,7 +7989,14 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12/\n" +
 	"\x04mark\x18\x04 \x01(\v2\x1b.kith.message.v1.ImportMarkR\x04mark\x12\x1f\n" +
 	"\vkeep_unread\x18\x05 \x01(\bR\n" +
-	"keepUnread\"i\n" +
+	"keepUnread\x12;\n" +
+	"\breaction\x18\x06 \x01(\v2\x1f.kith.message.v1.ImportReactionR\breaction\"\xa8\x01\n" +
+	"\x0eImportReaction\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\x03R\x06userId\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"i\n" +
 	"\n" +
 	"ImportMark\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
@@ -7191,15 +8115,18 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x06to_seq\x18\x03 \x01(\x03R\x05toSeq\"\a\n" +
 	"\x05Reset\"!\n" +
 	"\x04Live\x12\x19\n" +
-	"\bleft_out\x18\x01 \x01(\x03R\aleftOut\"\xa5\x02\n" +
+	"\bleft_out\x18\x01 \x01(\x03R\aleftOut\"\xe8\x02\n" +
 	"\x06Signal\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x129\n" +
 	"\bactivity\x18\x03 \x01(\x0e2\x1b.kith.message.v1.SignalKindH\x00R\bactivity\x12\x1b\n" +
 	"\bread_seq\x18\x04 \x01(\x03H\x00R\areadSeq\x12<\n" +
 	"\breceipts\x18\x05 \x01(\v2\x1e.kith.message.v1.ReceiptCountsH\x00R\breceipts\x12;\n" +
-	"\aprofile\x18\x06 \x01(\v2\x1f.kith.message.v1.ProfileChangedH\x00R\aprofileB\x06\n" +
-	"\x04what\"\x10\n" +
+	"\aprofile\x18\x06 \x01(\v2\x1f.kith.message.v1.ProfileChangedH\x00R\aprofile\x12A\n" +
+	"\treactions\x18\a \x01(\v2!.kith.message.v1.ReactionsChangedH\x00R\treactionsB\x06\n" +
+	"\x04what\"$\n" +
+	"\x10ReactionsChanged\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\"\x10\n" +
 	"\x0eProfileChanged\"F\n" +
 	"\rReceiptCounts\x125\n" +
 	"\x06counts\x18\x01 \x03(\v2\x1d.kith.message.v1.ReceiptCountR\x06counts\"`\n" +
@@ -7225,7 +8152,7 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"SignalKind\x12\x1b\n" +
 	"\x17SIGNAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SIGNAL_KIND_TYPING\x10\x01\x12\x17\n" +
-	"\x13SIGNAL_KIND_STOPPED\x10\x022\xa0\x18\n" +
+	"\x13SIGNAL_KIND_STOPPED\x10\x022\xdb\x1b\n" +
 	"\x0eMessageService\x12m\n" +
 	"\vSendMessage\x12#.kith.message.v1.SendMessageRequest\x1a$.kith.message.v1.SendMessageResponse\"\x13\xaa\xd4\x18\x0f\b\x02\x10\x04\x1a\tsender_id\x12e\n" +
 	"\tBatchSend\x12!.kith.message.v1.BatchSendRequest\x1a\".kith.message.v1.BatchSendResponse\"\x11\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x02\x10\x01\x90\x02\x02\x12q\n" +
@@ -7248,7 +8175,11 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\x0fSetUserSeqRange\x12'.kith.message.v1.SetUserSeqRangeRequest\x1a(.kith.message.v1.SetUserSeqRangeResponse\"\b\xaa\xd4\x18\x04\b\x02\x10\x01\x12t\n" +
 	"\x10TrimConversation\x12(.kith.message.v1.TrimConversationRequest\x1a).kith.message.v1.TrimConversationResponse\"\v\xaa\xd4\x18\x04\b\x02\x10\x04\x90\x02\x02\x12t\n" +
 	"\rRecallMessage\x12%.kith.message.v1.RecallMessageRequest\x1a&.kith.message.v1.RecallMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12n\n" +
-	"\vEditMessage\x12#.kith.message.v1.EditMessageRequest\x1a$.kith.message.v1.EditMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12u\n" +
+	"\vEditMessage\x12#.kith.message.v1.EditMessageRequest\x1a$.kith.message.v1.EditMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12\\\n" +
+	"\x05React\x12\x1d.kith.message.v1.ReactRequest\x1a\x1e.kith.message.v1.ReactResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12b\n" +
+	"\aUnreact\x12\x1f.kith.message.v1.UnreactRequest\x1a .kith.message.v1.UnreactResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12\x80\x01\n" +
+	"\x11BatchGetReactions\x12).kith.message.v1.BatchGetReactionsRequest\x1a*.kith.message.v1.BatchGetReactionsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12t\n" +
+	"\rListReactions\x12%.kith.message.v1.ListReactionsRequest\x1a&.kith.message.v1.ListReactionsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12u\n" +
 	"\x0eImportMessages\x12&.kith.message.v1.ImportMessagesRequest\x1a'.kith.message.v1.ImportMessagesResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12r\n" +
 	"\rImportDialogs\x12%.kith.message.v1.ImportDialogsRequest\x1a&.kith.message.v1.ImportDialogsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12k\n" +
 	"\rExportDialogs\x12%.kith.message.v1.ExportDialogsRequest\x1a&.kith.message.v1.ExportDialogsResponse\"\v\xaa\xd4\x18\x04\b\x05\x10\x01\x90\x02\x01\x12w\n" +
@@ -7272,251 +8203,282 @@ func file_kith_message_v1_message_proto_rawDescGZIP() []byte {
 }
 
 var file_kith_message_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kith_message_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_kith_message_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_kith_message_v1_message_proto_goTypes = []any{
 	(MessageKind)(0),                   // 0: kith.message.v1.MessageKind
 	(ErasureState)(0),                  // 1: kith.message.v1.ErasureState
 	(SignalKind)(0),                    // 2: kith.message.v1.SignalKind
 	(*Message)(nil),                    // 3: kith.message.v1.Message
-	(*Recall)(nil),                     // 4: kith.message.v1.Recall
-	(*Event)(nil),                      // 5: kith.message.v1.Event
-	(*MembersJoined)(nil),              // 6: kith.message.v1.MembersJoined
-	(*MembersLeft)(nil),                // 7: kith.message.v1.MembersLeft
-	(*MembersRemoved)(nil),             // 8: kith.message.v1.MembersRemoved
-	(*OwnerChanged)(nil),               // 9: kith.message.v1.OwnerChanged
-	(*GroupRenamed)(nil),               // 10: kith.message.v1.GroupRenamed
-	(*MessageRecalled)(nil),            // 11: kith.message.v1.MessageRecalled
-	(*MessageEdited)(nil),              // 12: kith.message.v1.MessageEdited
-	(*MessagesErased)(nil),             // 13: kith.message.v1.MessagesErased
-	(*SendMessageRequest)(nil),         // 14: kith.message.v1.SendMessageRequest
-	(*SendMessageResponse)(nil),        // 15: kith.message.v1.SendMessageResponse
-	(*BatchSendRequest)(nil),           // 16: kith.message.v1.BatchSendRequest
-	(*BatchSendResponse)(nil),          // 17: kith.message.v1.BatchSendResponse
-	(*SendResult)(nil),                 // 18: kith.message.v1.SendResult
-	(*PullMessagesRequest)(nil),        // 19: kith.message.v1.PullMessagesRequest
-	(*PullMessagesResponse)(nil),       // 20: kith.message.v1.PullMessagesResponse
-	(*PullBySeqsRequest)(nil),          // 21: kith.message.v1.PullBySeqsRequest
-	(*PullBySeqsResponse)(nil),         // 22: kith.message.v1.PullBySeqsResponse
-	(*HistoryRequest)(nil),             // 23: kith.message.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 24: kith.message.v1.HistoryResponse
-	(*GetSeqByTimeRequest)(nil),        // 25: kith.message.v1.GetSeqByTimeRequest
-	(*GetSeqByTimeResponse)(nil),       // 26: kith.message.v1.GetSeqByTimeResponse
-	(*GetMaxSeqsRequest)(nil),          // 27: kith.message.v1.GetMaxSeqsRequest
-	(*Position)(nil),                   // 28: kith.message.v1.Position
-	(*GetMaxSeqsResponse)(nil),         // 29: kith.message.v1.GetMaxSeqsResponse
-	(*MaxSeqResult)(nil),               // 30: kith.message.v1.MaxSeqResult
-	(*Conversation)(nil),               // 31: kith.message.v1.Conversation
-	(*DialogSettings)(nil),             // 32: kith.message.v1.DialogSettings
-	(*CreateConversationRequest)(nil),  // 33: kith.message.v1.CreateConversationRequest
-	(*CreateConversationResponse)(nil), // 34: kith.message.v1.CreateConversationResponse
-	(*GetConversationRequest)(nil),     // 35: kith.message.v1.GetConversationRequest
-	(*GetConversationResponse)(nil),    // 36: kith.message.v1.GetConversationResponse
-	(*ListConversationsRequest)(nil),   // 37: kith.message.v1.ListConversationsRequest
-	(*ListConversationsResponse)(nil),  // 38: kith.message.v1.ListConversationsResponse
-	(*CountUnreadRequest)(nil),         // 39: kith.message.v1.CountUnreadRequest
-	(*CountUnreadResponse)(nil),        // 40: kith.message.v1.CountUnreadResponse
-	(*UnreadCount)(nil),                // 41: kith.message.v1.UnreadCount
-	(*GetReadSeqsRequest)(nil),         // 42: kith.message.v1.GetReadSeqsRequest
-	(*GetReadSeqsResponse)(nil),        // 43: kith.message.v1.GetReadSeqsResponse
-	(*ReadSeqResult)(nil),              // 44: kith.message.v1.ReadSeqResult
-	(*ReadSeqs)(nil),                   // 45: kith.message.v1.ReadSeqs
-	(*SeqRange)(nil),                   // 46: kith.message.v1.SeqRange
-	(*MarkReadRequest)(nil),            // 47: kith.message.v1.MarkReadRequest
-	(*MarkReadResponse)(nil),           // 48: kith.message.v1.MarkReadResponse
-	(*UpdateDialogRequest)(nil),        // 49: kith.message.v1.UpdateDialogRequest
-	(*UpdateDialogResponse)(nil),       // 50: kith.message.v1.UpdateDialogResponse
-	(*HideConversationRequest)(nil),    // 51: kith.message.v1.HideConversationRequest
-	(*HideConversationResponse)(nil),   // 52: kith.message.v1.HideConversationResponse
-	(*ClearConversationRequest)(nil),   // 53: kith.message.v1.ClearConversationRequest
-	(*ClearConversationResponse)(nil),  // 54: kith.message.v1.ClearConversationResponse
-	(*SetUserSeqRangeRequest)(nil),     // 55: kith.message.v1.SetUserSeqRangeRequest
-	(*SetUserSeqRangeResponse)(nil),    // 56: kith.message.v1.SetUserSeqRangeResponse
-	(*TrimConversationRequest)(nil),    // 57: kith.message.v1.TrimConversationRequest
-	(*TrimConversationResponse)(nil),   // 58: kith.message.v1.TrimConversationResponse
-	(*RecallMessageRequest)(nil),       // 59: kith.message.v1.RecallMessageRequest
-	(*RecallMessageResponse)(nil),      // 60: kith.message.v1.RecallMessageResponse
-	(*EditMessageRequest)(nil),         // 61: kith.message.v1.EditMessageRequest
-	(*Mentions)(nil),                   // 62: kith.message.v1.Mentions
-	(*EditMessageResponse)(nil),        // 63: kith.message.v1.EditMessageResponse
-	(*ImportMessagesRequest)(nil),      // 64: kith.message.v1.ImportMessagesRequest
-	(*ImportMessage)(nil),              // 65: kith.message.v1.ImportMessage
-	(*ImportMark)(nil),                 // 66: kith.message.v1.ImportMark
-	(*ImportMessagesResponse)(nil),     // 67: kith.message.v1.ImportMessagesResponse
-	(*DialogRecord)(nil),               // 68: kith.message.v1.DialogRecord
-	(*ImportDialogsRequest)(nil),       // 69: kith.message.v1.ImportDialogsRequest
-	(*ImportDialog)(nil),               // 70: kith.message.v1.ImportDialog
-	(*ImportDialogsResponse)(nil),      // 71: kith.message.v1.ImportDialogsResponse
-	(*ExportDialogsRequest)(nil),       // 72: kith.message.v1.ExportDialogsRequest
-	(*ExportDialogsResponse)(nil),      // 73: kith.message.v1.ExportDialogsResponse
-	(*EraseUserMessagesRequest)(nil),   // 74: kith.message.v1.EraseUserMessagesRequest
-	(*EraseUserMessagesResponse)(nil),  // 75: kith.message.v1.EraseUserMessagesResponse
-	(*ReceiveRequest)(nil),             // 76: kith.message.v1.ReceiveRequest
-	(*ReceiveResponse)(nil),            // 77: kith.message.v1.ReceiveResponse
-	(*WatchOfflineRequest)(nil),        // 78: kith.message.v1.WatchOfflineRequest
-	(*WatchOfflineResponse)(nil),       // 79: kith.message.v1.WatchOfflineResponse
-	(*OfflineMessage)(nil),             // 80: kith.message.v1.OfflineMessage
-	(*Delivery)(nil),                   // 81: kith.message.v1.Delivery
-	(*NoticeTotals)(nil),               // 82: kith.message.v1.NoticeTotals
-	(*Note)(nil),                       // 83: kith.message.v1.Note
-	(*DialogChanged)(nil),              // 84: kith.message.v1.DialogChanged
-	(*ContactChanged)(nil),             // 85: kith.message.v1.ContactChanged
-	(*GroupChanged)(nil),               // 86: kith.message.v1.GroupChanged
-	(*ApplicationChanged)(nil),         // 87: kith.message.v1.ApplicationChanged
-	(*Missed)(nil),                     // 88: kith.message.v1.Missed
-	(*Reset)(nil),                      // 89: kith.message.v1.Reset
-	(*Live)(nil),                       // 90: kith.message.v1.Live
-	(*Signal)(nil),                     // 91: kith.message.v1.Signal
-	(*ProfileChanged)(nil),             // 92: kith.message.v1.ProfileChanged
-	(*ReceiptCounts)(nil),              // 93: kith.message.v1.ReceiptCounts
-	(*ReceiptCount)(nil),               // 94: kith.message.v1.ReceiptCount
-	(*SendSignalRequest)(nil),          // 95: kith.message.v1.SendSignalRequest
-	(*SendSignalResponse)(nil),         // 96: kith.message.v1.SendSignalResponse
-	(*timestamppb.Timestamp)(nil),      // 97: google.protobuf.Timestamp
-	(*v1.ResultError)(nil),             // 98: kith.type.v1.ResultError
-	(*v1.Consistency)(nil),             // 99: kith.type.v1.Consistency
-	(*fieldmaskpb.FieldMask)(nil),      // 100: google.protobuf.FieldMask
-	(*v1.ImportResult)(nil),            // 101: kith.type.v1.ImportResult
+	(*ReactionCount)(nil),              // 4: kith.message.v1.ReactionCount
+	(*Recall)(nil),                     // 5: kith.message.v1.Recall
+	(*Event)(nil),                      // 6: kith.message.v1.Event
+	(*MembersJoined)(nil),              // 7: kith.message.v1.MembersJoined
+	(*MembersLeft)(nil),                // 8: kith.message.v1.MembersLeft
+	(*MembersRemoved)(nil),             // 9: kith.message.v1.MembersRemoved
+	(*OwnerChanged)(nil),               // 10: kith.message.v1.OwnerChanged
+	(*GroupRenamed)(nil),               // 11: kith.message.v1.GroupRenamed
+	(*MessageRecalled)(nil),            // 12: kith.message.v1.MessageRecalled
+	(*MessageEdited)(nil),              // 13: kith.message.v1.MessageEdited
+	(*MessagesErased)(nil),             // 14: kith.message.v1.MessagesErased
+	(*SendMessageRequest)(nil),         // 15: kith.message.v1.SendMessageRequest
+	(*SendMessageResponse)(nil),        // 16: kith.message.v1.SendMessageResponse
+	(*BatchSendRequest)(nil),           // 17: kith.message.v1.BatchSendRequest
+	(*BatchSendResponse)(nil),          // 18: kith.message.v1.BatchSendResponse
+	(*SendResult)(nil),                 // 19: kith.message.v1.SendResult
+	(*PullMessagesRequest)(nil),        // 20: kith.message.v1.PullMessagesRequest
+	(*PullMessagesResponse)(nil),       // 21: kith.message.v1.PullMessagesResponse
+	(*PullBySeqsRequest)(nil),          // 22: kith.message.v1.PullBySeqsRequest
+	(*PullBySeqsResponse)(nil),         // 23: kith.message.v1.PullBySeqsResponse
+	(*HistoryRequest)(nil),             // 24: kith.message.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 25: kith.message.v1.HistoryResponse
+	(*GetSeqByTimeRequest)(nil),        // 26: kith.message.v1.GetSeqByTimeRequest
+	(*GetSeqByTimeResponse)(nil),       // 27: kith.message.v1.GetSeqByTimeResponse
+	(*GetMaxSeqsRequest)(nil),          // 28: kith.message.v1.GetMaxSeqsRequest
+	(*Position)(nil),                   // 29: kith.message.v1.Position
+	(*GetMaxSeqsResponse)(nil),         // 30: kith.message.v1.GetMaxSeqsResponse
+	(*MaxSeqResult)(nil),               // 31: kith.message.v1.MaxSeqResult
+	(*Conversation)(nil),               // 32: kith.message.v1.Conversation
+	(*DialogSettings)(nil),             // 33: kith.message.v1.DialogSettings
+	(*CreateConversationRequest)(nil),  // 34: kith.message.v1.CreateConversationRequest
+	(*CreateConversationResponse)(nil), // 35: kith.message.v1.CreateConversationResponse
+	(*GetConversationRequest)(nil),     // 36: kith.message.v1.GetConversationRequest
+	(*GetConversationResponse)(nil),    // 37: kith.message.v1.GetConversationResponse
+	(*ListConversationsRequest)(nil),   // 38: kith.message.v1.ListConversationsRequest
+	(*ListConversationsResponse)(nil),  // 39: kith.message.v1.ListConversationsResponse
+	(*CountUnreadRequest)(nil),         // 40: kith.message.v1.CountUnreadRequest
+	(*CountUnreadResponse)(nil),        // 41: kith.message.v1.CountUnreadResponse
+	(*UnreadCount)(nil),                // 42: kith.message.v1.UnreadCount
+	(*GetReadSeqsRequest)(nil),         // 43: kith.message.v1.GetReadSeqsRequest
+	(*GetReadSeqsResponse)(nil),        // 44: kith.message.v1.GetReadSeqsResponse
+	(*ReadSeqResult)(nil),              // 45: kith.message.v1.ReadSeqResult
+	(*ReadSeqs)(nil),                   // 46: kith.message.v1.ReadSeqs
+	(*SeqRange)(nil),                   // 47: kith.message.v1.SeqRange
+	(*MarkReadRequest)(nil),            // 48: kith.message.v1.MarkReadRequest
+	(*MarkReadResponse)(nil),           // 49: kith.message.v1.MarkReadResponse
+	(*UpdateDialogRequest)(nil),        // 50: kith.message.v1.UpdateDialogRequest
+	(*UpdateDialogResponse)(nil),       // 51: kith.message.v1.UpdateDialogResponse
+	(*HideConversationRequest)(nil),    // 52: kith.message.v1.HideConversationRequest
+	(*HideConversationResponse)(nil),   // 53: kith.message.v1.HideConversationResponse
+	(*ClearConversationRequest)(nil),   // 54: kith.message.v1.ClearConversationRequest
+	(*ClearConversationResponse)(nil),  // 55: kith.message.v1.ClearConversationResponse
+	(*SetUserSeqRangeRequest)(nil),     // 56: kith.message.v1.SetUserSeqRangeRequest
+	(*SetUserSeqRangeResponse)(nil),    // 57: kith.message.v1.SetUserSeqRangeResponse
+	(*TrimConversationRequest)(nil),    // 58: kith.message.v1.TrimConversationRequest
+	(*TrimConversationResponse)(nil),   // 59: kith.message.v1.TrimConversationResponse
+	(*RecallMessageRequest)(nil),       // 60: kith.message.v1.RecallMessageRequest
+	(*RecallMessageResponse)(nil),      // 61: kith.message.v1.RecallMessageResponse
+	(*EditMessageRequest)(nil),         // 62: kith.message.v1.EditMessageRequest
+	(*Mentions)(nil),                   // 63: kith.message.v1.Mentions
+	(*EditMessageResponse)(nil),        // 64: kith.message.v1.EditMessageResponse
+	(*ReactRequest)(nil),               // 65: kith.message.v1.ReactRequest
+	(*ReactResponse)(nil),              // 66: kith.message.v1.ReactResponse
+	(*UnreactRequest)(nil),             // 67: kith.message.v1.UnreactRequest
+	(*UnreactResponse)(nil),            // 68: kith.message.v1.UnreactResponse
+	(*BatchGetReactionsRequest)(nil),   // 69: kith.message.v1.BatchGetReactionsRequest
+	(*BatchGetReactionsResponse)(nil),  // 70: kith.message.v1.BatchGetReactionsResponse
+	(*MessageReactions)(nil),           // 71: kith.message.v1.MessageReactions
+	(*ListReactionsRequest)(nil),       // 72: kith.message.v1.ListReactionsRequest
+	(*ListReactionsResponse)(nil),      // 73: kith.message.v1.ListReactionsResponse
+	(*Reaction)(nil),                   // 74: kith.message.v1.Reaction
+	(*ImportMessagesRequest)(nil),      // 75: kith.message.v1.ImportMessagesRequest
+	(*ImportMessage)(nil),              // 76: kith.message.v1.ImportMessage
+	(*ImportReaction)(nil),             // 77: kith.message.v1.ImportReaction
+	(*ImportMark)(nil),                 // 78: kith.message.v1.ImportMark
+	(*ImportMessagesResponse)(nil),     // 79: kith.message.v1.ImportMessagesResponse
+	(*DialogRecord)(nil),               // 80: kith.message.v1.DialogRecord
+	(*ImportDialogsRequest)(nil),       // 81: kith.message.v1.ImportDialogsRequest
+	(*ImportDialog)(nil),               // 82: kith.message.v1.ImportDialog
+	(*ImportDialogsResponse)(nil),      // 83: kith.message.v1.ImportDialogsResponse
+	(*ExportDialogsRequest)(nil),       // 84: kith.message.v1.ExportDialogsRequest
+	(*ExportDialogsResponse)(nil),      // 85: kith.message.v1.ExportDialogsResponse
+	(*EraseUserMessagesRequest)(nil),   // 86: kith.message.v1.EraseUserMessagesRequest
+	(*EraseUserMessagesResponse)(nil),  // 87: kith.message.v1.EraseUserMessagesResponse
+	(*ReceiveRequest)(nil),             // 88: kith.message.v1.ReceiveRequest
+	(*ReceiveResponse)(nil),            // 89: kith.message.v1.ReceiveResponse
+	(*WatchOfflineRequest)(nil),        // 90: kith.message.v1.WatchOfflineRequest
+	(*WatchOfflineResponse)(nil),       // 91: kith.message.v1.WatchOfflineResponse
+	(*OfflineMessage)(nil),             // 92: kith.message.v1.OfflineMessage
+	(*Delivery)(nil),                   // 93: kith.message.v1.Delivery
+	(*NoticeTotals)(nil),               // 94: kith.message.v1.NoticeTotals
+	(*Note)(nil),                       // 95: kith.message.v1.Note
+	(*DialogChanged)(nil),              // 96: kith.message.v1.DialogChanged
+	(*ContactChanged)(nil),             // 97: kith.message.v1.ContactChanged
+	(*GroupChanged)(nil),               // 98: kith.message.v1.GroupChanged
+	(*ApplicationChanged)(nil),         // 99: kith.message.v1.ApplicationChanged
+	(*Missed)(nil),                     // 100: kith.message.v1.Missed
+	(*Reset)(nil),                      // 101: kith.message.v1.Reset
+	(*Live)(nil),                       // 102: kith.message.v1.Live
+	(*Signal)(nil),                     // 103: kith.message.v1.Signal
+	(*ReactionsChanged)(nil),           // 104: kith.message.v1.ReactionsChanged
+	(*ProfileChanged)(nil),             // 105: kith.message.v1.ProfileChanged
+	(*ReceiptCounts)(nil),              // 106: kith.message.v1.ReceiptCounts
+	(*ReceiptCount)(nil),               // 107: kith.message.v1.ReceiptCount
+	(*SendSignalRequest)(nil),          // 108: kith.message.v1.SendSignalRequest
+	(*SendSignalResponse)(nil),         // 109: kith.message.v1.SendSignalResponse
+	(*timestamppb.Timestamp)(nil),      // 110: google.protobuf.Timestamp
+	(*v1.ResultError)(nil),             // 111: kith.type.v1.ResultError
+	(*v1.Consistency)(nil),             // 112: kith.type.v1.Consistency
+	(*fieldmaskpb.FieldMask)(nil),      // 113: google.protobuf.FieldMask
+	(*v1.ImportResult)(nil),            // 114: kith.type.v1.ImportResult
 }
 var file_kith_message_v1_message_proto_depIdxs = []int32{
-	97,  // 0: kith.message.v1.Message.send_time:type_name -> google.protobuf.Timestamp
+	110, // 0: kith.message.v1.Message.send_time:type_name -> google.protobuf.Timestamp
 	0,   // 1: kith.message.v1.Message.kind:type_name -> kith.message.v1.MessageKind
-	97,  // 2: kith.message.v1.Message.edit_time:type_name -> google.protobuf.Timestamp
-	4,   // 3: kith.message.v1.Message.recall:type_name -> kith.message.v1.Recall
-	5,   // 4: kith.message.v1.Message.event:type_name -> kith.message.v1.Event
-	97,  // 5: kith.message.v1.Recall.time:type_name -> google.protobuf.Timestamp
-	6,   // 6: kith.message.v1.Event.joined:type_name -> kith.message.v1.MembersJoined
-	7,   // 7: kith.message.v1.Event.left:type_name -> kith.message.v1.MembersLeft
-	8,   // 8: kith.message.v1.Event.removed:type_name -> kith.message.v1.MembersRemoved
-	9,   // 9: kith.message.v1.Event.owner:type_name -> kith.message.v1.OwnerChanged
-	10,  // 10: kith.message.v1.Event.group:type_name -> kith.message.v1.GroupRenamed
-	11,  // 11: kith.message.v1.Event.recalled:type_name -> kith.message.v1.MessageRecalled
-	12,  // 12: kith.message.v1.Event.edited:type_name -> kith.message.v1.MessageEdited
-	13,  // 13: kith.message.v1.Event.erased:type_name -> kith.message.v1.MessagesErased
-	97,  // 14: kith.message.v1.SendMessageResponse.send_time:type_name -> google.protobuf.Timestamp
-	14,  // 15: kith.message.v1.BatchSendRequest.messages:type_name -> kith.message.v1.SendMessageRequest
-	18,  // 16: kith.message.v1.BatchSendResponse.results:type_name -> kith.message.v1.SendResult
-	15,  // 17: kith.message.v1.SendResult.sent:type_name -> kith.message.v1.SendMessageResponse
-	98,  // 18: kith.message.v1.SendResult.error:type_name -> kith.type.v1.ResultError
-	3,   // 19: kith.message.v1.PullMessagesResponse.messages:type_name -> kith.message.v1.Message
-	3,   // 20: kith.message.v1.PullBySeqsResponse.messages:type_name -> kith.message.v1.Message
-	3,   // 21: kith.message.v1.HistoryResponse.messages:type_name -> kith.message.v1.Message
-	97,  // 22: kith.message.v1.GetSeqByTimeRequest.time:type_name -> google.protobuf.Timestamp
-	28,  // 23: kith.message.v1.GetMaxSeqsRequest.at_least:type_name -> kith.message.v1.Position
-	30,  // 24: kith.message.v1.GetMaxSeqsResponse.results:type_name -> kith.message.v1.MaxSeqResult
-	98,  // 25: kith.message.v1.MaxSeqResult.error:type_name -> kith.type.v1.ResultError
-	3,   // 26: kith.message.v1.Conversation.last_message:type_name -> kith.message.v1.Message
-	31,  // 27: kith.message.v1.CreateConversationResponse.conversation:type_name -> kith.message.v1.Conversation
-	99,  // 28: kith.message.v1.GetConversationRequest.consistency:type_name -> kith.type.v1.Consistency
-	31,  // 29: kith.message.v1.GetConversationResponse.conversation:type_name -> kith.message.v1.Conversation
-	28,  // 30: kith.message.v1.ListConversationsRequest.at_least:type_name -> kith.message.v1.Position
-	31,  // 31: kith.message.v1.ListConversationsResponse.conversations:type_name -> kith.message.v1.Conversation
-	28,  // 32: kith.message.v1.CountUnreadRequest.at_least:type_name -> kith.message.v1.Position
-	41,  // 33: kith.message.v1.CountUnreadResponse.counts:type_name -> kith.message.v1.UnreadCount
-	99,  // 34: kith.message.v1.GetReadSeqsRequest.consistency:type_name -> kith.type.v1.Consistency
-	44,  // 35: kith.message.v1.GetReadSeqsResponse.results:type_name -> kith.message.v1.ReadSeqResult
-	45,  // 36: kith.message.v1.ReadSeqResult.read:type_name -> kith.message.v1.ReadSeqs
-	98,  // 37: kith.message.v1.ReadSeqResult.error:type_name -> kith.type.v1.ResultError
-	46,  // 38: kith.message.v1.ReadSeqs.unread_ranges:type_name -> kith.message.v1.SeqRange
-	46,  // 39: kith.message.v1.MarkReadRequest.ranges:type_name -> kith.message.v1.SeqRange
-	32,  // 40: kith.message.v1.UpdateDialogRequest.settings:type_name -> kith.message.v1.DialogSettings
-	100, // 41: kith.message.v1.UpdateDialogRequest.update_mask:type_name -> google.protobuf.FieldMask
-	32,  // 42: kith.message.v1.UpdateDialogResponse.settings:type_name -> kith.message.v1.DialogSettings
-	3,   // 43: kith.message.v1.RecallMessageResponse.message:type_name -> kith.message.v1.Message
-	62,  // 44: kith.message.v1.EditMessageRequest.mentions:type_name -> kith.message.v1.Mentions
-	3,   // 45: kith.message.v1.EditMessageResponse.message:type_name -> kith.message.v1.Message
-	65,  // 46: kith.message.v1.ImportMessagesRequest.records:type_name -> kith.message.v1.ImportMessage
-	3,   // 47: kith.message.v1.ImportMessage.message:type_name -> kith.message.v1.Message
-	66,  // 48: kith.message.v1.ImportMessage.mark:type_name -> kith.message.v1.ImportMark
-	101, // 49: kith.message.v1.ImportMessagesResponse.results:type_name -> kith.type.v1.ImportResult
-	46,  // 50: kith.message.v1.DialogRecord.unread_ranges:type_name -> kith.message.v1.SeqRange
-	97,  // 51: kith.message.v1.DialogRecord.pin_time:type_name -> google.protobuf.Timestamp
-	70,  // 52: kith.message.v1.ImportDialogsRequest.records:type_name -> kith.message.v1.ImportDialog
-	68,  // 53: kith.message.v1.ImportDialog.dialog:type_name -> kith.message.v1.DialogRecord
-	101, // 54: kith.message.v1.ImportDialogsResponse.results:type_name -> kith.type.v1.ImportResult
-	68,  // 55: kith.message.v1.ExportDialogsResponse.dialogs:type_name -> kith.message.v1.DialogRecord
-	1,   // 56: kith.message.v1.EraseUserMessagesResponse.state:type_name -> kith.message.v1.ErasureState
-	28,  // 57: kith.message.v1.ReceiveRequest.positions:type_name -> kith.message.v1.Position
-	81,  // 58: kith.message.v1.ReceiveResponse.deliveries:type_name -> kith.message.v1.Delivery
-	80,  // 59: kith.message.v1.WatchOfflineResponse.messages:type_name -> kith.message.v1.OfflineMessage
-	97,  // 60: kith.message.v1.OfflineMessage.send_time:type_name -> google.protobuf.Timestamp
-	3,   // 61: kith.message.v1.Delivery.message:type_name -> kith.message.v1.Message
-	83,  // 62: kith.message.v1.Delivery.note:type_name -> kith.message.v1.Note
-	88,  // 63: kith.message.v1.Delivery.missed:type_name -> kith.message.v1.Missed
-	89,  // 64: kith.message.v1.Delivery.reset:type_name -> kith.message.v1.Reset
-	91,  // 65: kith.message.v1.Delivery.signal:type_name -> kith.message.v1.Signal
-	90,  // 66: kith.message.v1.Delivery.live:type_name -> kith.message.v1.Live
-	82,  // 67: kith.message.v1.Delivery.notice_totals:type_name -> kith.message.v1.NoticeTotals
-	84,  // 68: kith.message.v1.Note.dialog:type_name -> kith.message.v1.DialogChanged
-	85,  // 69: kith.message.v1.Note.follower_added:type_name -> kith.message.v1.ContactChanged
-	85,  // 70: kith.message.v1.Note.follower_removed:type_name -> kith.message.v1.ContactChanged
-	86,  // 71: kith.message.v1.Note.group_joined:type_name -> kith.message.v1.GroupChanged
-	86,  // 72: kith.message.v1.Note.group_left:type_name -> kith.message.v1.GroupChanged
-	86,  // 73: kith.message.v1.Note.group_changed:type_name -> kith.message.v1.GroupChanged
-	87,  // 74: kith.message.v1.Note.application:type_name -> kith.message.v1.ApplicationChanged
-	2,   // 75: kith.message.v1.Signal.activity:type_name -> kith.message.v1.SignalKind
-	93,  // 76: kith.message.v1.Signal.receipts:type_name -> kith.message.v1.ReceiptCounts
-	92,  // 77: kith.message.v1.Signal.profile:type_name -> kith.message.v1.ProfileChanged
-	94,  // 78: kith.message.v1.ReceiptCounts.counts:type_name -> kith.message.v1.ReceiptCount
-	2,   // 79: kith.message.v1.SendSignalRequest.kind:type_name -> kith.message.v1.SignalKind
-	14,  // 80: kith.message.v1.MessageService.SendMessage:input_type -> kith.message.v1.SendMessageRequest
-	16,  // 81: kith.message.v1.MessageService.BatchSend:input_type -> kith.message.v1.BatchSendRequest
-	19,  // 82: kith.message.v1.MessageService.PullMessages:input_type -> kith.message.v1.PullMessagesRequest
-	21,  // 83: kith.message.v1.MessageService.PullBySeqs:input_type -> kith.message.v1.PullBySeqsRequest
-	23,  // 84: kith.message.v1.MessageService.History:input_type -> kith.message.v1.HistoryRequest
-	25,  // 85: kith.message.v1.MessageService.GetSeqByTime:input_type -> kith.message.v1.GetSeqByTimeRequest
-	27,  // 86: kith.message.v1.MessageService.GetMaxSeqs:input_type -> kith.message.v1.GetMaxSeqsRequest
-	33,  // 87: kith.message.v1.MessageService.CreateConversation:input_type -> kith.message.v1.CreateConversationRequest
-	35,  // 88: kith.message.v1.MessageService.GetConversation:input_type -> kith.message.v1.GetConversationRequest
-	37,  // 89: kith.message.v1.MessageService.ListConversations:input_type -> kith.message.v1.ListConversationsRequest
-	39,  // 90: kith.message.v1.MessageService.CountUnread:input_type -> kith.message.v1.CountUnreadRequest
-	42,  // 91: kith.message.v1.MessageService.GetReadSeqs:input_type -> kith.message.v1.GetReadSeqsRequest
-	47,  // 92: kith.message.v1.MessageService.MarkRead:input_type -> kith.message.v1.MarkReadRequest
-	49,  // 93: kith.message.v1.MessageService.UpdateDialog:input_type -> kith.message.v1.UpdateDialogRequest
-	51,  // 94: kith.message.v1.MessageService.HideConversation:input_type -> kith.message.v1.HideConversationRequest
-	53,  // 95: kith.message.v1.MessageService.ClearConversation:input_type -> kith.message.v1.ClearConversationRequest
-	55,  // 96: kith.message.v1.MessageService.SetUserSeqRange:input_type -> kith.message.v1.SetUserSeqRangeRequest
-	57,  // 97: kith.message.v1.MessageService.TrimConversation:input_type -> kith.message.v1.TrimConversationRequest
-	59,  // 98: kith.message.v1.MessageService.RecallMessage:input_type -> kith.message.v1.RecallMessageRequest
-	61,  // 99: kith.message.v1.MessageService.EditMessage:input_type -> kith.message.v1.EditMessageRequest
-	64,  // 100: kith.message.v1.MessageService.ImportMessages:input_type -> kith.message.v1.ImportMessagesRequest
-	69,  // 101: kith.message.v1.MessageService.ImportDialogs:input_type -> kith.message.v1.ImportDialogsRequest
-	72,  // 102: kith.message.v1.MessageService.ExportDialogs:input_type -> kith.message.v1.ExportDialogsRequest
-	74,  // 103: kith.message.v1.MessageService.EraseUserMessages:input_type -> kith.message.v1.EraseUserMessagesRequest
-	76,  // 104: kith.message.v1.MessageService.Receive:input_type -> kith.message.v1.ReceiveRequest
-	78,  // 105: kith.message.v1.MessageService.WatchOffline:input_type -> kith.message.v1.WatchOfflineRequest
-	95,  // 106: kith.message.v1.MessageService.SendSignal:input_type -> kith.message.v1.SendSignalRequest
-	15,  // 107: kith.message.v1.MessageService.SendMessage:output_type -> kith.message.v1.SendMessageResponse
-	17,  // 108: kith.message.v1.MessageService.BatchSend:output_type -> kith.message.v1.BatchSendResponse
-	20,  // 109: kith.message.v1.MessageService.PullMessages:output_type -> kith.message.v1.PullMessagesResponse
-	22,  // 110: kith.message.v1.MessageService.PullBySeqs:output_type -> kith.message.v1.PullBySeqsResponse
-	24,  // 111: kith.message.v1.MessageService.History:output_type -> kith.message.v1.HistoryResponse
-	26,  // 112: kith.message.v1.MessageService.GetSeqByTime:output_type -> kith.message.v1.GetSeqByTimeResponse
-	29,  // 113: kith.message.v1.MessageService.GetMaxSeqs:output_type -> kith.message.v1.GetMaxSeqsResponse
-	34,  // 114: kith.message.v1.MessageService.CreateConversation:output_type -> kith.message.v1.CreateConversationResponse
-	36,  // 115: kith.message.v1.MessageService.GetConversation:output_type -> kith.message.v1.GetConversationResponse
-	38,  // 116: kith.message.v1.MessageService.ListConversations:output_type -> kith.message.v1.ListConversationsResponse
-	40,  // 117: kith.message.v1.MessageService.CountUnread:output_type -> kith.message.v1.CountUnreadResponse
-	43,  // 118: kith.message.v1.MessageService.GetReadSeqs:output_type -> kith.message.v1.GetReadSeqsResponse
-	48,  // 119: kith.message.v1.MessageService.MarkRead:output_type -> kith.message.v1.MarkReadResponse
-	50,  // 120: kith.message.v1.MessageService.UpdateDialog:output_type -> kith.message.v1.UpdateDialogResponse
-	52,  // 121: kith.message.v1.MessageService.HideConversation:output_type -> kith.message.v1.HideConversationResponse
-	54,  // 122: kith.message.v1.MessageService.ClearConversation:output_type -> kith.message.v1.ClearConversationResponse
-	56,  // 123: kith.message.v1.MessageService.SetUserSeqRange:output_type -> kith.message.v1.SetUserSeqRangeResponse
-	58,  // 124: kith.message.v1.MessageService.TrimConversation:output_type -> kith.message.v1.TrimConversationResponse
-	60,  // 125: kith.message.v1.MessageService.RecallMessage:output_type -> kith.message.v1.RecallMessageResponse
-	63,  // 126: kith.message.v1.MessageService.EditMessage:output_type -> kith.message.v1.EditMessageResponse
-	67,  // 127: kith.message.v1.MessageService.ImportMessages:output_type -> kith.message.v1.ImportMessagesResponse
-	71,  // 128: kith.message.v1.MessageService.ImportDialogs:output_type -> kith.message.v1.ImportDialogsResponse
-	73,  // 129: kith.message.v1.MessageService.ExportDialogs:output_type -> kith.message.v1.ExportDialogsResponse
-	75,  // 130: kith.message.v1.MessageService.EraseUserMessages:output_type -> kith.message.v1.EraseUserMessagesResponse
-	77,  // 131: kith.message.v1.MessageService.Receive:output_type -> kith.message.v1.ReceiveResponse
-	79,  // 132: kith.message.v1.MessageService.WatchOffline:output_type -> kith.message.v1.WatchOfflineResponse
-	96,  // 133: kith.message.v1.MessageService.SendSignal:output_type -> kith.message.v1.SendSignalResponse
-	107, // [107:134] is the sub-list for method output_type
-	80,  // [80:107] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	110, // 2: kith.message.v1.Message.edit_time:type_name -> google.protobuf.Timestamp
+	5,   // 3: kith.message.v1.Message.recall:type_name -> kith.message.v1.Recall
+	6,   // 4: kith.message.v1.Message.event:type_name -> kith.message.v1.Event
+	4,   // 5: kith.message.v1.Message.reactions:type_name -> kith.message.v1.ReactionCount
+	110, // 6: kith.message.v1.Recall.time:type_name -> google.protobuf.Timestamp
+	7,   // 7: kith.message.v1.Event.joined:type_name -> kith.message.v1.MembersJoined
+	8,   // 8: kith.message.v1.Event.left:type_name -> kith.message.v1.MembersLeft
+	9,   // 9: kith.message.v1.Event.removed:type_name -> kith.message.v1.MembersRemoved
+	10,  // 10: kith.message.v1.Event.owner:type_name -> kith.message.v1.OwnerChanged
+	11,  // 11: kith.message.v1.Event.group:type_name -> kith.message.v1.GroupRenamed
+	12,  // 12: kith.message.v1.Event.recalled:type_name -> kith.message.v1.MessageRecalled
+	13,  // 13: kith.message.v1.Event.edited:type_name -> kith.message.v1.MessageEdited
+	14,  // 14: kith.message.v1.Event.erased:type_name -> kith.message.v1.MessagesErased
+	110, // 15: kith.message.v1.SendMessageResponse.send_time:type_name -> google.protobuf.Timestamp
+	15,  // 16: kith.message.v1.BatchSendRequest.messages:type_name -> kith.message.v1.SendMessageRequest
+	19,  // 17: kith.message.v1.BatchSendResponse.results:type_name -> kith.message.v1.SendResult
+	16,  // 18: kith.message.v1.SendResult.sent:type_name -> kith.message.v1.SendMessageResponse
+	111, // 19: kith.message.v1.SendResult.error:type_name -> kith.type.v1.ResultError
+	3,   // 20: kith.message.v1.PullMessagesResponse.messages:type_name -> kith.message.v1.Message
+	3,   // 21: kith.message.v1.PullBySeqsResponse.messages:type_name -> kith.message.v1.Message
+	3,   // 22: kith.message.v1.HistoryResponse.messages:type_name -> kith.message.v1.Message
+	110, // 23: kith.message.v1.GetSeqByTimeRequest.time:type_name -> google.protobuf.Timestamp
+	29,  // 24: kith.message.v1.GetMaxSeqsRequest.at_least:type_name -> kith.message.v1.Position
+	31,  // 25: kith.message.v1.GetMaxSeqsResponse.results:type_name -> kith.message.v1.MaxSeqResult
+	111, // 26: kith.message.v1.MaxSeqResult.error:type_name -> kith.type.v1.ResultError
+	3,   // 27: kith.message.v1.Conversation.last_message:type_name -> kith.message.v1.Message
+	32,  // 28: kith.message.v1.CreateConversationResponse.conversation:type_name -> kith.message.v1.Conversation
+	112, // 29: kith.message.v1.GetConversationRequest.consistency:type_name -> kith.type.v1.Consistency
+	32,  // 30: kith.message.v1.GetConversationResponse.conversation:type_name -> kith.message.v1.Conversation
+	29,  // 31: kith.message.v1.ListConversationsRequest.at_least:type_name -> kith.message.v1.Position
+	32,  // 32: kith.message.v1.ListConversationsResponse.conversations:type_name -> kith.message.v1.Conversation
+	29,  // 33: kith.message.v1.CountUnreadRequest.at_least:type_name -> kith.message.v1.Position
+	42,  // 34: kith.message.v1.CountUnreadResponse.counts:type_name -> kith.message.v1.UnreadCount
+	112, // 35: kith.message.v1.GetReadSeqsRequest.consistency:type_name -> kith.type.v1.Consistency
+	45,  // 36: kith.message.v1.GetReadSeqsResponse.results:type_name -> kith.message.v1.ReadSeqResult
+	46,  // 37: kith.message.v1.ReadSeqResult.read:type_name -> kith.message.v1.ReadSeqs
+	111, // 38: kith.message.v1.ReadSeqResult.error:type_name -> kith.type.v1.ResultError
+	47,  // 39: kith.message.v1.ReadSeqs.unread_ranges:type_name -> kith.message.v1.SeqRange
+	47,  // 40: kith.message.v1.MarkReadRequest.ranges:type_name -> kith.message.v1.SeqRange
+	33,  // 41: kith.message.v1.UpdateDialogRequest.settings:type_name -> kith.message.v1.DialogSettings
+	113, // 42: kith.message.v1.UpdateDialogRequest.update_mask:type_name -> google.protobuf.FieldMask
+	33,  // 43: kith.message.v1.UpdateDialogResponse.settings:type_name -> kith.message.v1.DialogSettings
+	3,   // 44: kith.message.v1.RecallMessageResponse.message:type_name -> kith.message.v1.Message
+	63,  // 45: kith.message.v1.EditMessageRequest.mentions:type_name -> kith.message.v1.Mentions
+	3,   // 46: kith.message.v1.EditMessageResponse.message:type_name -> kith.message.v1.Message
+	4,   // 47: kith.message.v1.ReactResponse.reactions:type_name -> kith.message.v1.ReactionCount
+	4,   // 48: kith.message.v1.UnreactResponse.reactions:type_name -> kith.message.v1.ReactionCount
+	71,  // 49: kith.message.v1.BatchGetReactionsResponse.messages:type_name -> kith.message.v1.MessageReactions
+	4,   // 50: kith.message.v1.MessageReactions.reactions:type_name -> kith.message.v1.ReactionCount
+	74,  // 51: kith.message.v1.ListReactionsResponse.reactions:type_name -> kith.message.v1.Reaction
+	110, // 52: kith.message.v1.Reaction.time:type_name -> google.protobuf.Timestamp
+	76,  // 53: kith.message.v1.ImportMessagesRequest.records:type_name -> kith.message.v1.ImportMessage
+	3,   // 54: kith.message.v1.ImportMessage.message:type_name -> kith.message.v1.Message
+	78,  // 55: kith.message.v1.ImportMessage.mark:type_name -> kith.message.v1.ImportMark
+	77,  // 56: kith.message.v1.ImportMessage.reaction:type_name -> kith.message.v1.ImportReaction
+	110, // 57: kith.message.v1.ImportReaction.time:type_name -> google.protobuf.Timestamp
+	114, // 58: kith.message.v1.ImportMessagesResponse.results:type_name -> kith.type.v1.ImportResult
+	47,  // 59: kith.message.v1.DialogRecord.unread_ranges:type_name -> kith.message.v1.SeqRange
+	110, // 60: kith.message.v1.DialogRecord.pin_time:type_name -> google.protobuf.Timestamp
+	82,  // 61: kith.message.v1.ImportDialogsRequest.records:type_name -> kith.message.v1.ImportDialog
+	80,  // 62: kith.message.v1.ImportDialog.dialog:type_name -> kith.message.v1.DialogRecord
+	114, // 63: kith.message.v1.ImportDialogsResponse.results:type_name -> kith.type.v1.ImportResult
+	80,  // 64: kith.message.v1.ExportDialogsResponse.dialogs:type_name -> kith.message.v1.DialogRecord
+	1,   // 65: kith.message.v1.EraseUserMessagesResponse.state:type_name -> kith.message.v1.ErasureState
+	29,  // 66: kith.message.v1.ReceiveRequest.positions:type_name -> kith.message.v1.Position
+	93,  // 67: kith.message.v1.ReceiveResponse.deliveries:type_name -> kith.message.v1.Delivery
+	92,  // 68: kith.message.v1.WatchOfflineResponse.messages:type_name -> kith.message.v1.OfflineMessage
+	110, // 69: kith.message.v1.OfflineMessage.send_time:type_name -> google.protobuf.Timestamp
+	3,   // 70: kith.message.v1.Delivery.message:type_name -> kith.message.v1.Message
+	95,  // 71: kith.message.v1.Delivery.note:type_name -> kith.message.v1.Note
+	100, // 72: kith.message.v1.Delivery.missed:type_name -> kith.message.v1.Missed
+	101, // 73: kith.message.v1.Delivery.reset:type_name -> kith.message.v1.Reset
+	103, // 74: kith.message.v1.Delivery.signal:type_name -> kith.message.v1.Signal
+	102, // 75: kith.message.v1.Delivery.live:type_name -> kith.message.v1.Live
+	94,  // 76: kith.message.v1.Delivery.notice_totals:type_name -> kith.message.v1.NoticeTotals
+	96,  // 77: kith.message.v1.Note.dialog:type_name -> kith.message.v1.DialogChanged
+	97,  // 78: kith.message.v1.Note.follower_added:type_name -> kith.message.v1.ContactChanged
+	97,  // 79: kith.message.v1.Note.follower_removed:type_name -> kith.message.v1.ContactChanged
+	98,  // 80: kith.message.v1.Note.group_joined:type_name -> kith.message.v1.GroupChanged
+	98,  // 81: kith.message.v1.Note.group_left:type_name -> kith.message.v1.GroupChanged
+	98,  // 82: kith.message.v1.Note.group_changed:type_name -> kith.message.v1.GroupChanged
+	99,  // 83: kith.message.v1.Note.application:type_name -> kith.message.v1.ApplicationChanged
+	2,   // 84: kith.message.v1.Signal.activity:type_name -> kith.message.v1.SignalKind
+	106, // 85: kith.message.v1.Signal.receipts:type_name -> kith.message.v1.ReceiptCounts
+	105, // 86: kith.message.v1.Signal.profile:type_name -> kith.message.v1.ProfileChanged
+	104, // 87: kith.message.v1.Signal.reactions:type_name -> kith.message.v1.ReactionsChanged
+	107, // 88: kith.message.v1.ReceiptCounts.counts:type_name -> kith.message.v1.ReceiptCount
+	2,   // 89: kith.message.v1.SendSignalRequest.kind:type_name -> kith.message.v1.SignalKind
+	15,  // 90: kith.message.v1.MessageService.SendMessage:input_type -> kith.message.v1.SendMessageRequest
+	17,  // 91: kith.message.v1.MessageService.BatchSend:input_type -> kith.message.v1.BatchSendRequest
+	20,  // 92: kith.message.v1.MessageService.PullMessages:input_type -> kith.message.v1.PullMessagesRequest
+	22,  // 93: kith.message.v1.MessageService.PullBySeqs:input_type -> kith.message.v1.PullBySeqsRequest
+	24,  // 94: kith.message.v1.MessageService.History:input_type -> kith.message.v1.HistoryRequest
+	26,  // 95: kith.message.v1.MessageService.GetSeqByTime:input_type -> kith.message.v1.GetSeqByTimeRequest
+	28,  // 96: kith.message.v1.MessageService.GetMaxSeqs:input_type -> kith.message.v1.GetMaxSeqsRequest
+	34,  // 97: kith.message.v1.MessageService.CreateConversation:input_type -> kith.message.v1.CreateConversationRequest
+	36,  // 98: kith.message.v1.MessageService.GetConversation:input_type -> kith.message.v1.GetConversationRequest
+	38,  // 99: kith.message.v1.MessageService.ListConversations:input_type -> kith.message.v1.ListConversationsRequest
+	40,  // 100: kith.message.v1.MessageService.CountUnread:input_type -> kith.message.v1.CountUnreadRequest
+	43,  // 101: kith.message.v1.MessageService.GetReadSeqs:input_type -> kith.message.v1.GetReadSeqsRequest
+	48,  // 102: kith.message.v1.MessageService.MarkRead:input_type -> kith.message.v1.MarkReadRequest
+	50,  // 103: kith.message.v1.MessageService.UpdateDialog:input_type -> kith.message.v1.UpdateDialogRequest
+	52,  // 104: kith.message.v1.MessageService.HideConversation:input_type -> kith.message.v1.HideConversationRequest
+	54,  // 105: kith.message.v1.MessageService.ClearConversation:input_type -> kith.message.v1.ClearConversationRequest
+	56,  // 106: kith.message.v1.MessageService.SetUserSeqRange:input_type -> kith.message.v1.SetUserSeqRangeRequest
+	58,  // 107: kith.message.v1.MessageService.TrimConversation:input_type -> kith.message.v1.TrimConversationRequest
+	60,  // 108: kith.message.v1.MessageService.RecallMessage:input_type -> kith.message.v1.RecallMessageRequest
+	62,  // 109: kith.message.v1.MessageService.EditMessage:input_type -> kith.message.v1.EditMessageRequest
+	65,  // 110: kith.message.v1.MessageService.React:input_type -> kith.message.v1.ReactRequest
+	67,  // 111: kith.message.v1.MessageService.Unreact:input_type -> kith.message.v1.UnreactRequest
+	69,  // 112: kith.message.v1.MessageService.BatchGetReactions:input_type -> kith.message.v1.BatchGetReactionsRequest
+	72,  // 113: kith.message.v1.MessageService.ListReactions:input_type -> kith.message.v1.ListReactionsRequest
+	75,  // 114: kith.message.v1.MessageService.ImportMessages:input_type -> kith.message.v1.ImportMessagesRequest
+	81,  // 115: kith.message.v1.MessageService.ImportDialogs:input_type -> kith.message.v1.ImportDialogsRequest
+	84,  // 116: kith.message.v1.MessageService.ExportDialogs:input_type -> kith.message.v1.ExportDialogsRequest
+	86,  // 117: kith.message.v1.MessageService.EraseUserMessages:input_type -> kith.message.v1.EraseUserMessagesRequest
+	88,  // 118: kith.message.v1.MessageService.Receive:input_type -> kith.message.v1.ReceiveRequest
+	90,  // 119: kith.message.v1.MessageService.WatchOffline:input_type -> kith.message.v1.WatchOfflineRequest
+	108, // 120: kith.message.v1.MessageService.SendSignal:input_type -> kith.message.v1.SendSignalRequest
+	16,  // 121: kith.message.v1.MessageService.SendMessage:output_type -> kith.message.v1.SendMessageResponse
+	18,  // 122: kith.message.v1.MessageService.BatchSend:output_type -> kith.message.v1.BatchSendResponse
+	21,  // 123: kith.message.v1.MessageService.PullMessages:output_type -> kith.message.v1.PullMessagesResponse
+	23,  // 124: kith.message.v1.MessageService.PullBySeqs:output_type -> kith.message.v1.PullBySeqsResponse
+	25,  // 125: kith.message.v1.MessageService.History:output_type -> kith.message.v1.HistoryResponse
+	27,  // 126: kith.message.v1.MessageService.GetSeqByTime:output_type -> kith.message.v1.GetSeqByTimeResponse
+	30,  // 127: kith.message.v1.MessageService.GetMaxSeqs:output_type -> kith.message.v1.GetMaxSeqsResponse
+	35,  // 128: kith.message.v1.MessageService.CreateConversation:output_type -> kith.message.v1.CreateConversationResponse
+	37,  // 129: kith.message.v1.MessageService.GetConversation:output_type -> kith.message.v1.GetConversationResponse
+	39,  // 130: kith.message.v1.MessageService.ListConversations:output_type -> kith.message.v1.ListConversationsResponse
+	41,  // 131: kith.message.v1.MessageService.CountUnread:output_type -> kith.message.v1.CountUnreadResponse
+	44,  // 132: kith.message.v1.MessageService.GetReadSeqs:output_type -> kith.message.v1.GetReadSeqsResponse
+	49,  // 133: kith.message.v1.MessageService.MarkRead:output_type -> kith.message.v1.MarkReadResponse
+	51,  // 134: kith.message.v1.MessageService.UpdateDialog:output_type -> kith.message.v1.UpdateDialogResponse
+	53,  // 135: kith.message.v1.MessageService.HideConversation:output_type -> kith.message.v1.HideConversationResponse
+	55,  // 136: kith.message.v1.MessageService.ClearConversation:output_type -> kith.message.v1.ClearConversationResponse
+	57,  // 137: kith.message.v1.MessageService.SetUserSeqRange:output_type -> kith.message.v1.SetUserSeqRangeResponse
+	59,  // 138: kith.message.v1.MessageService.TrimConversation:output_type -> kith.message.v1.TrimConversationResponse
+	61,  // 139: kith.message.v1.MessageService.RecallMessage:output_type -> kith.message.v1.RecallMessageResponse
+	64,  // 140: kith.message.v1.MessageService.EditMessage:output_type -> kith.message.v1.EditMessageResponse
+	66,  // 141: kith.message.v1.MessageService.React:output_type -> kith.message.v1.ReactResponse
+	68,  // 142: kith.message.v1.MessageService.Unreact:output_type -> kith.message.v1.UnreactResponse
+	70,  // 143: kith.message.v1.MessageService.BatchGetReactions:output_type -> kith.message.v1.BatchGetReactionsResponse
+	73,  // 144: kith.message.v1.MessageService.ListReactions:output_type -> kith.message.v1.ListReactionsResponse
+	79,  // 145: kith.message.v1.MessageService.ImportMessages:output_type -> kith.message.v1.ImportMessagesResponse
+	83,  // 146: kith.message.v1.MessageService.ImportDialogs:output_type -> kith.message.v1.ImportDialogsResponse
+	85,  // 147: kith.message.v1.MessageService.ExportDialogs:output_type -> kith.message.v1.ExportDialogsResponse
+	87,  // 148: kith.message.v1.MessageService.EraseUserMessages:output_type -> kith.message.v1.EraseUserMessagesResponse
+	89,  // 149: kith.message.v1.MessageService.Receive:output_type -> kith.message.v1.ReceiveResponse
+	91,  // 150: kith.message.v1.MessageService.WatchOffline:output_type -> kith.message.v1.WatchOfflineResponse
+	109, // 151: kith.message.v1.MessageService.SendSignal:output_type -> kith.message.v1.SendSignalResponse
+	121, // [121:152] is the sub-list for method output_type
+	90,  // [90:121] is the sub-list for method input_type
+	90,  // [90:90] is the sub-list for extension type_name
+	90,  // [90:90] is the sub-list for extension extendee
+	0,   // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_kith_message_v1_message_proto_init() }
@@ -7524,7 +8486,7 @@ func file_kith_message_v1_message_proto_init() {
 	if File_kith_message_v1_message_proto != nil {
 		return
 	}
-	file_kith_message_v1_message_proto_msgTypes[2].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[3].OneofWrappers = []any{
 		(*Event_Joined)(nil),
 		(*Event_Left)(nil),
 		(*Event_Removed)(nil),
@@ -7534,27 +8496,27 @@ func file_kith_message_v1_message_proto_init() {
 		(*Event_Edited)(nil),
 		(*Event_Erased)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[11].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[12].OneofWrappers = []any{
 		(*SendMessageRequest_ConversationId)(nil),
 		(*SendMessageRequest_UserId)(nil),
 		(*SendMessageRequest_GroupId)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[15].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[16].OneofWrappers = []any{
 		(*SendResult_Sent)(nil),
 		(*SendResult_Error)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[27].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[28].OneofWrappers = []any{
 		(*MaxSeqResult_MaxSeq)(nil),
 		(*MaxSeqResult_Error)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[41].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[42].OneofWrappers = []any{
 		(*ReadSeqResult_Read)(nil),
 		(*ReadSeqResult_Error)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[52].OneofWrappers = []any{}
-	file_kith_message_v1_message_proto_msgTypes[58].OneofWrappers = []any{}
-	file_kith_message_v1_message_proto_msgTypes[65].OneofWrappers = []any{}
-	file_kith_message_v1_message_proto_msgTypes[78].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[53].OneofWrappers = []any{}
+	file_kith_message_v1_message_proto_msgTypes[59].OneofWrappers = []any{}
+	file_kith_message_v1_message_proto_msgTypes[77].OneofWrappers = []any{}
+	file_kith_message_v1_message_proto_msgTypes[90].OneofWrappers = []any{
 		(*Delivery_Message)(nil),
 		(*Delivery_Note)(nil),
 		(*Delivery_Missed)(nil),
@@ -7563,7 +8525,7 @@ func file_kith_message_v1_message_proto_init() {
 		(*Delivery_Live)(nil),
 		(*Delivery_NoticeTotals)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[80].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[92].OneofWrappers = []any{
 		(*Note_Dialog)(nil),
 		(*Note_FollowerAdded)(nil),
 		(*Note_FollowerRemoved)(nil),
@@ -7572,15 +8534,16 @@ func file_kith_message_v1_message_proto_init() {
 		(*Note_GroupChanged)(nil),
 		(*Note_Application)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[84].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[96].OneofWrappers = []any{
 		(*ApplicationChanged_UserId)(nil),
 		(*ApplicationChanged_GroupId)(nil),
 	}
-	file_kith_message_v1_message_proto_msgTypes[88].OneofWrappers = []any{
+	file_kith_message_v1_message_proto_msgTypes[100].OneofWrappers = []any{
 		(*Signal_Activity)(nil),
 		(*Signal_ReadSeq)(nil),
 		(*Signal_Receipts)(nil),
 		(*Signal_Profile)(nil),
+		(*Signal_Reactions)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7588,7 +8551,7 @@ func file_kith_message_v1_message_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kith_message_v1_message_proto_rawDesc), len(file_kith_message_v1_message_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   94,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,10 @@ const (
 	MessageService_TrimConversation_FullMethodName   = "/kith.message.v1.MessageService/TrimConversation"
 	MessageService_RecallMessage_FullMethodName      = "/kith.message.v1.MessageService/RecallMessage"
 	MessageService_EditMessage_FullMethodName        = "/kith.message.v1.MessageService/EditMessage"
+	MessageService_React_FullMethodName              = "/kith.message.v1.MessageService/React"
+	MessageService_Unreact_FullMethodName            = "/kith.message.v1.MessageService/Unreact"
+	MessageService_BatchGetReactions_FullMethodName  = "/kith.message.v1.MessageService/BatchGetReactions"
+	MessageService_ListReactions_FullMethodName      = "/kith.message.v1.MessageService/ListReactions"
 	MessageService_ImportMessages_FullMethodName     = "/kith.message.v1.MessageService/ImportMessages"
 	MessageService_ImportDialogs_FullMethodName      = "/kith.message.v1.MessageService/ImportDialogs"
 	MessageService_ExportDialogs_FullMethodName      = "/kith.message.v1.MessageService/ExportDialogs"
@@ -169,6 +173,28 @@ type MessageServiceClient interface {
 	// `expected_edits`. Returns `FAILED_PRECONDITION` (`STATE_FORBIDS`) if the message was recalled, or if it is too
 	// late. Other errors are those of RecallMessage.
 	EditMessage(ctx context.Context, in *EditMessageRequest, opts ...grpc.CallOption) (*EditMessageResponse, error)
+	// Adds a reaction of a user to a message. Repeating the call changes nothing and succeeds.
+	//
+	// The user must be able to read the message at this moment. In a group and in a channel it must be a member, and must not be
+	// muted (`FAILED_PRECONDITION`, `MUTED`, with the time in the metadata `until`). Returns `FAILED_PRECONDITION`
+	// (`STATE_FORBIDS`) if one of the two users of a direct conversation has blocked the other one, if the message was recalled,
+	// if the user would react to it with more than 20 kinds, or if it would have more than 64 kinds or 10000 reactions. Other
+	// errors are those of RecallMessage. A service reacts for a user, for whom the same rules hold.
+	//
+	// The reactions to a message end with its content: a recall, an erasure or the removal of the message removes them. Those of
+	// a user end with its account, and with an erasure of its messages. A change has no number and is pushed to nobody: users who
+	// receive get a signal.
+	React(ctx context.Context, in *ReactRequest, opts ...grpc.CallOption) (*ReactResponse, error)
+	// Removes a reaction of a user from a message that the user can read. A mute or a block does not refuse it. Repeating the call
+	// changes nothing and succeeds.
+	Unreact(ctx context.Context, in *UnreactRequest, opts ...grpc.CallOption) (*UnreactResponse, error)
+	// Returns the counts of reactions to up to 100 messages of a conversation, and the kinds of the reader itself. Numbers outside of
+	// what the reader may read are left out, and all if its range has ended, as for a former member. Returns `NOT_FOUND` as
+	// PullMessages.
+	BatchGetReactions(ctx context.Context, in *BatchGetReactionsRequest, opts ...grpc.CallOption) (*BatchGetReactionsResponse, error)
+	// Returns the users who react to a message with a kind, by the time of the reaction. Returns `NOT_FOUND` if the reader cannot read
+	// the message.
+	ListReactions(ctx context.Context, in *ListReactionsRequest, opts ...grpc.CallOption) (*ListReactionsResponse, error)
 	// Appends messages with their original numbers, senders and times, and sets read marks: one response for each message
 	// of the stream, with one result for each record. For moving conversations: memberships and blocks of senders are not
 	// checked, and no user is named for a push. Open streams of members get the messages. Requires a service.
@@ -458,6 +484,46 @@ func (c *messageServiceClient) EditMessage(ctx context.Context, in *EditMessageR
 	return out, nil
 }
 
+func (c *messageServiceClient) React(ctx context.Context, in *ReactRequest, opts ...grpc.CallOption) (*ReactResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReactResponse)
+	err := c.cc.Invoke(ctx, MessageService_React_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messageServiceClient) Unreact(ctx context.Context, in *UnreactRequest, opts ...grpc.CallOption) (*UnreactResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnreactResponse)
+	err := c.cc.Invoke(ctx, MessageService_Unreact_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messageServiceClient) BatchGetReactions(ctx context.Context, in *BatchGetReactionsRequest, opts ...grpc.CallOption) (*BatchGetReactionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BatchGetReactionsResponse)
+	err := c.cc.Invoke(ctx, MessageService_BatchGetReactions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messageServiceClient) ListReactions(ctx context.Context, in *ListReactionsRequest, opts ...grpc.CallOption) (*ListReactionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReactionsResponse)
+	err := c.cc.Invoke(ctx, MessageService_ListReactions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messageServiceClient) ImportMessages(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportMessagesRequest, ImportMessagesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &MessageService_ServiceDesc.Streams[0], MessageService_ImportMessages_FullMethodName, cOpts...)
@@ -673,6 +739,28 @@ type MessageServiceServer interface {
 	// `expected_edits`. Returns `FAILED_PRECONDITION` (`STATE_FORBIDS`) if the message was recalled, or if it is too
 	// late. Other errors are those of RecallMessage.
 	EditMessage(context.Context, *EditMessageRequest) (*EditMessageResponse, error)
+	// Adds a reaction of a user to a message. Repeating the call changes nothing and succeeds.
+	//
+	// The user must be able to read the message at this moment. In a group and in a channel it must be a member, and must not be
+	// muted (`FAILED_PRECONDITION`, `MUTED`, with the time in the metadata `until`). Returns `FAILED_PRECONDITION`
+	// (`STATE_FORBIDS`) if one of the two users of a direct conversation has blocked the other one, if the message was recalled,
+	// if the user would react to it with more than 20 kinds, or if it would have more than 64 kinds or 10000 reactions. Other
+	// errors are those of RecallMessage. A service reacts for a user, for whom the same rules hold.
+	//
+	// The reactions to a message end with its content: a recall, an erasure or the removal of the message removes them. Those of
+	// a user end with its account, and with an erasure of its messages. A change has no number and is pushed to nobody: users who
+	// receive get a signal.
+	React(context.Context, *ReactRequest) (*ReactResponse, error)
+	// Removes a reaction of a user from a message that the user can read. A mute or a block does not refuse it. Repeating the call
+	// changes nothing and succeeds.
+	Unreact(context.Context, *UnreactRequest) (*UnreactResponse, error)
+	// Returns the counts of reactions to up to 100 messages of a conversation, and the kinds of the reader itself. Numbers outside of
+	// what the reader may read are left out, and all if its range has ended, as for a former member. Returns `NOT_FOUND` as
+	// PullMessages.
+	BatchGetReactions(context.Context, *BatchGetReactionsRequest) (*BatchGetReactionsResponse, error)
+	// Returns the users who react to a message with a kind, by the time of the reaction. Returns `NOT_FOUND` if the reader cannot read
+	// the message.
+	ListReactions(context.Context, *ListReactionsRequest) (*ListReactionsResponse, error)
 	// Appends messages with their original numbers, senders and times, and sets read marks: one response for each message
 	// of the stream, with one result for each record. For moving conversations: memberships and blocks of senders are not
 	// checked, and no user is named for a push. Open streams of members get the messages. Requires a service.
@@ -821,6 +909,18 @@ func (UnimplementedMessageServiceServer) RecallMessage(context.Context, *RecallM
 }
 func (UnimplementedMessageServiceServer) EditMessage(context.Context, *EditMessageRequest) (*EditMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EditMessage not implemented")
+}
+func (UnimplementedMessageServiceServer) React(context.Context, *ReactRequest) (*ReactResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method React not implemented")
+}
+func (UnimplementedMessageServiceServer) Unreact(context.Context, *UnreactRequest) (*UnreactResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Unreact not implemented")
+}
+func (UnimplementedMessageServiceServer) BatchGetReactions(context.Context, *BatchGetReactionsRequest) (*BatchGetReactionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchGetReactions not implemented")
+}
+func (UnimplementedMessageServiceServer) ListReactions(context.Context, *ListReactionsRequest) (*ListReactionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReactions not implemented")
 }
 func (UnimplementedMessageServiceServer) ImportMessages(grpc.BidiStreamingServer[ImportMessagesRequest, ImportMessagesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportMessages not implemented")
@@ -1224,6 +1324,78 @@ func _MessageService_EditMessage_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessageService_React_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReactRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessageServiceServer).React(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessageService_React_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessageServiceServer).React(ctx, req.(*ReactRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessageService_Unreact_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnreactRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessageServiceServer).Unreact(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessageService_Unreact_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessageServiceServer).Unreact(ctx, req.(*UnreactRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessageService_BatchGetReactions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchGetReactionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessageServiceServer).BatchGetReactions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessageService_BatchGetReactions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessageServiceServer).BatchGetReactions(ctx, req.(*BatchGetReactionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessageService_ListReactions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReactionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessageServiceServer).ListReactions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessageService_ListReactions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessageServiceServer).ListReactions(ctx, req.(*ListReactionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessageService_ImportMessages_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(MessageServiceServer).ImportMessages(&grpc.GenericServerStream[ImportMessagesRequest, ImportMessagesResponse]{ServerStream: stream})
 }
@@ -1400,6 +1572,22 @@ var MessageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EditMessage",
 			Handler:    _MessageService_EditMessage_Handler,
+		},
+		{
+			MethodName: "React",
+			Handler:    _MessageService_React_Handler,
+		},
+		{
+			MethodName: "Unreact",
+			Handler:    _MessageService_Unreact_Handler,
+		},
+		{
+			MethodName: "BatchGetReactions",
+			Handler:    _MessageService_BatchGetReactions_Handler,
+		},
+		{
+			MethodName: "ListReactions",
+			Handler:    _MessageService_ListReactions_Handler,
 		},
 		{
 			MethodName: "ExportDialogs",

@@ -112,7 +112,16 @@ fn a_collection_that_goes_is_the_end() {
 
 #[test]
 fn server_sends_events_of_records_and_ends() {
-    let names = ["users", "groups", "dialogs", "conversations", "audiences", "notices", "messages"];
+    let names = [
+        "users",
+        "groups",
+        "dialogs",
+        "conversations",
+        "audiences",
+        "notices",
+        "messages",
+        "reaction_summaries",
+    ];
     let mut expected: Vec<Document> = names[..6].iter().map(|name| doc! { "ns.coll": *name }).collect();
     let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
     let changes = doc! { "$or": [
@@ -120,7 +129,13 @@ fn server_sends_events_of_records_and_ends() {
         { "operationType": "update", "$expr": is_within_messages() },
         { "operationType": "replace" },
     ] };
-    expected.push(doc! { "ns.coll": "messages", "$or": [ends, changes] });
+    expected.push(doc! { "ns.coll": "messages", "$or": [ends.clone(), changes] });
+    let counts = doc! { "$or": [
+        { "operationType": "insert", "fullDocument.b": { "$exists": true } },
+        { "operationType": "update", "updateDescription.updatedFields.b": { "$exists": true } },
+        { "operationType": "replace" },
+    ] };
+    expected.push(doc! { "ns.coll": "reaction_summaries", "$or": [ends, counts] });
     expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
     expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });
     assert_eq!(event_filters(&WATCHED), expected);
@@ -162,6 +177,11 @@ fn records_of_each_collection_are_known() {
         EventMeaning::Nothing,
         "upkeep removes what no user may read"
     );
+    let of_counts =
+        doc! { "ns": { "db": "kith", "coll": "reaction_summaries" }, "id": { "c": "g9", "d": 12_i64 } };
+    changed.extend(of_counts.clone());
+    assert_eq!(meaning_of(&changed), EventMeaning::Change(FeedRecord::Reactions(key), raised));
+    assert_eq!(meaning_of(&event("delete", of_counts)), EventMeaning::Nothing);
 }
 
 #[test]
