@@ -1,6 +1,7 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
 mod access;
+mod backup;
 mod changes;
 mod command;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod notice_write;
 mod probe;
 mod record;
 mod request;
+mod restore;
 mod restored;
 mod secret;
 mod sequence;
@@ -34,6 +36,8 @@ mod strong;
 mod transaction;
 mod user;
 mod write;
+
+pub(crate) use migrate::{collections, newest_migration};
 
 pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
 pub use probe::{Probe, Unfit};
