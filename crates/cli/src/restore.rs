@@ -119,7 +119,7 @@ mod cluster {
 
     use kith_server::{
         config::Config,
-        node::cluster_backup::{RestoredCluster, restore},
+        node::cluster_backup::{BackupProgress, RestoredCluster, restore},
         start_error::StartError,
     };
     use serde::Serialize;
@@ -138,8 +138,8 @@ mod cluster {
         arguments: &super::RestoreOptions,
     ) -> Result<u8, StartError> {
         let progress = CopyProgress::new("restored");
-        let restoring = restore(config, &arguments.file, arguments.force, &|done| progress.update(done));
-        let restored = runtime()?.block_on(restoring);
+        let report = |done: BackupProgress<'_>| progress.update(done);
+        let restored = runtime()?.block_on(restore(config, &arguments.file, arguments.force, &report));
         progress.end();
         log_cluster(config, "restore", restored.as_ref().err());
         match restored {

@@ -83,8 +83,8 @@ async fn backup_under_writes_has_no_half_write() {
     folder.restore(&backup);
     let node = site.node_with(with_relations).await;
     let mut calls = caller(&node).await;
-    let mut there = 0;
-    for (number, id) in written.lock().clone().iter().enumerate() {
+    let (mut there, written) = (0, written.lock().clone());
+    for (number, id) in written.iter().enumerate() {
         let exists = exists(&mut calls, number, id).await;
         assert!(exists || number >= before, "user{number} was acknowledged before the backup");
         there += usize::from(exists);
@@ -100,7 +100,7 @@ async fn backup_under_writes_has_no_half_write() {
     let members = calls.ok("Member/ListMembers", json!({ "groupId": 9, "pageSize": 1000 })).await;
     let roster = calls.ok("Member/CountMembers", json!({ "groupId": 9 })).await;
     let count = members["members"].as_array().unwrap().len();
-    assert_eq!(roster["roster"]["memberCount"].as_i64(), i64::try_from(count).ok(), "{roster}");
+    assert_eq!(roster["roster"]["count"], Value::String(count.to_string()), "{roster}");
     drop(calls);
     node.stop().await;
 }

@@ -99,7 +99,8 @@ async fn killed_restore_is_repeated() {
     })
     .await;
     drop(restoring);
-    for arguments in [&FREE[..], &["backup", "--to", "there"], &["migrate"]] {
+    let after_restore = ["epoch", "after-restore", "--backed-up-at", "2026-11-27T08:00:00Z"];
+    for arguments in [&FREE[..], &["backup", "--to", "there"], &after_restore] {
         let line = refused(folder.command(arguments));
         assert!(line.contains("a restore has begun") && line.contains("run kith restore again"), "{line}");
     }

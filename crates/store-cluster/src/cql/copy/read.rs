@@ -98,7 +98,7 @@ impl<'a> TableScan<'a> {
             prepared.set_page_size(PAGE_ROWS);
             prepared.set_request_timeout(Some(LIMIT));
             prepared.set_is_idempotent(true);
-            Ok(prepared)
+            Ok::<_, StoreError>(prepared)
         };
         let part = prepare(format!("{ring} >= ? AND {ring} <= ?")).await?;
         let partition = prepare(columns.partition.join(" = ? AND ") + " = ?").await?;
