@@ -21,6 +21,7 @@ pub use client::{
     options::CqlOptions,
     probe::{CqlProbe, CqlUnfit},
 };
+pub(crate) use copy::memberships::MEMBERS;
 pub use log_end::LogEnds;
 pub(crate) use stores::Cql;
 pub(crate) use unconfigured::NoRelations;

@@ -15,6 +15,7 @@ use super::{
 use crate::backup::{
     BackupError, BackupFile, BackupManifest, BackupProgress, BackupStore, DocumentReader, ReportProgress,
 };
+use crate::cql::MEMBERS;
 
 /// Inserts in flight.
 const IN_FLIGHT: usize = 4;
@@ -71,6 +72,9 @@ impl ClusterHandle {
             relations.client.recreate(backup.schema).await?;
             for file in of(BackupStore::Cql) {
                 relations.client.load(folder, file, report).await?;
+            }
+            for members in of(BackupStore::Cql).filter(|file| file.name == MEMBERS) {
+                relations.restore_memberships(folder, members, backup.began).await?;
             }
         }
         Ok(())

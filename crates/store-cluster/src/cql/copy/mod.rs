@@ -1,6 +1,7 @@
 //! Copies of tables for backups.
 
 mod columns;
+pub(crate) mod memberships;
 mod read;
 mod write;
 

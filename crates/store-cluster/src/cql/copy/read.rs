@@ -47,7 +47,9 @@ impl Client {
     ) -> Result<Vec<BackupFile>, BackupError> {
         let session = self.connected(CONNECTED_WITHIN).await.map_err(BackupError::Relations)?;
         let mut files = Vec::new();
-        for name in tables() {
+        // Memberships come before members, which they follow: so a change in between is in the members, and a
+        // restore can write it into the memberships.
+        for name in tables().into_iter().rev() {
             let columns = Columns::of(self, session, &name).await.map_err(BackupError::Relations)?;
             let Some(columns) = columns else { continue };
             let writing = |error| BackupError::file(folder.join(&name))(error);
