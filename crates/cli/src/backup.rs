@@ -12,7 +12,8 @@ use super::Common;
 
 #[derive(Args, Debug)]
 pub(super) struct BackupOptions {
-    /// File to write, of a cluster a folder, which must not exist; or a folder, where its name contains the time
+    /// File to write, of a cluster a folder, which must not exist; or a folder, where the name contains the
+    /// time
     #[arg(long, value_name = "FILE|DIR")]
     to: PathBuf,
 }

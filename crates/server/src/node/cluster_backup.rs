@@ -4,10 +4,7 @@ use std::path::Path;
 
 use kith_store::{RestoreSkips, StoreError};
 pub use kith_store_cluster::backup::{BackupManifest, BackupProgress, ReportProgress};
-use kith_store_cluster::{
-    ClusterHandle,
-    backup::{self, BackupError},
-};
+use kith_store_cluster::{ClusterHandle, backup::BackupError};
 
 use super::{
     restored::{FinishedRestore, continue_restored, while_alone},
@@ -70,8 +67,9 @@ pub struct RestoredCluster {
     pub backup: BackupManifest,
 }
 
-/// Replaces what the databases hold by a backup, while no node uses them. Checks the whole backup first. Raises
-/// the epoch, and skips ids and sequence numbers, as [`finish_restore`](super::restored::finish_restore) does.
+/// Replaces what the databases hold by a backup, while no node uses them. Checks the whole backup first.
+/// Raises the epoch, and skips ids and sequence numbers, as
+/// [`finish_restore`](super::restored::finish_restore) does.
 ///
 /// # Errors
 /// If the backup is damaged, a store does not answer, or nodes use the database; without `force`, if it holds
@@ -104,7 +102,7 @@ async fn replace(
     if let Some(unfit) = info.unfit().await {
         return Err(unfit.into());
     }
-    let backup = match backup::verify(source.folder, source.report) {
+    let backup = match handle.verify_backup(source.folder, source.report) {
         Ok(backup) => backup,
         Err(error) => return Err(failure(error, &info).await),
     };

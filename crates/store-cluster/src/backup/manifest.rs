@@ -30,7 +30,7 @@ pub enum BackupStore {
 /// The copy of a collection or table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupFile {
-    /// Its store.
+    /// The store that has it.
     pub store: BackupStore,
     /// Its name there.
     pub name: String,
@@ -76,7 +76,7 @@ pub struct BackupManifest {
     /// The second in which it was complete.
     #[serde(with = "humantime_serde")]
     pub ended: SystemTime,
-    /// The copies.
+    /// One for each collection and each table.
     pub files: Vec<BackupFile>,
 }
 

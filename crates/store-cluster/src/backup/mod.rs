@@ -2,8 +2,8 @@
 //!
 //! A backup is a folder: a file for each collection and each table, and a [`BackupManifest`]. A file is a
 //! sequence of BSON documents, compressed with zstd. Of a collection these are its documents as they are, so
-//! `zstd -dc users.bson.zst | bsondump` shows them. Of a table each is a write, which restores some cells of a
-//! row.
+//! `zstd -dc mongodb.users.bson.zst | bsondump` shows them. Of a table each is a write, which restores some
+//! cells of a row.
 
 mod error;
 mod files;
@@ -14,7 +14,7 @@ pub use error::BackupError;
 pub(crate) use files::{DocumentReader, DocumentWriter};
 pub use manifest::{BackupFile, BackupManifest, BackupStore};
 pub(crate) use manifest::{begin_folder, end_folder, now};
-pub use verify::verify;
+pub(crate) use verify::{KnownSchema, verify};
 
 /// How far a backup or a restore has come in one file.
 #[derive(Clone, Copy, Debug)]

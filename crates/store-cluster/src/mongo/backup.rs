@@ -104,8 +104,8 @@ impl Mongo {
 }
 
 /// What a backup has of a collection, and what a restore replaces. Leases say who works at the moment, so a
-/// backup has only what outlives their holders: up to where the work has come. The lock of the migrations, and
-/// the note about a restore, are not in it either.
+/// backup has only what outlives their holders: up to where the work has come. The lock of the migrations,
+/// and the note about a restore, are not in it either.
 pub(super) fn part_in_backup(collection: &str) -> Document {
     match collection {
         LEASES => doc! { "mark": { "$exists": true } },

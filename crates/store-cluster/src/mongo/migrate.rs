@@ -89,14 +89,14 @@ impl Migrations for Mongo {
 }
 
 /// The collections, by the migrations that create them.
-pub(crate) fn collections() -> BTreeSet<String> {
+pub(super) fn collections() -> BTreeSet<String> {
     let commands = KNOWN.iter().flat_map(|(number, ..)| commands(*number).unwrap_or_default());
     let created = commands.filter_map(|command| command.get_str("create").ok().map(str::to_owned));
     created.chain([MIGRATIONS.to_owned()]).collect()
 }
 
 /// The number of the newest migration that this program knows.
-pub(crate) fn newest_migration() -> u32 {
+pub(super) fn newest_migration() -> u32 {
     KNOWN.last().map_or(0, |(number, ..)| *number)
 }
 

@@ -37,8 +37,6 @@ mod transaction;
 mod user;
 mod write;
 
-pub(crate) use migrate::{collections, newest_migration};
-
 pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
 pub use probe::{Probe, Unfit};
 pub use restored::RestoredCounters;

@@ -10,12 +10,15 @@ use super::{
     backup::{LEASES, part_in_backup},
     connect::{ClusterHandle, Mongo, durable},
     error::write_failed,
-    migrate::{MIGRATIONS, collections},
+    migrate::{MIGRATIONS, collections, newest_migration},
 };
-use crate::backup::{
-    BackupError, BackupFile, BackupManifest, BackupProgress, BackupStore, DocumentReader, ReportProgress,
+use crate::{
+    backup::{
+        BackupError, BackupFile, BackupManifest, BackupProgress, BackupStore, DocumentReader, KnownSchema,
+        ReportProgress, verify,
+    },
+    cql::{MEMBERS, tables},
 };
-use crate::cql::MEMBERS;
 
 /// Inserts in flight.
 const IN_FLIGHT: usize = 4;
@@ -45,7 +48,26 @@ impl ClusterHandle {
         }
     }
 
-    /// Replaces what both stores hold by a backup that was [verified](crate::backup::verify). From its
+    /// Reads the whole backup, and compares every file's size, SHA-256 and count with the manifest. Blocks its
+    /// thread meanwhile.
+    ///
+    /// # Errors
+    /// If the backup is damaged, or a newer version made it.
+    pub fn verify_backup(
+        &self,
+        folder: &Path,
+        report: ReportProgress<'_>,
+    ) -> Result<BackupManifest, BackupError> {
+        let names = collections().into_iter().chain(tables()).collect();
+        let manifest = verify(folder, &KnownSchema { newest: newest_migration(), names }, report)?;
+        let has_relations = manifest.files.iter().any(|file| file.store == BackupStore::Cql && file.rows > 0);
+        if has_relations && self.mongo.relations.get().is_none() {
+            return Err(BackupError::NoRelations);
+        }
+        Ok(manifest)
+    }
+
+    /// Replaces what both stores hold by a [verified](Self::verify_backup) backup. From its
     /// beginning until [`Self::end_restore`] no node starts. May be repeated.
     ///
     /// # Errors
@@ -58,9 +80,6 @@ impl ClusterHandle {
     ) -> Result<(), BackupError> {
         let mongo = &self.mongo;
         let of = |store| backup.files.iter().filter(move |file| file.store == store);
-        if mongo.relations.get().is_none() && of(BackupStore::Cql).any(|file| file.rows > 0) {
-            return Err(BackupError::NoRelations);
-        }
         mongo.begin_restoring().await?;
         for name in collections() {
             mongo.clear(&name).await?;

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use kith_store::{GroupId, IdKind, Stores, UserId};
 use kith_store_cluster::{
     ClusterHandle,
-    backup::{BackupError, BackupManifest, BackupStore, verify},
+    backup::{BackupError, BackupManifest, BackupStore},
 };
 use mongodb::bson::{Document, doc};
 use scylla::client::session::Session;
@@ -109,7 +109,7 @@ impl Stage {
 
     async fn restore(&self, name: &str) -> Result<(), BackupError> {
         let folder = self.folder.path().join(name);
-        let backup = verify(&folder, &|_| ())?;
+        let backup = self.handle.verify_backup(&folder, &|_| ())?;
         self.handle.restore(&folder, &backup, &|_| ()).await
     }
 }
@@ -179,7 +179,8 @@ async fn rows_keep_the_times_of_their_cells() {
         stage.handle.end_restore().await.unwrap();
         stage.stores.migrations.restore_indexes().await.unwrap();
         let after = stage.rows().await;
-        let has_expired = |row: &&String| row.contains("[1, 2]") || row.contains("\"r\"");
+        let has_expired =
+            |row: &&String| ["[1, 2]", "\"r\"", ")\": null"].iter().any(|part| row.contains(part));
         let differing: Vec<_> = before.symmetric_difference(&after).filter(|row| !has_expired(row)).collect();
         assert!(differing.is_empty(), "{differing:?}");
         assert!((1..=5_000).contains(&stage.time_to_live().await));

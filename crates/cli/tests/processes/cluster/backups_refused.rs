@@ -14,7 +14,7 @@ use crate::{
         site::{Site, variable, with_relations},
     },
     polls::until,
-    spawned::{FREE, KilledOnDrop, refused},
+    spawned::{FREE, KilledOnDrop, output_of, refused},
 };
 
 /// Copies a backup, and changes the copy.
@@ -101,7 +101,9 @@ async fn killed_restore_is_repeated() {
     drop(restoring);
     let after_restore = ["epoch", "after-restore", "--backed-up-at", "2026-11-27T08:00:00Z"];
     for arguments in [&FREE[..], &["backup", "--to", "there"], &after_restore] {
-        let line = refused(folder.command(arguments));
+        let (code, _, log) = output_of(folder.command(arguments));
+        let line = log.lines().last().unwrap();
+        assert_eq!(code, Some(2), "{log}");
         assert!(line.contains("a restore has begun") && line.contains("run kith restore again"), "{line}");
     }
     let report = folder.restore(&backup);

@@ -37,11 +37,12 @@ pub(crate) fn tables() -> BTreeSet<String> {
 impl Client {
     /// Drops all tables, and creates those that the migrations up to this one make.
     ///
-    /// Restored cells keep the times at which they were written: versions and later writes of a resumed change
-    /// are compared with them. So nothing that was written or deleted in the lost time, and is newer, may stay
-    /// in their place: no row, no tombstone, no hint for a server that was away, no conditional write that was
-    /// accepted and not committed. All of these belong to a table by its id, and a table that is created again
-    /// has a new id. A truncated table keeps its id, and its conditional writes in progress.
+    /// Restored cells keep the times at which they were written: versions and later writes of a resumed
+    /// change are compared with them. So nothing that was written or deleted in the lost time, and is newer,
+    /// may stay in their place: no row, no tombstone, no hint for a server that was away, no conditional
+    /// write that was accepted and not committed. All of these belong to a table by its id, and a table that
+    /// is created again has a new id. A truncated table keeps its id, and its conditional writes in progress.
+    /// Later conditional writes win over restored cells, because their times are later.
     pub(in crate::cql) async fn recreate_tables(&self, newest: u32) -> Result<(), StoreError> {
         let session = self.connected(CONNECTED_WITHIN).await?;
         if self.has_keyspace(session).await? {

@@ -60,7 +60,7 @@ impl Client {
 struct TableWriter<'a> {
     session: &'a Session,
     columns: Columns,
-    /// By text.
+    /// The statements that were prepared, by their text.
     prepared: Mutex<HashMap<String, PreparedStatement>>,
 }
 
@@ -84,8 +84,8 @@ impl TableWriter<'_> {
         repeated(async || self.session.execute_unpaged(&statement, &values).await).await.map(drop)
     }
 
-    /// The statement. An update makes cells and nothing else. A row that has only its key needs an insert: it is
-    /// a note that anything later replaces, and the server does not say when it was written.
+    /// The statement. An update makes cells and nothing else. A row that has only its key needs an insert: it
+    /// is a note that anything later replaces, and the server does not say when it was written.
     fn text(&self, key: &Document, cells: &Document) -> Result<String, StoreError> {
         let is_known =
             |name: &String| self.columns.key().chain(self.columns.cells()).any(|known| known == name);
@@ -97,13 +97,14 @@ impl TableWriter<'_> {
             of.keys().map(|name| format!("{name}{after}")).collect()
         };
         if cells.is_empty() {
-            let (columns, places) = (names(key, "").join(", "), vec!["?"; key.len()].join(", "));
+            let (columns, marks) = (names(key, "").join(", "), vec!["?"; key.len()].join(", "));
             return Ok(format!(
-                "INSERT INTO {table} ({columns}) VALUES ({places}) USING TIMESTAMP ? AND TTL ?"
+                "INSERT INTO {table} ({columns}) VALUES ({}) USING TIMESTAMP ? AND TTL ?",
+                marks
             ));
         }
         let (cells, key) = (names(cells, " = ?").join(", "), names(key, " = ?").join(" AND "));
-        Ok(format!("UPDATE {table} USING TIMESTAMP ? AND TTL ? SET {cells} WHERE {key}"))
+        Ok(format!("UPDATE {table} USING TIMESTAMP ? AND TTL ? SET {} WHERE {}", cells, key))
     }
 
     async fn prepared(&self, text: &str) -> Result<PreparedStatement, StoreError> {
