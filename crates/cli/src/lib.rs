@@ -12,6 +12,8 @@ mod client;
 mod completions;
 mod config;
 mod convert;
+#[cfg(feature = "cluster")]
+mod copy_progress;
 mod data_folder;
 mod demo;
 mod doctor;
@@ -102,9 +104,9 @@ enum Commands {
     Convert(convert::ConvertOptions),
     /// Apply the migrations of this version to stored data (serve does it, too)
     Migrate(migrate::MigrateOptions),
-    /// Copy the data of an embedded node to a file, also while it serves
+    /// Copy the data of an embedded node to a file, or of a cluster to a folder, also while nodes serve
     Backup(backup::BackupOptions),
-    /// Replace the data of a stopped embedded node by a backup
+    /// Replace the data of a stopped embedded node or cluster by a backup
     Restore(restore::RestoreOptions),
     /// Show the configuration and where each value came from
     Config(config::ConfigOptions),

@@ -1,4 +1,4 @@
-//! `kith restore`: replaces an embedded node's data by a backup.
+//! `kith restore`: replaces the data of an embedded node or a cluster by a backup.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,27 @@ use super::Common;
 
 #[derive(Args, Debug)]
 pub(super) struct RestoreOptions {
-    /// A file that `kith backup` has written; its manifest must be in the same folder
+    /// A file that `kith backup` has written, with its manifest next to it; of a cluster the folder
     file: PathBuf,
-    /// Keep existing data under another name that contains the time
+    /// Keep existing data under another name that contains the time; of a cluster, replace them
     #[arg(long)]
     force: bool,
 }
 
-/// Restores a backup into an embedded node's data folder. The node must not run.
+/// Restores a backup into an embedded node's data folder, or a cluster's databases. No node may run.
 pub(super) fn run(common: &Common, arguments: &RestoreOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
-    if config.store.backend == Backend::Cluster {
-        return Err(StartError::new(
-            "the data lie in MongoDB: restore them with mongorestore, or bring them in with kith import",
-        ));
+    let file = arguments.file.display();
+    match config.store.backend {
+        Backend::Sqlite if arguments.file.is_dir() => Err(StartError::new(format!(
+            "{file} is a folder, like the backup of a cluster, and store.backend is sqlite; name a file"
+        ))),
+        Backend::Cluster if arguments.file.is_file() => Err(StartError::new(format!(
+            "{file} is a file, like the backup of an embedded node, and store.backend is cluster; name a folder"
+        ))),
+        Backend::Sqlite => sqlite::run(common, &config, arguments),
+        Backend::Cluster => cluster::run(common, &config, arguments),
     }
-    sqlite::run(common, &config, arguments)
 }
 
 #[cfg(feature = "embedded")]
@@ -103,6 +108,96 @@ mod sqlite {
         let super::RestoreOptions { file, force: _ } = arguments;
         Err(StartError::new(format!(
             "{} is not restored: this build of kith has no SQLite store",
+            file.display()
+        )))
+    }
+}
+
+#[cfg(feature = "cluster")]
+mod cluster {
+    use std::collections::BTreeMap;
+
+    use kith_server::{
+        config::Config,
+        node::cluster_backup::{BackupProgress, RestoredCluster, restore},
+        start_error::StartError,
+    };
+    use serde::Serialize;
+
+    use super::super::{
+        Common, OK,
+        backup::{cluster_failed, log_cluster},
+        copy_progress::CopyProgress,
+        output::{FIELD_AND_VALUE, Report, field_rows},
+        runtime,
+    };
+
+    pub(super) fn run(
+        common: &Common,
+        config: &Config,
+        arguments: &super::RestoreOptions,
+    ) -> Result<u8, StartError> {
+        let progress = CopyProgress::new("restored");
+        let report = |done: BackupProgress<'_>| progress.update(done);
+        let restored = runtime()?.block_on(restore(config, &arguments.file, arguments.force, &report));
+        progress.end();
+        log_cluster(config, "restore", restored.as_ref().err());
+        match restored {
+            Ok(restored) => {
+                common.output.print(&ClusterRestored::of(restored))?;
+                Ok(OK)
+            }
+            Err(error) => cluster_failed(error),
+        }
+    }
+
+    /// The restored data, as `kith restore` prints them.
+    #[derive(Serialize)]
+    struct ClusterRestored {
+        place: String,
+        /// The time at which the backup was begun.
+        taken: String,
+        rows: u64,
+        schema: u32,
+        epoch: i64,
+        /// The next id for each kind of record.
+        next_ids: BTreeMap<&'static str, i64>,
+        sequences: u64,
+    }
+
+    impl ClusterRestored {
+        fn of(restored: RestoredCluster) -> Self {
+            let RestoredCluster { finished, backup } = restored;
+            Self {
+                place: finished.place,
+                taken: humantime::format_rfc3339_seconds(backup.began).to_string(),
+                rows: backup.files.iter().map(|file| file.rows).sum(),
+                schema: backup.schema,
+                epoch: finished.epoch,
+                next_ids: finished.next_ids.into_iter().collect(),
+                sequences: finished.sequences,
+            }
+        }
+    }
+
+    impl Report for ClusterRestored {
+        const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
+
+        fn rows(&self) -> Vec<Vec<String>> {
+            field_rows(self, &["place", "taken", "rows", "schema", "epoch", "next_ids", "sequences"])
+        }
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+mod cluster {
+    use super::super::Common;
+    use kith_server::{config::Config, start_error::StartError};
+
+    pub(super) fn run(_: &Common, _: &Config, arguments: &super::RestoreOptions) -> Result<u8, StartError> {
+        let super::RestoreOptions { file, force: _ } = arguments;
+        Err(StartError::new(format!(
+            "{} is not restored: this build of kith has no store of a cluster",
             file.display()
         )))
     }

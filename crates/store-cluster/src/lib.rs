@@ -9,6 +9,7 @@
 //! A driver's future must not be dropped early by a caller that still needs its write's outcome: run every
 //! write in a task that outlives the call.
 
+pub mod backup;
 mod cql;
 mod mongo;
 mod reachability;

@@ -94,6 +94,9 @@ pub enum StoreError {
         /// This program's newest migration.
         known: u32,
     },
+    /// A restore of a backup was begun and has not ended.
+    #[error("a restore has begun and has not ended")]
+    HalfRestored,
     /// The stored data cannot be read: it is damaged.
     #[error("what is stored cannot be read")]
     Corrupt {
@@ -147,6 +150,7 @@ impl StoreError {
             | Self::NotConfigured { .. }
             | Self::Overloaded
             | Self::NewerSchema { .. }
+            | Self::HalfRestored
             | Self::Corrupt { .. } => Outcome::NotApplied,
         }
     }

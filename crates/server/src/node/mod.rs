@@ -5,6 +5,8 @@ pub mod caller_sources;
 mod callers;
 mod certificate_watch;
 mod clock;
+#[cfg(feature = "cluster")]
+pub mod cluster_backup;
 #[cfg(feature = "embedded")]
 mod ephemeral;
 mod fetched_keys;

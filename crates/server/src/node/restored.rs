@@ -44,7 +44,7 @@ pub async fn finish_restore(
     if backed_up_at > SystemTime::now() {
         return Err(StartError::new("the time of the backup is in the future; write it in UTC"));
     }
-    let store = OpenStore::open(config).await?;
+    let store = OpenStore::open_idle(config).await?;
     let finished = finish(&store, config, RestoreSkips::since(backed_up_at)).await;
     store.close().await;
     finished
@@ -60,20 +60,35 @@ async fn finish(
         return Err(unfit);
     }
     check_restored(&stores, &info).await?;
-    let lease = DatabaseLease::alone(&stores);
-    claim(&lease, &info).await?;
-    let work = async {
-        match stores.migrations.restore_indexes().await {
-            Ok(()) => skip(store, &info, skips).await,
-            Err(error) => Err(info.index_failure(&error).await),
-        }
-    };
-    let finished = tokio::select! {
-        finished = work => finished,
-        () = lease.keep() => Err(in_use(&info)),
+    while_alone(&stores, &info, continue_restored(store, &info, skips)).await
+}
+
+/// Does this work while no node can use the database.
+pub(crate) async fn while_alone<T, E: From<StartError>>(
+    stores: &Stores,
+    info: &StoreInfo,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let lease = DatabaseLease::alone(stores);
+    claim(&lease, info).await?;
+    let done = tokio::select! {
+        done = work => done,
+        () = lease.keep() => Err(in_use(info).into()),
     };
     lease.release().await;
-    finished
+    done
+}
+
+/// Creates missing indexes, and lets the restored data continue above all that the lost time has used.
+pub(crate) async fn continue_restored(
+    store: &OpenStore,
+    info: &StoreInfo,
+    skips: RestoreSkips,
+) -> Result<FinishedRestore, StartError> {
+    match store.stores().migrations.restore_indexes().await {
+        Ok(()) => skip(store, info, skips).await,
+        Err(error) => Err(info.index_failure(&error).await),
+    }
 }
 
 fn in_use(info: &StoreInfo) -> StartError {

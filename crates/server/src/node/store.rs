@@ -20,6 +20,14 @@ use crate::{
 /// An embedded node's file in its data folder.
 const FILE: &str = "kith.db";
 
+/// What an open store does by itself.
+#[derive(Clone, Copy)]
+enum BackgroundWork {
+    None,
+    /// Counts lists, and completes what other nodes left.
+    Sweep,
+}
+
 /// An open store, which must be closed when the node ends.
 #[derive(Debug)]
 pub enum OpenStore {
@@ -41,8 +49,16 @@ impl OpenStore {
             #[cfg(feature = "embedded")]
             Backend::Sqlite if config.ephemeral.enabled => ephemeral::open(config).await.map(Self::Sqlite),
             Backend::Sqlite => sqlite(config).await,
-            Backend::Cluster => cluster(config).await,
+            Backend::Cluster => cluster(config, BackgroundWork::Sweep).await,
         }
+    }
+
+    /// Opens a cluster's store like [`Self::open`], but does nothing to what is stored that is not asked for.
+    ///
+    /// # Errors
+    /// If the configuration cannot be used.
+    pub(crate) async fn open_idle(config: &Config) -> Result<Self, StartError> {
+        cluster(config, BackgroundWork::None).await
     }
 
     /// The stores in it. Cheap.
@@ -134,7 +150,7 @@ async fn sqlite(_config: &Config) -> Result<OpenStore, StartError> {
 }
 
 #[cfg(feature = "cluster")]
-async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
+async fn cluster(config: &Config, work: BackgroundWork) -> Result<OpenStore, StartError> {
     let mongodb = &config.store.mongodb;
     let uri = mongodb.uri.as_ref().map_or("", |uri| uri.expose());
     let options = MongoOptions {
@@ -146,9 +162,10 @@ async fn cluster(config: &Config) -> Result<OpenStore, StartError> {
     };
     let refused = |error| StartError::new(refused_options(&error, &mongodb.database));
     let handle = kith_store_cluster::connect(options).await.map_err(refused)?;
-    let handle = match relations(config) {
-        Some(options) => handle.with_relations(options).map_err(refused)?,
-        None => handle,
+    let handle = match (relations(config), work) {
+        (Some(options), BackgroundWork::Sweep) => handle.with_relations(options).map_err(refused)?,
+        (Some(options), BackgroundWork::None) => handle.with_idle_relations(options).map_err(refused)?,
+        (None, _) => handle,
     };
     Ok(OpenStore::Cluster(handle))
 }
@@ -198,6 +215,6 @@ fn refused_options(error: &kith_store_cluster::OpenError, database: &str) -> Str
 }
 
 #[cfg(not(feature = "cluster"))]
-async fn cluster(_config: &Config) -> Result<OpenStore, StartError> {
+async fn cluster(_config: &Config, _work: BackgroundWork) -> Result<OpenStore, StartError> {
     Err(StartError::new("store.backend is \"cluster\", which this build of kith does not hold"))
 }

@@ -261,6 +261,9 @@ impl StoreInfo {
         let permanent = match error {
             StoreError::Corrupt { .. } => Some(damaged_line(place)),
             StoreError::NewerSchema { .. } => Some(newer_line(place, error)),
+            StoreError::HalfRestored => {
+                Some(format!("{place}: {error}, so a part is missing; run kith restore again"))
+            }
             _ => None,
         };
         if let Some(line) = permanent {

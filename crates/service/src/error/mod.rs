@@ -143,7 +143,9 @@ impl Error {
                 damage::note(kind, source);
                 Self::new(Reason::StoreDamaged, format!("the stored {kind} cannot be read: it is damaged"))
             }
-            StoreError::NewerSchema { .. } | StoreError::Internal { .. } => Self::internal(),
+            StoreError::NewerSchema { .. } | StoreError::HalfRestored | StoreError::Internal { .. } => {
+                Self::internal()
+            }
         };
         Self { outcome: error.outcome(), ..found }
     }

@@ -4,6 +4,7 @@ mod application;
 mod block;
 mod change_log;
 mod client;
+mod copy;
 mod feed;
 mod follow;
 mod idempotency;
@@ -15,10 +16,12 @@ mod relation_log;
 mod stores;
 mod unconfigured;
 
+pub(crate) use client::schema::tables;
 pub use client::{
     options::CqlOptions,
     probe::{CqlProbe, CqlUnfit},
 };
+pub(crate) use copy::memberships::MEMBERS;
 pub use log_end::LogEnds;
 pub(crate) use stores::Cql;
 pub(crate) use unconfigured::NoRelations;

@@ -24,6 +24,7 @@ use super::{
     error::no_ping_answer,
     feed::DocumentFeed,
     message::{Hints, MESSAGES},
+    migrate::MIGRATIONS,
     notice_reader::ReservedOrdinals,
     probe::Probe,
     reaction::SUMMARIES,
@@ -183,13 +184,27 @@ impl ClusterHandle {
     /// # Errors
     /// Fails if the options cannot be used, regardless of the server.
     pub fn with_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
+        let cql = self.add_relations(options)?;
+        let coordination: Weak<dyn Coordination> = Arc::<Leases>::downgrade(&self.leases);
+        cql.sweep(&coordination);
+        Ok(self)
+    }
+
+    /// Like [`Self::with_relations`], but begins no work on what is stored: for backups and restores.
+    ///
+    /// # Errors
+    /// Fails if the options cannot be used, regardless of the server.
+    pub fn with_idle_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
+        self.add_relations(options)?;
+        Ok(self)
+    }
+
+    fn add_relations(&mut self, options: CqlOptions) -> Result<Arc<Cql>, OpenError> {
         let cql = Cql::open(options).ok_or(OpenError::Relations)?;
         self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
-        let coordination: Weak<dyn Coordination> = Arc::<Leases>::downgrade(&self.leases);
         cql.set_log_ends(Arc::<Mongo>::downgrade(&self.mongo));
-        cql.sweep(&coordination);
-        self.cql = Some(cql);
-        Ok(self)
+        self.cql = Some(Arc::clone(&cql));
+        Ok(cql)
     }
 
     /// Reports why the relation store does not serve, if there is any.
@@ -346,7 +361,7 @@ impl Mongo {
             secrets: database.collection("secrets"),
             requests: database.collection("requests"),
             node: database.collection("node"),
-            migrations: database.collection("migrations"),
+            migrations: database.collection(MIGRATIONS),
             leases: database.collection("leases"),
             messages: database.collection(MESSAGES),
             reactions: database.collection("reactions"),

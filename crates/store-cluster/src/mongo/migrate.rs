@@ -2,7 +2,7 @@
 //! `migrations`. Every command is idempotent, so an interrupted migration is simply repeated, and two nodes
 //! that both believe to hold the lock do no harm.
 
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeSet, future::Future, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{Migration, Migrations, Outcome, StoreError, Timestamp, millis};
@@ -47,6 +47,10 @@ const KNOWN: [(u32, &str, &str); 21] = [
 /// The relation store's migrations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
 const LOCK: &str = "lock";
+/// Where the applied migrations are noted.
+pub(super) const MIGRATIONS: &str = "migrations";
+/// Is there while a backup is being restored, in the migrations, which every program reads first.
+const RESTORING: &str = "restoring";
 const LEASE: Duration = Duration::from_secs(30);
 const RENEW: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
@@ -55,6 +59,71 @@ const NAMESPACE_EXISTS: i32 = 48;
 #[async_trait]
 impl Migrations for Mongo {
     async fn status(&self) -> Result<Vec<Migration>, StoreError> {
+        if self.is_restoring().await? {
+            return Err(StoreError::HalfRestored);
+        }
+        self.applied().await
+    }
+
+    async fn migrate(&self) -> Result<Vec<Migration>, StoreError> {
+        if self.status().await?.iter().all(|migration| migration.applied.is_some()) {
+            return Ok(Vec::new());
+        }
+        let owner: i64 = rand::random();
+        self.lock(owner).await?;
+        let result = self.with_lease(owner, self.apply_pending()).await;
+        let released = self.migrations.delete_one(doc! { "_id": LOCK, "owner": owner }).await;
+        if released.is_err() {
+            tracing::warn!("the lock of the migrations was not released; it runs out by itself");
+        }
+        result
+    }
+
+    async fn restore_indexes(&self) -> Result<(), StoreError> {
+        for migration in self.applied().await?.into_iter().filter(|migration| migration.applied.is_some()) {
+            for command in commands(migration.number)? {
+                self.run(command).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The collections, by the migrations that create them.
+pub(super) fn collections() -> BTreeSet<String> {
+    let commands = KNOWN.iter().flat_map(|(number, ..)| commands(*number).unwrap_or_default());
+    let created = commands.filter_map(|command| command.get_str("create").ok().map(str::to_owned));
+    created.chain([MIGRATIONS.to_owned()]).collect()
+}
+
+/// The number of the newest migration that this program knows.
+pub(super) fn newest_migration() -> u32 {
+    KNOWN.last().map_or(0, |(number, ..)| *number)
+}
+
+impl Mongo {
+    /// Whether a restore has begun and not ended.
+    pub(super) async fn is_restoring(&self) -> Result<bool, StoreError> {
+        Ok(self.find_one(&self.migrations, doc! { "_id": RESTORING }).await?.is_some())
+    }
+
+    /// Notes that a restore begins: until it has ended, no node starts.
+    pub(super) async fn begin_restoring(&self) -> Result<(), StoreError> {
+        self.upsert(
+            &self.migrations,
+            doc! { "_id": RESTORING },
+            doc! { "$set": { "at": Timestamp::now().0 } }.into(),
+        )
+        .await
+        .map(drop)
+    }
+
+    pub(super) async fn end_restoring(&self) -> Result<(), StoreError> {
+        self.migrations.delete_one(doc! { "_id": RESTORING }).await.map(drop).map_err(write_failed)
+    }
+
+    /// All known migrations, as they are noted.
+    pub(super) async fn applied(&self) -> Result<Vec<Migration>, StoreError> {
         let mut all: Vec<Migration> = KNOWN
             .iter()
             .map(|(number, name, _)| Migration { number: *number, name: (*name).to_owned(), applied: None })
@@ -76,31 +145,6 @@ impl Migrations for Mongo {
         Ok(all)
     }
 
-    async fn migrate(&self) -> Result<Vec<Migration>, StoreError> {
-        if self.status().await?.iter().all(|migration| migration.applied.is_some()) {
-            return Ok(Vec::new());
-        }
-        let owner: i64 = rand::random();
-        self.lock(owner).await?;
-        let result = self.with_lease(owner, self.apply_pending()).await;
-        let released = self.migrations.delete_one(doc! { "_id": LOCK, "owner": owner }).await;
-        if released.is_err() {
-            tracing::warn!("the lock of the migrations was not released; it runs out by itself");
-        }
-        result
-    }
-
-    async fn restore_indexes(&self) -> Result<(), StoreError> {
-        for migration in self.status().await?.into_iter().filter(|migration| migration.applied.is_some()) {
-            for command in commands(migration.number)? {
-                self.run(command).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Mongo {
     async fn apply_pending(&self) -> Result<Vec<Migration>, StoreError> {
         let mut done = Vec::new();
         for migration in self.status().await?.into_iter().filter(|migration| migration.applied.is_none()) {

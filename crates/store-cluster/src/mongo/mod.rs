@@ -1,6 +1,7 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
 mod access;
+mod backup;
 mod changes;
 mod command;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod probe;
 mod reaction;
 mod record;
 mod request;
+mod restore;
 mod restored;
 mod secret;
 mod sequence;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod backups;
 mod change_feed;
 mod changes;
 mod conformance;

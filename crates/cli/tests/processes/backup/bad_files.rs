@@ -110,8 +110,8 @@ async fn backup_without_data_or_place_is_refused() {
     backup(&data, &file);
     refused(&data, &["backup", "--to", to], &["exists already", "choose another name"]);
     let cluster = ["--set", "store.backend=cluster", "--set", "store.mongodb.uri=mongodb://127.0.0.1:1"];
-    refused(&data, &[&["backup", "--to", to], &cluster[..]].concat(), &["mongodump", "kith export"]);
-    refused(&data, &[&["restore", to], &cluster[..]].concat(), &["mongorestore", "kith import"]);
+    refused(&data, &[&["restore", to], &cluster[..]].concat(), &["is a file", "store.backend is cluster"]);
+    refused(&data, &["restore", folder.path().to_str().unwrap()], &["is a folder", "is sqlite"]);
 }
 
 #[tokio::test]

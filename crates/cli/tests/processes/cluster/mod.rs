@@ -5,6 +5,9 @@
 
 mod at_once;
 mod away;
+pub(crate) mod backup_folder;
+mod backups;
+mod backups_refused;
 mod callers;
 mod changes;
 mod claims;
@@ -33,7 +36,7 @@ pub(crate) mod redis;
 mod redis_cluster;
 pub(crate) mod redis_proxy;
 mod refused;
-mod restored;
+pub(crate) mod restored;
 mod scripts_counted;
 mod sequences;
 pub(crate) mod site;

@@ -19,7 +19,7 @@ use tokio::{
 use tonic::transport::Channel;
 
 use crate::{
-    cluster::site::{Site, variable},
+    cluster::site::{Site, command_with_relations},
     polls::until,
     spawned::{FREE, Started},
 };
@@ -103,9 +103,8 @@ impl RedisProxy {
 
 /// Starts a site's node in its own process, with Redis at this address. It accepts sockets.
 pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
-    let mut command = site.command(dir, &FREE);
-    command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));
-    command.env("KITH_STORE__CQL__KEYSPACE", &site.database).env("KITH_REDIS__URL", redis);
+    let mut command = command_with_relations(site, dir, &FREE);
+    command.env("KITH_REDIS__URL", redis);
     for setting in ["messages.offline=true", "ws.enabled=true", "ws.trusted=true"] {
         command.args(["--set", setting]);
     }

@@ -1,12 +1,13 @@
-//! A cluster is restored by the steps in docs/operate/backup.md.
+//! A cluster without relations is backed up and restored as docs/operate/backup.md says.
 
-use std::{collections::BTreeSet, fs, time::SystemTime};
+use std::{collections::BTreeSet, fs, path::Path, time::SystemTime};
 
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group},
     sequence::v1::{ReserveSeqsRequest, sequence_service_client::SequenceServiceClient},
     user::v1::{CreateUserRequest, User},
 };
+use serde_json::Value;
 
 use crate::{
     cluster::{
@@ -41,13 +42,13 @@ const COLLECTIONS: [&str; 20] = [
     "users",
 ];
 
-/// A database copy, with the time at which it was begun.
-struct Backup {
+/// A database copy of an operator's own tools, with the time at which it was begun.
+struct DatabaseCopy {
     database: String,
     begun: String,
 }
 
-impl Backup {
+impl DatabaseCopy {
     fn of(site: &Site) -> Self {
         let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let database = format!("{}_backup", site.database);
@@ -55,26 +56,31 @@ impl Backup {
         Self { database, begun }
     }
 
-    /// Restores like `mongorestore --drop --noIndexRestore`, and runs the page's commands that precede the
-    /// start of nodes.
+    /// Restores like `mongorestore --drop --noIndexRestore`, and runs the page's command for that.
     fn restore(&self, site: &Site) {
         for name in COLLECTIONS {
             hand::drop_collection(&site.database, name);
             hand::copy_collection(&self.database, &site.database, name);
         }
-        let [after_restore, status, ..] = commands_of_the_page();
-        run(site, &after_restore.replace("TIME", &self.begun));
-        run(site, &status);
+        run(site, &command_of_the_page("kith epoch after-restore").replace("TIME", &self.begun));
     }
 }
 
-/// Runs the page's last commands, against nodes that serve.
+/// Takes a backup by the page's command. Returns the command that restores it.
+fn back_up(site: &Site, folder: &Path) -> String {
+    let command = command_of_the_page("kith backup").replace("/backups", folder.to_str().unwrap());
+    let report: Value = serde_json::from_str(&run(site, &format!("{command} -o json"))).unwrap();
+    let restore = command_of_the_page("kith restore");
+    let (verb, _) = restore.rsplit_once(' ').unwrap();
+    format!("{verb} {} --force", report["path"].as_str().unwrap())
+}
+
+/// Runs the page's commands for nodes that serve after a restore.
 fn check(site: &Site, nodes: [&Peer; 2]) {
-    let [.., status, resync] = commands_of_the_page();
     let [a, b] = nodes.map(Peer::address);
-    run(site, &status.replace("A,B,C", &format!("{a},{b}")));
-    let compared = run(site, &resync.replace("--addr A", &format!("--addr {a}")));
-    assert!(!compared.is_empty(), "it compares");
+    run(site, &command_of_the_page("kith status").replace("A,B,C", &format!("{a},{b}")));
+    let resync = command_of_the_page("kith resync").replace("--addr A", &format!("--addr {a}"));
+    assert!(!run(site, &resync).is_empty(), "it compares");
 }
 
 /// Runs a command as it is printed, with a node's configuration. Returns its output.
@@ -86,18 +92,18 @@ fn run(site: &Site, command: &str) -> String {
     out
 }
 
-/// Returns the `kith` commands in the restore steps, in their order: after-restore and migrations, then,
-/// while nodes run, the comparison and repair of relations, and the nodes' state and copies.
-fn commands_of_the_page() -> [String; 6] {
+/// Returns the command in the page's section for clusters that begins like this.
+fn command_of_the_page(beginning: &str) -> String {
     let page = fs::read_to_string(root().join("docs/operate/backup.md")).unwrap();
-    let (_, steps) = page.split_once("\nTo restore:\n").unwrap();
-    let parts = steps.split('`').skip(1).step_by(2);
-    let commands: Vec<String> = parts.filter(|part| part.starts_with("kith ")).map(str::to_owned).collect();
-    commands.try_into().unwrap()
+    let (_, section) = page.split_once("\n## Backup and restore of a cluster\n").unwrap();
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines = lines.map(|line| line.split('#').next().unwrap().trim());
+    let mut all = lines.chain(section.split('`').skip(1).step_by(2));
+    all.find(|command| command.starts_with(beginning)).unwrap().to_owned()
 }
 
 /// Allocates ids and numbers that must not be given out again.
-async fn allocate(node: &Peer, name: &str) -> Vec<(&'static str, i64)> {
+pub(crate) async fn allocate(node: &Peer, name: &str) -> Vec<(&'static str, i64)> {
     let user = node.create(name).await.user_id;
     let group = Group { name: "chess".to_owned(), ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
@@ -116,11 +122,14 @@ async fn restored_cluster_gives_nothing_out_twice() {
     SequenceServiceClient::new(node.channel()).reserve_seqs(request).await.unwrap();
     node.stop().await;
     // No id has been allocated before the backup.
-    let backup = Backup::of(&site);
+    let (copy, folder) = (DatabaseCopy::of(&site), tempfile::tempdir().unwrap());
+    let restore = back_up(&site, folder.path());
     let (mut given, mut tokens) = (BTreeSet::new(), Vec::new());
-    for restores in 0..3 {
-        if restores > 0 {
-            backup.restore(&site);
+    for restores in 0..4 {
+        match restores {
+            0 => {}
+            1 => copy.restore(&site),
+            _ => drop(run(&site, &restore)),
         }
         let (a, b) = site.pair().await;
         for (node, name) in [(&a, "eve"), (&b, "bob")] {
@@ -143,7 +152,7 @@ async fn restored_cluster_gives_nothing_out_twice() {
         }
         stop([a, b]).await;
     }
-    hand::drop_database(&backup.database);
+    hand::drop_database(&copy.database);
 }
 
 #[tokio::test(flavor = "multi_thread")]

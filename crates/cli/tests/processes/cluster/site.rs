@@ -111,6 +111,14 @@ impl Site {
     }
 }
 
+/// Adds a relation store to a command.
+pub(crate) fn command_with_relations(site: &Site, dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = site.command(dir, arguments);
+    command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));
+    command.env("KITH_STORE__CQL__KEYSPACE", &site.database);
+    command
+}
+
 /// Adds a relation store to a node.
 pub(crate) fn with_relations(config: &mut Config) {
     config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];

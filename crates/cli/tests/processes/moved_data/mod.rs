@@ -2,6 +2,8 @@
 
 #![cfg(feature = "embedded")]
 
+#[cfg(feature = "cluster")]
+mod backed_up;
 mod checklist;
 #[cfg(feature = "cluster")]
 mod cluster;

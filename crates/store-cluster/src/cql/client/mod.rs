@@ -9,7 +9,7 @@ mod partition_locks;
 pub(super) mod probe;
 mod retry;
 pub(super) mod row;
-mod schema;
+pub(super) mod schema;
 pub(super) mod session;
 pub(super) mod unanswered;
 pub(super) mod version_clock;

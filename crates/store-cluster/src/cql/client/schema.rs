@@ -1,12 +1,12 @@
 //! Creates the keyspace and the tables if they do not exist. Every statement is idempotent.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use kith_store::{Outcome, StoreError};
 use scylla::{client::session::Session, statement::Statement as Text};
 
 use super::{
-    error::{out_of_time, unavailable, write_failed},
+    error::{malformed, out_of_time, read_failed, unavailable, write_failed},
     session::Client,
 };
 
@@ -19,9 +19,64 @@ const TABLES: [(u32, &str); 5] = [
 ];
 /// The time limit for one statement: schema changes are slow.
 const LIMIT: Duration = Duration::from_secs(60);
-const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+pub(in crate::cql) const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Every migration's statements begin like this, and then name the table.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS %k.";
+
+/// The tables, by the migrations that create them.
+pub(crate) fn tables() -> BTreeSet<String> {
+    let all = TABLES.iter().flat_map(|(_, text)| statements(text));
+    let name = |statement: String| {
+        let rest = statement.strip_prefix(CREATE)?;
+        rest.split_whitespace().next().map(str::to_owned)
+    };
+    all.filter_map(name).collect()
+}
 
 impl Client {
+    /// Drops all tables, and creates those that the migrations up to this one make.
+    ///
+    /// Restored cells keep the times at which they were written: versions and later writes of a resumed
+    /// change are compared with them. So nothing that was written or deleted in the lost time, and is newer,
+    /// may stay in their place: no row, no tombstone, no hint for a server that was away, no conditional
+    /// write that was accepted and not committed. All of these belong to a table by its id, and a table that
+    /// is created again has a new id. A truncated table keeps its id, and its conditional writes in progress.
+    /// Later conditional writes win over restored cells, because their times are later.
+    pub(in crate::cql) async fn recreate_tables(&self, newest: u32) -> Result<(), StoreError> {
+        let session = self.connected(CONNECTED_WITHIN).await?;
+        if self.has_keyspace(session).await? {
+            for table in tables() {
+                self.define(session, self.text(&format!("DROP TABLE IF EXISTS %k.{table}"))).await?;
+            }
+            self.agree(session).await?;
+        }
+        for (number, _) in TABLES.iter().filter(|(number, _)| *number <= newest) {
+            self.apply(*number).await?;
+        }
+        // Writes are sent to the servers that have the row, which depends on the tables.
+        session
+            .refresh_metadata()
+            .await
+            .map_err(|_| unavailable("the schema cannot be read", Outcome::NotApplied))
+    }
+
+    async fn has_keyspace(&self, session: &Session) -> Result<bool, StoreError> {
+        let text = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+        let found = session.query_unpaged(text, (self.keyspace_name(),)).await;
+        let found = found.map_err(|error| read_failed(&error))?;
+        let rows = found.into_rows_result().map_err(|_| malformed("keyspace_name"))?;
+        Ok(rows.rows_num() > 0)
+    }
+
+    async fn agree(&self, session: &Session) -> Result<(), StoreError> {
+        match tokio::time::timeout(LIMIT, session.await_schema_agreement()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(unavailable("the servers do not agree on the schema", Outcome::Unknown)),
+            Err(_) => Err(out_of_time(Outcome::Unknown)),
+        }
+    }
+
     /// Applies a migration's CQL part, if there is any.
     pub(crate) async fn apply(&self, number: u32) -> Result<(), StoreError> {
         let Some((_, text)) = TABLES.iter().find(|(known, _)| *known == number) else { return Ok(()) };
@@ -30,11 +85,7 @@ impl Client {
         for statement in statements(text) {
             self.define(session, self.text(&statement)).await?;
         }
-        match tokio::time::timeout(LIMIT, session.await_schema_agreement()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(unavailable("the servers do not agree on the schema", Outcome::Unknown)),
-            Err(_) => Err(out_of_time(Outcome::Unknown)),
-        }
+        self.agree(session).await
     }
 
     /// Returns the keyspace's name.
@@ -82,7 +133,7 @@ mod tests {
         for (_, text) in TABLES {
             let statements = statements(text);
             assert!(!statements.is_empty());
-            assert!(statements.iter().all(|one| one.starts_with("CREATE TABLE IF NOT EXISTS %k.")), "{text}");
+            assert!(statements.iter().all(|one| one.starts_with(CREATE)), "{text}");
         }
     }
 }
