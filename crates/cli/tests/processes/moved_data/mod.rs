@@ -7,6 +7,8 @@ mod backed_up;
 mod checklist;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "cluster")]
+mod cluster_versions;
 mod filled;
 mod versions;
 

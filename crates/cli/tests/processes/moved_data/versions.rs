@@ -1,10 +1,6 @@
 //! Files that earlier versions wrote are read by this one. `CONTRIBUTING.md` says when files are added.
 
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -21,28 +17,31 @@ const ENDS: &str = "Application/";
 
 type Answers = BTreeMap<String, Value>;
 
-/// The files of a version: a backup of its data file, what `kith export all` wrote, and the node's answers.
-struct VersionFiles(PathBuf);
+/// The files of a version: backups of a data file and of a cluster, what `kith export all` wrote, and the
+/// nodes' answers.
+pub(super) struct VersionFiles(PathBuf);
 
 impl VersionFiles {
-    /// Writes the files of this version.
-    async fn write(folder: &Path) -> Self {
-        let (files, node) = (Self(folder.to_owned()), Node::start());
-        fs::create_dir_all(folder).unwrap();
+    /// Writes the files of this version that one node makes.
+    async fn write(&self) {
+        let node = Node::start();
         let mut caller = Caller::open(&node.grpc).await;
         fill(&mut caller).await;
         notices(&mut caller).await;
         let listed = list_notices(&mut caller).await;
-        fs::write(files.path("notices.json"), listed.to_string()).unwrap();
-        let mut answers = caller.checklist().await;
-        answers.retain(|call, _| !call.starts_with(ENDS));
-        fs::write(files.path("answers.json"), serde_json::to_vec_pretty(&answers).unwrap()).unwrap();
-        export(&node.grpc, &files.path("export"));
-        backup(&node.data(), &files.path("backup.db"));
-        files
+        fs::write(self.path("notices.json"), listed.to_string()).unwrap();
+        self.write_answers("answers.json", &mut caller).await;
+        export(&node.grpc, &self.path("export"));
+        backup(&node.data(), &self.path("backup.db"));
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) async fn write_answers(&self, name: &str, caller: &mut Caller) {
+        let mut answers = caller.checklist().await;
+        answers.retain(|call, _| !call.starts_with(ENDS));
+        fs::write(self.path(name), serde_json::to_vec_pretty(&answers).unwrap()).unwrap();
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -50,8 +49,8 @@ impl VersionFiles {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn answers(&self) -> Answers {
-        serde_json::from_str(&self.text("answers.json")).unwrap()
+    pub(super) fn answers(&self, name: &str) -> Answers {
+        serde_json::from_str(&self.text(name)).unwrap()
     }
 
     /// A node over the restored backup, and a node that has imported the export, answer as the version did.
@@ -60,13 +59,13 @@ impl VersionFiles {
         restore(&self.path("backup.db"), &folder.path().join("data"));
         let restored = Node::start_with(folder, &[]);
         let mut caller = Caller::open(&restored.grpc).await;
-        caller.until_answers(&self.answers()).await;
+        caller.until_answers(&self.answers("answers.json")).await;
         assert_eq!(list_notices(&mut caller).await.to_string(), self.text("notices.json"));
         assert!(reserve(&mut caller).await > 1, "a number is given again");
         let filled = Node::start();
         let imported = import(&filled.grpc, &self.path("export"));
         assert_eq!(imported.code, 0, "{imported:?}");
-        Caller::open(&filled.grpc).await.until_answers(&self.answers()).await;
+        Caller::open(&filled.grpc).await.until_answers(&self.answers("answers.json")).await;
     }
 }
 
@@ -97,19 +96,32 @@ async fn reserve(caller: &mut Caller) -> i64 {
     reserved["ranges"][0]["first"].as_str().unwrap().parse().unwrap()
 }
 
+/// The files of all versions before this one.
+pub(super) fn earlier_versions() -> Vec<VersionFiles> {
+    let versions = fs::read_dir(root().join("crates/cli/tests/versions")).unwrap();
+    let versions: Vec<_> = versions.map(|version| VersionFiles(version.unwrap().path())).collect();
+    assert!(!versions.is_empty(), "files of a version are there");
+    versions
+}
+
+/// The folder in which this version's files are kept, or a temporary one.
+pub(super) fn folder_of_this_version(temporary: &tempfile::TempDir) -> VersionFiles {
+    let folder = env::var_os(FOLDER).map_or(temporary.path().join("files"), PathBuf::from);
+    fs::create_dir_all(&folder).unwrap();
+    VersionFiles(folder)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_earlier_versions_are_read() {
-    let versions = fs::read_dir(root().join("crates/cli/tests/versions")).unwrap();
-    let versions: Vec<_> = versions.map(|version| version.unwrap().path()).collect();
-    assert!(!versions.is_empty(), "files of a version are there");
-    for version in versions {
-        VersionFiles(version).assert_read().await;
+    for version in earlier_versions() {
+        version.assert_read().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_this_version_are_read() {
     let temporary = tempfile::tempdir().unwrap();
-    let folder = env::var_os(FOLDER).map_or(temporary.path().join("files"), PathBuf::from);
-    VersionFiles::write(&folder).await.assert_read().await;
+    let files = folder_of_this_version(&temporary);
+    files.write().await;
+    files.assert_read().await;
 }
