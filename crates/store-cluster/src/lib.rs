@@ -17,4 +17,6 @@ mod reachability;
 #[doc(hidden)]
 pub use cql::LogEnds;
 pub use cql::{CqlOptions, CqlProbe, CqlUnfit};
-pub use mongo::{ClusterHandle, MongoOptions, OpenError, Probe, RestoredCounters, Unfit, connect};
+pub use mongo::{
+    ClusterHandle, MongoOptions, OpenError, Probe, RestoredCounters, Unfit, connect, verify_backup,
+};

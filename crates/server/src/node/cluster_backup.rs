@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kith_store::{RestoreSkips, StoreError};
 pub use kith_store_cluster::backup::{BackupManifest, BackupProgress, ReportProgress};
-use kith_store_cluster::{ClusterHandle, backup::BackupError};
+use kith_store_cluster::{ClusterHandle, backup::BackupError, verify_backup};
 
 use super::{
     restored::{FinishedRestore, continue_restored, while_alone},
@@ -80,8 +80,10 @@ pub async fn restore(
     force: bool,
     report: ReportProgress<'_>,
 ) -> Result<RestoredCluster, ClusterBackupError> {
+    let backup = verify_backup(folder, report)
+        .map_err(|error| ClusterBackupError::Refused(StartError::new(error.to_string())))?;
     let store = OpenStore::open_idle(config).await?;
-    let restored = replace(&store, config, &Source { folder, force, report }).await;
+    let restored = replace(&store, config, &Source { folder, backup, force, report }).await;
     store.close().await;
     restored
 }
@@ -89,6 +91,7 @@ pub async fn restore(
 /// The backup that is restored.
 struct Source<'a> {
     folder: &'a Path,
+    backup: BackupManifest,
     force: bool,
     report: ReportProgress<'a>,
 }
@@ -102,10 +105,6 @@ async fn replace(
     if let Some(unfit) = info.unfit().await {
         return Err(unfit.into());
     }
-    let backup = match handle.verify_backup(source.folder, source.report) {
-        Ok(backup) => backup,
-        Err(error) => return Err(failure(error, &info).await),
-    };
     let place = &info.data().place;
     match handle.holds_data().await {
         Ok(true) if !source.force => {
@@ -116,21 +115,20 @@ async fn replace(
         Ok(_) => {}
         Err(error) => return Err(failure(error.into(), &info).await),
     }
-    let finished = while_alone(&stores, &info, load(store, &info, &backup, source)).await?;
-    Ok(RestoredCluster { finished, backup })
+    let finished = while_alone(&stores, &info, load(store, &info, source)).await?;
+    Ok(RestoredCluster { finished, backup: source.backup.clone() })
 }
 
 async fn load(
     store: &OpenStore,
     info: &StoreInfo,
-    backup: &BackupManifest,
     source: &Source<'_>,
 ) -> Result<FinishedRestore, ClusterBackupError> {
     let handle = handle(store)?;
-    if let Err(error) = handle.restore(source.folder, backup, source.report).await {
+    if let Err(error) = handle.restore(source.folder, &source.backup, source.report).await {
         return Err(failure(error, info).await);
     }
-    let finished = continue_restored(store, info, RestoreSkips::since(backup.began)).await;
+    let finished = continue_restored(store, info, RestoreSkips::since(source.backup.began)).await;
     let finished = finished.map_err(ClusterBackupError::Failed)?;
     match handle.end_restore().await {
         Ok(()) => Ok(finished),

@@ -40,4 +40,5 @@ mod write;
 
 pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
 pub use probe::{Probe, Unfit};
+pub use restore::verify_backup;
 pub use restored::RestoredCounters;

@@ -28,6 +28,16 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long the server waits for a majority to have an insert: the disk may be busy for long.
 const MAJORITY: Duration = Duration::from_secs(60);
 
+/// Reads the whole backup, and compares every file's size, SHA-256 and count with the manifest. Blocks its
+/// thread meanwhile.
+///
+/// # Errors
+/// If the backup is damaged, or a newer version made it.
+pub fn verify_backup(folder: &Path, report: ReportProgress<'_>) -> Result<BackupManifest, BackupError> {
+    let names = collections().into_iter().chain(tables()).collect();
+    verify(folder, &KnownSchema { newest: newest_migration(), names }, report)
+}
+
 impl ClusterHandle {
     /// Whether the stores hold data that a restore would replace. What a restore left that did not end does
     /// not count.
@@ -48,26 +58,7 @@ impl ClusterHandle {
         }
     }
 
-    /// Reads the whole backup, and compares every file's size, SHA-256 and count with the manifest. Blocks its
-    /// thread meanwhile.
-    ///
-    /// # Errors
-    /// If the backup is damaged, or a newer version made it.
-    pub fn verify_backup(
-        &self,
-        folder: &Path,
-        report: ReportProgress<'_>,
-    ) -> Result<BackupManifest, BackupError> {
-        let names = collections().into_iter().chain(tables()).collect();
-        let manifest = verify(folder, &KnownSchema { newest: newest_migration(), names }, report)?;
-        let has_relations = manifest.files.iter().any(|file| file.store == BackupStore::Cql && file.rows > 0);
-        if has_relations && self.mongo.relations.get().is_none() {
-            return Err(BackupError::NoRelations);
-        }
-        Ok(manifest)
-    }
-
-    /// Replaces what both stores hold by a [verified](Self::verify_backup) backup. From its
+    /// Replaces what both stores hold by a [verified](verify_backup) backup. From its
     /// beginning until [`Self::end_restore`] no node starts. May be repeated.
     ///
     /// # Errors
@@ -80,6 +71,9 @@ impl ClusterHandle {
     ) -> Result<(), BackupError> {
         let mongo = &self.mongo;
         let of = |store| backup.files.iter().filter(move |file| file.store == store);
+        if mongo.relations.get().is_none() && of(BackupStore::Cql).any(|file| file.rows > 0) {
+            return Err(BackupError::NoRelations);
+        }
         mongo.begin_restoring().await?;
         for name in collections() {
             mongo.clear(&name).await?;

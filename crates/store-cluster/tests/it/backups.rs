@@ -7,6 +7,7 @@ use kith_store::{GroupId, IdKind, Stores, UserId};
 use kith_store_cluster::{
     ClusterHandle,
     backup::{BackupError, BackupManifest, BackupStore},
+    verify_backup,
 };
 use mongodb::bson::{Document, doc};
 use scylla::client::session::Session;
@@ -109,7 +110,7 @@ impl Stage {
 
     async fn restore(&self, name: &str) -> Result<(), BackupError> {
         let folder = self.folder.path().join(name);
-        let backup = self.handle.verify_backup(&folder, &|_| ())?;
+        let backup = verify_backup(&folder, &|_| ())?;
         self.handle.restore(&folder, &backup, &|_| ()).await
     }
 }

@@ -104,7 +104,8 @@ impl TableWriter<'_> {
             ));
         }
         let (cells, key) = (names(cells, " = ?").join(", "), names(key, " = ?").join(" AND "));
-        Ok(format!("UPDATE {table} USING TIMESTAMP ? AND TTL ? SET {} WHERE {}", cells, key))
+        let text = format!("UPDATE {table} USING TIMESTAMP ? AND TTL ? SET {} WHERE {}", cells, key);
+        Ok(text)
     }
 
     async fn prepared(&self, text: &str) -> Result<PreparedStatement, StoreError> {
