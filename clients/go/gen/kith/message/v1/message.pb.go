@@ -5314,7 +5314,8 @@ func (x *ImportMessage) GetReaction() *ImportReaction {
 	return nil
 }
 
-// A reaction that was made elsewhere, as React stores it. Users need not be members, and no user is notified. It may be repeated.
+// A reaction that was made elsewhere, as React stores it. Users need not be members, and no user is notified. One that exists
+// has the error `ID_TAKEN`, and keeps its time.
 type ImportReaction struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ConversationId string                 `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
