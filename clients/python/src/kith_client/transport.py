@@ -17,6 +17,8 @@ Sent: TypeAlias = tuple[tuple[str, str], ...]
 Answer: TypeAlias = tuple[bytes, Metadata]
 
 _OPTIONS = (
+    # Another client's lost connection to the same address makes this client wait for nothing.
+    ("grpc.use_local_subchannel_pool", 1),
     # The client repeats calls itself.
     ("grpc.enable_retries", 0),
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),

@@ -107,7 +107,7 @@ fn program_names_its_commit() {
 #[test]
 fn banner_names_sources_and_no_secret() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("kith.toml"), "[limits]\ntokens = 3\n").unwrap();
+    std::fs::write(dir.path().join("kith.toml"), "[limits]\nconnections = 3\n").unwrap();
     let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
     let mut command = kith(dir.path(), &FREE);
     command.env("KITH_SECRETS__INVITE_CODE_KEY", key);

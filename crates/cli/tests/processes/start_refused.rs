@@ -214,8 +214,8 @@ fn a_newer_file_is_refused_with_both_versions() {
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (changes), and kith {version} \
-         knows up to 0020; start the newer kith, or restore a backup from before the upgrade"
+        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (reactions), and kith {version} \
+         knows up to 0021; start the newer kith, or restore a backup from before the upgrade"
     );
     assert_free_refused(dir.path(), &[], &expected);
     assert_refused(dir.path(), &["migrate"], &expected);
@@ -252,9 +252,9 @@ fn foreign_database_is_left_as_it_is() {
 /// Changes the file as a newer version would: the newest migration's row, number 20, gets the number 99. In
 /// the file a row is its number, its columns' kinds and their values; both numbers take one byte.
 fn newer(path: &Path) {
-    let row = b"\x14\x04\x00\x1b\x05changes";
+    let row = b"\x15\x04\x00\x1f\x05reactions";
     let mut file = fs::read(path).unwrap();
-    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 20");
+    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 21");
     file[at] = 99;
     fs::write(path, file).unwrap();
 }

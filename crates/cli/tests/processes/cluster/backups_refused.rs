@@ -107,7 +107,7 @@ async fn killed_restore_is_repeated() {
         assert!(line.contains("a restore has begun") && line.contains("run kith restore again"), "{line}");
     }
     let report = folder.restore(&backup);
-    assert_eq!(report["schema"], 20, "{report}");
+    assert_eq!(report["schema"], 21, "{report}");
     let node = site.node_with(with_relations).await;
     assert_eq!(node.get(ann).await.user_name, "ann");
     node.stop().await;

@@ -77,22 +77,28 @@ impl Caller {
     }
 
     async fn note(&mut self, all: &mut BTreeMap<String, Value>, method: &str, body: Value) {
-        let (code, mut answer) = self.call(method, &body).await;
+        let answer = self.answer(method, &body).await;
+        all.insert(format!("{method} {body}"), answer);
+    }
+
+    /// An answer without what may differ, or the code of an error.
+    async fn answer(&mut self, method: &str, body: &Value) -> Value {
+        let (code, mut answer) = self.call(method, body).await;
         assert!(
             code == 200 || answer["code"] == "not_found" || answer["code"] == "permission_denied",
             "{answer}"
         );
         if code == 200 {
             without(self.ignored, &mut answer);
+            answer
         } else {
-            answer = answer["code"].clone();
+            answer["code"].clone()
         }
-        all.insert(format!("{method} {body}"), answer);
     }
 
-    /// All answers, by call. Opens a connection, because a node closes one that has waited for an import.
+    /// All answers, by call.
     pub(super) async fn checklist(&mut self) -> BTreeMap<String, Value> {
-        self.connection = Connection::open(self.address).await;
+        self.open_again().await;
         let mut all = BTreeMap::new();
         for user in USERS {
             self.of_user(user, &mut all).await;
@@ -167,15 +173,26 @@ impl Caller {
         }
     }
 
-    /// Waits until the node answers the same.
+    /// Waits until the node answers the same to each of these calls.
     pub(super) async fn until_answers(&mut self, expected: &BTreeMap<String, Value>) {
         let begun = Instant::now();
-        loop {
-            let found = self.checklist().await;
-            let mut differing = expected.iter().filter(|(call, answer)| found.get(*call) != Some(answer));
-            let Some((call, answer)) = differing.next() else { return };
-            assert!(begun.elapsed() < BOUND, "{call}\nwas {answer}\nis  {}", found[call]);
+        self.open_again().await;
+        for (call, answer) in expected {
+            let (method, body) = call.split_once(' ').unwrap();
+            let body = serde_json::from_str(body).unwrap();
+            loop {
+                let found = self.answer(method, &body).await;
+                if found == *answer {
+                    break;
+                }
+                assert!(begun.elapsed() < BOUND, "{call}\nwas {answer}\nis  {found}");
+            }
         }
+    }
+
+    /// A node closes a connection that has waited for an import.
+    async fn open_again(&mut self) {
+        self.connection = Connection::open(self.address).await;
     }
 }
 

@@ -8153,7 +8153,7 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"SignalKind\x12\x1b\n" +
 	"\x17SIGNAL_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SIGNAL_KIND_TYPING\x10\x01\x12\x17\n" +
-	"\x13SIGNAL_KIND_STOPPED\x10\x022\xdb\x1b\n" +
+	"\x13SIGNAL_KIND_STOPPED\x10\x022\xe1\x1b\n" +
 	"\x0eMessageService\x12m\n" +
 	"\vSendMessage\x12#.kith.message.v1.SendMessageRequest\x1a$.kith.message.v1.SendMessageResponse\"\x13\xaa\xd4\x18\x0f\b\x02\x10\x04\x1a\tsender_id\x12e\n" +
 	"\tBatchSend\x12!.kith.message.v1.BatchSendRequest\x1a\".kith.message.v1.BatchSendResponse\"\x11\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x02\x10\x01\x90\x02\x02\x12q\n" +
@@ -8178,8 +8178,8 @@ const file_kith_message_v1_message_proto_rawDesc = "" +
 	"\rRecallMessage\x12%.kith.message.v1.RecallMessageRequest\x1a&.kith.message.v1.RecallMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12n\n" +
 	"\vEditMessage\x12#.kith.message.v1.EditMessageRequest\x1a$.kith.message.v1.EditMessageResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12\\\n" +
 	"\x05React\x12\x1d.kith.message.v1.ReactRequest\x1a\x1e.kith.message.v1.ReactResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12b\n" +
-	"\aUnreact\x12\x1f.kith.message.v1.UnreactRequest\x1a .kith.message.v1.UnreactResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12\x80\x01\n" +
-	"\x11BatchGetReactions\x12).kith.message.v1.BatchGetReactionsRequest\x1a*.kith.message.v1.BatchGetReactionsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12t\n" +
+	"\aUnreact\x12\x1f.kith.message.v1.UnreactRequest\x1a .kith.message.v1.UnreactResponse\"\x14\xaa\xd4\x18\r\b\x02\x10\x04\x1a\auser_id\x90\x02\x02\x12\x86\x01\n" +
+	"\x11BatchGetReactions\x12).kith.message.v1.BatchGetReactionsRequest\x1a*.kith.message.v1.BatchGetReactionsResponse\"\x1a\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12t\n" +
 	"\rListReactions\x12%.kith.message.v1.ListReactionsRequest\x1a&.kith.message.v1.ListReactionsResponse\"\x14\xaa\xd4\x18\r\b\x01\x10\x04\x1a\auser_id\x90\x02\x01\x12u\n" +
 	"\x0eImportMessages\x12&.kith.message.v1.ImportMessagesRequest\x1a'.kith.message.v1.ImportMessagesResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12r\n" +
 	"\rImportDialogs\x12%.kith.message.v1.ImportDialogsRequest\x1a&.kith.message.v1.ImportDialogsResponse\"\x0e\x8a\xb5\x18\x02\x10\x01\xaa\xd4\x18\x04\b\x04\x10\x01(\x010\x01\x12k\n" +

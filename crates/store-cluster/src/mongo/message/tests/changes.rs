@@ -154,13 +154,14 @@ async fn change_is_one_transaction_that_a_majority_has() {
     let transactions: Vec<&Document> =
         seen.iter().filter(|command| command.contains_key("autocommit")).collect();
     let names: Vec<&String> = transactions.iter().filter_map(|command| command.keys().next()).collect();
-    let first = ["insert", "findAndModify", "commitTransaction"];
-    let second = ["findAndModify", "findAndModify", "commitTransaction"];
+    // The last one before the commit is that of the summary of reactions.
+    let first = ["insert", "findAndModify", "findAndModify", "commitTransaction"];
+    let second = ["findAndModify", "findAndModify", "findAndModify", "commitTransaction"];
     assert_eq!(names, [first, second].concat());
-    for transaction in transactions.chunks(3) {
+    for transaction in transactions.chunks(4) {
         let number = |command: &Document| command.get_i64("txnNumber").unwrap();
         assert!(transaction.iter().all(|command| number(command) == number(transaction[0])));
-        assert_majority_writes(&[transaction[2].clone()], 1);
+        assert_majority_writes(&[transaction[3].clone()], 1);
     }
 }
 
