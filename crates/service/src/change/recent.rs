@@ -162,6 +162,8 @@ mod tests {
         (1..=200).for_each(|id| fake.add("a", vec![change(id)]));
         assert_eq!(numbers(&recent, 1, 199, 200).await, [200]);
         assert_eq!(numbers(&recent, 1, 10, 200).await, (11..=74).collect::<Vec<_>>());
+        assert_eq!(numbers(&recent, 1, 199, 200).await, [200]);
+        assert_eq!(entries_read(&fake), 2, "it leaves memory to readers near the end");
         assert_eq!(numbers(&recent, 1, 150, 200).await, (151..=200).collect::<Vec<_>>());
         assert_eq!(entries_read(&fake), 3);
         assert_eq!(numbers(&recent, 1, 199, 200).await, [200]);
