@@ -68,7 +68,7 @@ async fn after_restore(common: &Common, options: &AfterRestoreOptions) -> Result
 
 /// The result of a finished restore, as `kith epoch after-restore` prints it.
 #[derive(Serialize)]
-struct RestoreFinished {
+pub(super) struct RestoreFinished {
     place: String,
     epoch: i64,
     /// The next id for each kind of record.
@@ -77,7 +77,7 @@ struct RestoreFinished {
 }
 
 impl RestoreFinished {
-    fn of(finished: FinishedRestore) -> Self {
+    pub(super) fn of(finished: FinishedRestore) -> Self {
         let FinishedRestore { place, epoch, next_ids, sequences } = finished;
         Self { place, epoch, next_ids: next_ids.into_iter().collect(), sequences }
     }

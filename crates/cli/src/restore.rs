@@ -115,8 +115,6 @@ mod sqlite {
 
 #[cfg(feature = "cluster")]
 mod cluster {
-    use std::collections::BTreeMap;
-
     use kith_server::{
         config::Config,
         node::cluster_backup::{BackupProgress, RestoredCluster, restore},
@@ -128,6 +126,7 @@ mod cluster {
         Common, OK,
         backup::{cluster_failed, log_cluster},
         copy_progress::CopyProgress,
+        epoch::RestoreFinished,
         output::{FIELD_AND_VALUE, Report, field_rows},
         runtime,
     };
@@ -154,28 +153,22 @@ mod cluster {
     /// The restored data, as `kith restore` prints them.
     #[derive(Serialize)]
     struct ClusterRestored {
-        place: String,
         /// The time at which the backup was begun.
         taken: String,
         rows: u64,
         schema: u32,
-        epoch: i64,
-        /// The next id for each kind of record.
-        next_ids: BTreeMap<&'static str, i64>,
-        sequences: u64,
+        #[serde(flatten)]
+        finished: RestoreFinished,
     }
 
     impl ClusterRestored {
         fn of(restored: RestoredCluster) -> Self {
             let RestoredCluster { finished, backup } = restored;
             Self {
-                place: finished.place,
                 taken: humantime::format_rfc3339_seconds(backup.began).to_string(),
                 rows: backup.files.iter().map(|file| file.rows).sum(),
                 schema: backup.schema,
-                epoch: finished.epoch,
-                next_ids: finished.next_ids.into_iter().collect(),
-                sequences: finished.sequences,
+                finished: RestoreFinished::of(finished),
             }
         }
     }

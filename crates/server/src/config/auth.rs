@@ -23,7 +23,6 @@ pub struct AuthConfig {
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
     /// How often the `jwks_url` of issuers are read. Within 30 s also when a token names an unknown key.
-    /// Above 0.
     #[serde(skip)]
     pub jwks_read_every: Duration,
     /// Who issues tokens of users, as tables `[[auth.issuers]]`: see

@@ -34,13 +34,13 @@ pub struct RedisConfig {
     /// Prefix of every key and channel: 1 to 32 letters, digits, _ or -. Each cluster has its own prefix and
     /// its own database.
     pub prefix: String,
-    /// Connections for reads and writes; one more for messages. Above 0.
+    /// Connections for reads and writes; one more for messages.
     #[serde(skip)]
     pub pool: usize,
     /// How long a command may take before the store is asked instead. Above 0.
     #[serde(with = "humantime_serde")]
     pub command_timeout: Duration,
-    /// How long a connection may take to open. Above 0.
+    /// How long a connection may take to open.
     #[serde(skip)]
     pub connect_timeout: Duration,
     /// Replicas that must have a write before a node trusts its memory by it. If any may be promoted: a
@@ -49,13 +49,13 @@ pub struct RedisConfig {
     /// How long the copy of a record is kept. Above 0.
     #[serde(with = "humantime_serde")]
     pub copy_ttl: Duration,
-    /// How long it is cached that a record does not exist. Above 0.
+    /// How long it is cached that a record does not exist.
     #[serde(skip)]
     pub absence_ttl: Duration,
-    /// How long a load may make loads of other nodes wait. Above 0, and above `takeover`.
+    /// How long a load may make loads of other nodes wait.
     #[serde(skip)]
     pub lease: Duration,
-    /// After how long another load may take its place. Above 0.
+    /// After how long another load may take its place.
     #[serde(skip)]
     pub takeover: Duration,
     /// How long an invalidated key is remembered: loads that began before it may take ten seconds.
@@ -95,7 +95,7 @@ pub struct ClusterConfig {
     pub advertise: Option<String>,
     /// PEM: the certificates to trust in calls to other nodes with TLS. Absent: those of `tls.cert_file`.
     pub ca_file: Option<PathBuf>,
-    /// How often a node proves that it has missed no change. Above 0.
+    /// How often a node proves that it has missed no change.
     #[serde(skip)]
     pub probe_every: Duration,
     /// How long it trusts its memory after one proof. Above 0: from 1s to 30s.
@@ -104,13 +104,13 @@ pub struct ClusterConfig {
     /// How long it serves its memory after that; records that changed since may be stale.
     #[serde(skip)]
     pub trust_grace: Duration,
-    /// Maximum changes that are replayed; if more are missing, memory is emptied. Above 0.
+    /// Maximum changes that are replayed; if more are missing, memory is emptied.
     #[serde(skip)]
     pub replay_max: u64,
-    /// How long a node that was silent is still listed. Above 0, and above `trust`.
+    /// How long a node that was silent is still listed.
     #[serde(skip)]
     pub silent: Duration,
-    /// Changes that may wait for Redis; with one more, all copies are discarded. Above 0.
+    /// Changes that may wait for Redis; with one more, all copies are discarded.
     #[serde(skip)]
     pub queue_max: usize,
     /// How long a load waits for another node's before it asks the store.
@@ -119,7 +119,7 @@ pub struct ClusterConfig {
     /// How long a read with the token of a write waits for it before it asks the store.
     #[serde(skip)]
     pub token_wait: Duration,
-    /// How long a call to another node may take. Above 0.
+    /// How long a call to another node may take.
     #[serde(skip)]
     pub call_timeout: Duration,
 }

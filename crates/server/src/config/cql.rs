@@ -28,16 +28,16 @@ pub struct CqlConfig {
     pub password: Option<Secret>,
     /// A file with the password.
     pub password_file: Option<PathBuf>,
-    /// How long a connection may take to open. Above 0.
+    /// How long a connection may take to open.
     #[serde(skip)]
     pub connect: Duration,
-    /// How long one request may take. Above 0.
+    /// How long one request may take.
     #[serde(skip)]
     pub request: Duration,
     /// Calls at one time; further ones are refused. Above 0.
     pub calls_max: u32,
-    /// Number of change feeds, each read by one node at a time. Above 0, and not above 64. The same on all
-    /// nodes; must not change once data are stored.
+    /// Number of change feeds, each read by one node at a time. The same on all nodes; must not change
+    /// once data are stored.
     #[serde(skip)]
     pub feed_shards: u32,
 }

@@ -19,7 +19,7 @@ pub struct LimitsConfig {
     /// All headers of a call.
     #[serde(skip)]
     pub headers_bytes: u32,
-    /// Calls at one time on one connection. Above 0.
+    /// Calls at one time on one connection.
     #[serde(skip)]
     pub streams_per_connection: u32,
     /// Calls at one time on the node, open watches not counted; as many again may wait for at most
@@ -34,32 +34,32 @@ pub struct LimitsConfig {
     /// refused at once.
     #[serde(skip)]
     pub write_wait: Duration,
-    /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with
-    /// outcome `unknown`; the write continues. A call waits two fifths of its deadline if that is longer.
-    /// Above 0.
+    /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE
+    /// with outcome `unknown`; the write continues. A call waits two fifths of its deadline if that is
+    /// longer.
     #[serde(skip)]
     pub write_answer: Duration,
-    /// Open streams of health `Watch` and of reflection, which do not count for `in_flight`. From four fifths
-    /// on, a new one replaces the oldest without a credential. Above 0.
+    /// Open streams of health `Watch` and of reflection, which do not count for `in_flight`. From four
+    /// fifths on, a new one replaces the oldest without a credential.
     #[serde(skip)]
     pub health_watches: usize,
-    /// Of them, those of one connection. Above 0.
+    /// Of them, those of one connection.
     #[serde(skip)]
     pub health_watches_per_connection: usize,
-    /// Bytes of answers that peers have not read. Further answers of 1 KiB and more are refused. Above 0.
+    /// Bytes of answers that peers have not read. Further answers of 1 KiB and more are refused.
     #[serde(skip)]
     pub unread_bytes: usize,
-    /// Of them, those of one connection. Above 0, and at least the largest answer, 4 MiB.
+    /// Of them, those of one connection.
     #[serde(skip)]
     pub unread_bytes_per_connection: usize,
-    /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed
-    /// after once to twice as long. Above 0.
+    /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is
+    /// closed after once to twice as long.
     #[serde(skip)]
     pub unread_max: Duration,
     /// Connections at one time. From four fifths on, a new one replaces the oldest without a credential, of
     /// the address with most of these; if there is none, the new one is closed. Above 0.
     pub connections: usize,
-    /// Deadline of a call without one. Above 0, and not above `deadline_max`.
+    /// Deadline of a call without one.
     #[serde(skip)]
     pub deadline_default: Duration,
     /// Longest deadline of a call; a later one counts as this.
@@ -83,19 +83,19 @@ pub struct LimitsConfig {
     /// How long a connection that was asked to close may take.
     #[serde(skip)]
     pub connection_grace: Duration,
-    /// Ids in one batch. Above 0.
+    /// Ids in one batch.
     #[serde(skip)]
     pub batch_ids: usize,
-    /// Records in a page by default. Above 0.
+    /// Records in a page by default.
     #[serde(skip)]
     pub page_default: usize,
-    /// Maximum records in a page. Above 0, and not below `page_default`.
+    /// Maximum records in a page.
     #[serde(skip)]
     pub page_max: usize,
-    /// Records in one message of an import. Above 0.
+    /// Records in one message of an import.
     #[serde(skip)]
     pub import_records: usize,
-    /// Consistency tokens in one read. Above 0.
+    /// Consistency tokens in one read.
     #[serde(skip)]
     pub tokens: usize,
     /// Searches of an acting user in a minute, on this node. Above 0.
@@ -108,7 +108,7 @@ pub struct LimitsConfig {
     /// Records that a user may read by a token in a minute, on this node. 0: any number; else at least 100,
     /// as many as a batch of a user may name.
     pub user_records_per_minute: u32,
-    /// Callers that watch this node (`kith top`). Above 0.
+    /// Callers that watch this node (`kith top`).
     #[serde(skip)]
     pub watchers: usize,
 }

@@ -2,8 +2,7 @@
 //!
 //! One loader: defaults, then a file, then the environment (`KITH_LIMITS__IN_FLIGHT=100`), then flags; the
 //! later wins, key by key. An unknown key is an error that contains its place. Nothing else in this program
-//! reads the environment. A field with `serde(skip)` is no key, because no operator has a reason to set it;
-//! tests do.
+//! reads the environment. Only tests set a field with `serde(skip)`: no operator has a reason to.
 
 mod auth;
 mod check;

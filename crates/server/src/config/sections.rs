@@ -220,10 +220,10 @@ pub enum Migrate {
 pub struct SqliteConfig {
     /// When a write counts as durable.
     pub synchronous: Synchronous,
-    /// Connections that read. Above 0.
+    /// Connections that read.
     #[serde(skip)]
     pub readers: usize,
-    /// Writes that may wait. Above 0.
+    /// Writes that may wait.
     #[serde(skip)]
     pub queue: usize,
 }
@@ -343,7 +343,7 @@ pub struct UsersConfig {
     pub user_params: Vec<String>,
     /// The same for groups: set by users who may change the group, seen by those who see it.
     pub group_params: Vec<String>,
-    /// Checks of one user's secrets in a minute. Above 0.
+    /// Checks of one user's secrets in a minute.
     #[serde(skip)]
     pub verify_tries_per_minute: u32,
 }
@@ -367,7 +367,7 @@ impl Default for UsersConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdsConfig {
-    /// Ids that a node allocates from the store at a time; a crash loses at most that many. Above 0.
+    /// Ids that a node allocates from the store at a time; a crash loses at most that many.
     #[serde(skip)]
     pub block: u32,
 }

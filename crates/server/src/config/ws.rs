@@ -21,13 +21,13 @@ pub struct WsConfig {
     /// How often a socket gets a ping; it is closed after 2.4 times as long without a frame. Above 0.
     #[serde(with = "humantime_serde")]
     pub ping_every: Duration,
-    /// Calls of one socket at one time. Above 0.
+    /// Calls of one socket at one time.
     #[serde(skip)]
     pub calls: usize,
     /// Maximum sockets on a node. Above 0.
     pub sockets: usize,
-    /// Maximum sockets that wait for their hello. From four fifths on, a new one replaces the oldest of the
-    /// address with most of them. Above 0.
+    /// Maximum sockets that wait for their hello. From four fifths on, a new one replaces the oldest of
+    /// the address with most of them.
     #[serde(skip)]
     pub sockets_waiting: usize,
 }

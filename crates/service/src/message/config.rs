@@ -23,10 +23,10 @@ pub struct MessagesConfig {
     /// Maximum messages that wait on a node to be stored.
     #[serde(skip)]
     pub queue: usize,
-    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100.
+    /// Maximum messages that wait on a node for one conversation.
     #[serde(skip)]
     pub queue_of_one: usize,
-    /// Maximum listed conversations of a user. Above 0, at most 2000.
+    /// Maximum listed conversations of a user.
     #[serde(skip)]
     pub conversations_max: usize,
     /// Whether joins, leaves, removals, new owners and names of groups are appended as events.
@@ -45,25 +45,25 @@ pub struct MessagesConfig {
     /// How long users may edit a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub edit_within: Duration,
-    /// The last messages of a conversation that are kept in Redis. Above 0, at most 100.
+    /// The last messages of a conversation that are kept in Redis.
     #[serde(skip)]
     pub window: usize,
-    /// Maximum bytes of them. Above 0, at most 8MiB.
+    /// Maximum bytes of them.
     #[serde(skip)]
     pub window_bytes: usize,
-    /// How long they are kept after the last read. At least 1m, at most 7d.
+    /// How long they are kept after the last read.
     #[serde(skip)]
     pub window_ttl: Duration,
-    /// How long they are used without a read of the store. From 1s to 1m.
+    /// How long they are used without a read of the store.
     #[serde(skip)]
     pub window_checked: Duration,
-    /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
+    /// Maximum entries of an inbox, and how far a cursor reaches back.
     #[serde(skip)]
     pub inbox_entries: usize,
-    /// How long an inbox is kept in Redis after its user last received. From 1h to 30d.
+    /// How long an inbox is kept in Redis after its user last received.
     #[serde(skip)]
     pub inbox_kept: Duration,
-    /// Maximum bytes of all inboxes of a node without Redis. Above 0.
+    /// Maximum bytes of all inboxes of a node without Redis.
     #[serde(skip)]
     pub memory_inboxes: usize,
     /// Maximum members of a group whose messages go to inboxes. Above 0, at most 500.
@@ -72,8 +72,7 @@ pub struct MessagesConfig {
     pub receivers: usize,
     /// Maximum open streams of Receive of one user on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Maximum messages of a conversation that Receive sends at once; earlier messages are `missed`. Above 0,
-    /// at most 1000.
+    /// Maximum messages of a conversation that Receive sends at once; earlier messages are `missed`.
     #[serde(skip)]
     pub backlog_max: usize,
     /// Whether signals are sent: typing, reads.

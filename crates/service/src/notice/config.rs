@@ -13,16 +13,16 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NoticesConfig {
-    /// Maximum live notices of an audience. Above 0, at most 4000.
+    /// Maximum live notices of an audience.
     #[serde(skip)]
     pub live_max: usize,
-    /// Maximum audiences. Above 0.
+    /// Maximum audiences.
     #[serde(skip)]
     pub audiences_max: usize,
-    /// Maximum readers of an audience. Above 0, at most 16000000.
+    /// Maximum readers of an audience.
     #[serde(skip)]
     pub readers_max: u32,
-    /// Maximum bytes of a body. Above 0, at most 64KiB.
+    /// Maximum bytes of a body.
     #[serde(skip)]
     pub body_bytes: usize,
     /// How long notices are kept after they expired; not below 1h.
@@ -31,7 +31,7 @@ pub struct NoticesConfig {
     /// How long a bitmap of readers is kept in Redis. From 1m to 1d.
     #[serde(with = "humantime_serde")]
     pub bitmaps_kept: Duration,
-    /// How long CountReaders waits for readers that have to be counted. At most 10s.
+    /// How long CountReaders waits for readers that have to be counted.
     #[serde(skip)]
     pub count_wait: Duration,
 }

@@ -19,7 +19,7 @@ pub struct PresenceConfig {
     /// How often dead gateways and expired sessions are searched. Above 0.
     #[serde(with = "humantime_serde")]
     pub sweep_every: Duration,
-    /// How often each node reads which gateways are alive, and whether presence was lost. Above 0.
+    /// How often each node reads which gateways are alive, and whether presence was lost.
     #[serde(skip)]
     pub look_every: Duration,
     /// How long after a loss of presence users not seen since are unknown, not offline.
@@ -28,28 +28,28 @@ pub struct PresenceConfig {
     /// How long an opening or closing waits until the user's groups are notified.
     #[serde(skip)]
     pub fan_out_wait: Duration,
-    /// Users whose groups a node notifies at one time. Above 0.
+    /// Users whose groups a node notifies at one time.
     #[serde(skip)]
     pub fan_outs_at_once: usize,
     /// Maximum sessions of one user. Above 0.
     pub sessions_max: u32,
-    /// Maximum gateways. Above 0.
+    /// Maximum gateways.
     #[serde(skip)]
     pub gateways_max: u32,
     /// Sessions that a node restores if presence is lost.
     #[serde(skip)]
     pub sessions_held: usize,
-    /// Maximum callers that watch presence on a node. Above 0.
+    /// Maximum callers that watch presence on a node.
     #[serde(skip)]
     pub watchers: usize,
     /// Maximum streams in which one user watches presence on a node; users together have at most three
     /// quarters of `watchers`.
     #[serde(skip)]
     pub watchers_of_user: usize,
-    /// Changes that one of the watchers may be behind. Above 0.
+    /// Changes that one of the watchers may be behind.
     #[serde(skip)]
     pub watch_behind: usize,
-    /// How often it is checked whom a watcher may see. Above 0.
+    /// How often it is checked whom a watcher may see.
     #[serde(skip)]
     pub visibility_every: Duration,
 }

@@ -27,7 +27,7 @@ pub struct RelationsConfig {
     /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
     /// 8 (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
-    /// How long events of ended friendships and changed permissions are kept. From 1day to 366days.
+    /// How long events of ended friendships and changed permissions are kept.
     #[serde(skip)]
     pub log_kept: Duration,
 }

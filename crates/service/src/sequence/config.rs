@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SequencesConfig {
-    /// Numbers of a sequence that the store allocates at a time. Above 0.
+    /// Numbers of a sequence that the store allocates at a time.
     #[serde(skip)]
     pub block: u32,
     /// Maximum block: blocks grow while one lasts less than 100 ms.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     cluster::{
         backup_folder::BackupFolder,
-        site::{Peer, Site, with_relations},
+        site::{Site, with_relations},
     },
     moved_data::Caller,
     polls::until,
@@ -26,10 +26,6 @@ use crate::{
 const BOUND: Duration = Duration::from_secs(60);
 /// Writes before the backup, and after it.
 const SOME: usize = 30;
-
-async fn caller(node: &Peer) -> Caller {
-    Caller::open(node.address().trim_start_matches("http://")).await
-}
 
 /// Creates users, each of whom joins the group after a message, until it is stopped.
 async fn write(mut caller: Caller, written: Arc<Mutex<Vec<String>>>, stop: Arc<AtomicBool>) {
@@ -62,7 +58,7 @@ async fn exists(caller: &mut Caller, number: usize, id: &str) -> bool {
 async fn backup_under_writes_has_no_half_write() {
     let site = Site::new(None);
     let (folder, node) = (BackupFolder::of(&site), site.node_with(with_relations).await);
-    let mut calls = caller(&node).await;
+    let mut calls = Caller::of(&node).await;
     for user in [1, 2] {
         let user = json!({ "userId": user, "userName": format!("first{user}") });
         calls.ok("User/CreateUser", json!({ "user": user })).await;
@@ -70,7 +66,7 @@ async fn backup_under_writes_has_no_half_write() {
     let group = json!({ "groupId": 9, "name": "chess", "creatorId": 1 });
     calls.ok("Group/CreateGroup", json!({ "group": group })).await;
     let (written, stop) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());
-    let writing = tokio::spawn(write(caller(&node).await, Arc::clone(&written), Arc::clone(&stop)));
+    let writing = tokio::spawn(write(Caller::of(&node).await, Arc::clone(&written), Arc::clone(&stop)));
     until(BOUND, async || written.lock().len() >= SOME).await;
     let before = written.lock().len();
     let backup = folder.back_up();
@@ -82,7 +78,7 @@ async fn backup_under_writes_has_no_half_write() {
     node.stop().await;
     folder.restore(&backup);
     let node = site.node_with(with_relations).await;
-    let mut calls = caller(&node).await;
+    let mut calls = Caller::of(&node).await;
     let (mut there, written) = (0, written.lock().clone());
     for (number, id) in written.iter().enumerate() {
         let exists = exists(&mut calls, number, id).await;

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{checklist::Caller, filled::fill};
+use super::{
+    checklist::Caller,
+    filled::{fill, list_notices, notices},
+};
 use crate::cluster::{
     backup_folder::BackupFolder,
     restored::allocate,
@@ -12,24 +15,11 @@ use crate::cluster::{
 };
 
 async fn caller(node: &Peer) -> Caller {
-    Caller::open(node.address().trim_start_matches("http://")).await.exact()
+    Caller::of(node).await.exact()
 }
 
-async fn notices(caller: &mut Caller) {
-    let audience = json!({ "audienceId": 1, "name": "Customers", "ofUsers": true });
-    caller.ok("Notice/RegisterAudience", json!({ "audience": audience })).await;
-    let notice = json!({ "noticeId": 5, "title": "News", "audienceIds": [1], "forNewcomers": true });
-    caller.ok("Notice/PublishNotice", json!({ "notice": notice })).await;
-    caller.ok("Notice/MarkRead", json!({ "audienceId": 1, "readerId": 2, "noticeIds": [5] })).await;
-}
-
-async fn noted(caller: &mut Caller) -> Value {
-    let mut all = Vec::new();
-    for reader in [1, 2] {
-        let of = json!({ "audienceId": 1, "readerId": reader });
-        all.push(caller.ok("Notice/ListNotices", of).await);
-    }
-    Value::Array(all)
+async fn noted(caller: &mut Caller) -> [Value; 2] {
+    [list_notices(caller, 1).await, list_notices(caller, 2).await]
 }
 
 /// Writes what a restore undoes.

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::filled::{CONVERSATIONS, GROUPS, USERS};
+#[cfg(feature = "cluster")]
+use crate::cluster::site::Peer;
 use crate::http::Connection;
 
 /// Fields that an import sets again: versions, its times of creation and change, and ids of applications
@@ -45,6 +47,12 @@ impl Caller {
     pub(crate) async fn open(address: &str) -> Self {
         let address = address.parse().unwrap();
         Self { address, connection: Connection::open(address).await, ignored: &NEW }
+    }
+
+    /// Opens a connection to a node of a cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) async fn of(node: &Peer) -> Self {
+        Self::open(node.address().trim_start_matches("http://")).await
     }
 
     /// Compares what an import sets again, too.
@@ -160,7 +168,6 @@ impl Caller {
     }
 
     /// All answers, once they do not change any more: counts follow after a while.
-    #[cfg(feature = "cluster")]
     pub(super) async fn settled(&mut self) -> BTreeMap<String, Value> {
         let (begun, mut last) = (Instant::now(), self.checklist().await);
         loop {

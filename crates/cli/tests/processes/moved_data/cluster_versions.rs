@@ -9,18 +9,14 @@ use super::{
 };
 use crate::cluster::{
     backup_folder::BackupFolder,
-    site::{Peer, Site, with_relations},
+    site::{Site, with_relations},
 };
-
-async fn caller(node: &Peer) -> Caller {
-    Caller::open(node.address().trim_start_matches("http://")).await
-}
 
 /// Writes a backup and the node's answers of this version.
 async fn write(files: &VersionFiles) {
     let site = Site::in_redis_of_tests();
     let (backups, node) = (BackupFolder::of(&site), site.node_with(with_relations).await);
-    let mut calls = caller(&node).await;
+    let mut calls = Caller::of(&node).await;
     fill(&mut calls).await;
     files.write_answers("cluster.json", &mut calls).await;
     node.stop().await;
@@ -40,7 +36,7 @@ async fn assert_read(files: &VersionFiles) {
     let site = Site::in_redis_of_tests();
     BackupFolder::of(&site).restore(&files.path("cluster"));
     let node = site.node_with(with_relations).await;
-    caller(&node).await.until_answers(&files.answers("cluster.json")).await;
+    Caller::of(&node).await.until_answers(&files.answers("cluster.json")).await;
     node.stop().await;
 }
 

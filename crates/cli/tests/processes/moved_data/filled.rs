@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::checklist::Caller;
 
@@ -20,6 +20,27 @@ pub(super) async fn fill(caller: &mut Caller) {
     dialogs(caller).await;
     applications(caller).await;
     own_marks(caller).await;
+}
+
+/// Publishes two notices, which an export leaves out. User 2 reads one of them.
+pub(super) async fn notices(caller: &mut Caller) {
+    let audience = json!({ "audienceId": 1, "name": "all", "ofUsers": true });
+    caller.ok("Notice/RegisterAudience", json!({ "audience": audience })).await;
+    let readers = json!({ "audienceId": 1, "readers": [{ "readerId": 2 }] });
+    caller.ok("Notice/RegisterReaders", readers).await;
+    for (id, pinned) in [(5, true), (6, false)] {
+        let notice = json!({
+            "noticeId": id, "title": format!("notice {id}"), "body": "Hello.", "audienceIds": [1],
+            "pinned": pinned, "mustConfirm": true, "forNewcomers": true,
+        });
+        caller.ok("Notice/PublishNotice", json!({ "notice": notice })).await;
+    }
+    caller.ok("Notice/MarkRead", json!({ "audienceId": 1, "readerId": 2, "noticeIds": [5] })).await;
+}
+
+/// The page of notices that a reader sees.
+pub(super) async fn list_notices(caller: &mut Caller, reader: i64) -> Value {
+    caller.ok("Notice/ListNotices", json!({ "audienceId": 1, "readerId": reader })).await
 }
 
 async fn people(caller: &mut Caller) {

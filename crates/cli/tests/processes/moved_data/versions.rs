@@ -4,7 +4,12 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{checklist::Caller, export, filled::fill, import};
+use super::{
+    checklist::Caller,
+    export,
+    filled::{fill, list_notices, notices},
+    import,
+};
 use crate::{
     backup::node::{backup, restore},
     process::{Node, root},
@@ -28,7 +33,8 @@ impl VersionFiles {
         let mut caller = Caller::open(&node.grpc).await;
         fill(&mut caller).await;
         notices(&mut caller).await;
-        let listed = list_notices(&mut caller).await;
+        assert_eq!(reserve(&mut caller).await, 1);
+        let listed = list_notices(&mut caller, 2).await["notices"].clone();
         fs::write(self.path("notices.json"), listed.to_string()).unwrap();
         self.write_answers("answers.json", &mut caller).await;
         export(&node.grpc, &self.path("export"));
@@ -36,7 +42,7 @@ impl VersionFiles {
     }
 
     pub(super) async fn write_answers(&self, name: &str, caller: &mut Caller) {
-        let mut answers = caller.checklist().await;
+        let mut answers = caller.settled().await;
         answers.retain(|call, _| !call.starts_with(ENDS));
         fs::write(self.path(name), serde_json::to_vec_pretty(&answers).unwrap()).unwrap();
     }
@@ -60,34 +66,13 @@ impl VersionFiles {
         let restored = Node::start_with(folder, &[]);
         let mut caller = Caller::open(&restored.grpc).await;
         caller.until_answers(&self.answers("answers.json")).await;
-        assert_eq!(list_notices(&mut caller).await.to_string(), self.text("notices.json"));
+        assert_eq!(list_notices(&mut caller, 2).await["notices"].to_string(), self.text("notices.json"));
         assert!(reserve(&mut caller).await > 1, "a number is given again");
         let filled = Node::start();
         let imported = import(&filled.grpc, &self.path("export"));
         assert_eq!(imported.code, 0, "{imported:?}");
         Caller::open(&filled.grpc).await.until_answers(&self.answers("answers.json")).await;
     }
-}
-
-/// Makes what an export leaves out: a notice that a reader has read, and a sequence.
-async fn notices(caller: &mut Caller) {
-    let audience = json!({ "audienceId": 1, "name": "all", "ofUsers": true });
-    caller.ok("Notice/RegisterAudience", json!({ "audience": audience })).await;
-    let readers = json!({ "audienceId": 1, "readers": [{ "readerId": 2 }] });
-    caller.ok("Notice/RegisterReaders", readers).await;
-    for (id, pinned) in [(5, true), (6, false)] {
-        let notice = json!({
-            "noticeId": id, "title": format!("notice {id}"), "body": "Hello.", "audienceIds": [1],
-            "pinned": pinned, "mustConfirm": true, "forNewcomers": true,
-        });
-        caller.ok("Notice/PublishNotice", json!({ "notice": notice })).await;
-    }
-    caller.ok("Notice/MarkRead", json!({ "audienceId": 1, "readerId": 2, "noticeIds": [5] })).await;
-    assert_eq!(reserve(caller).await, 1);
-}
-
-async fn list_notices(caller: &mut Caller) -> Value {
-    caller.ok("Notice/ListNotices", json!({ "audienceId": 1, "readerId": 2 })).await["notices"].clone()
 }
 
 /// Takes a number of a sequence.

@@ -10,10 +10,10 @@ use crate::invalid_value::{InvalidValue, above_zero};
 pub struct MembersConfig {
     /// Maximum members of a group. Above 0.
     pub members_max: u32,
-    /// Maximum banned users of a group. Above 0.
+    /// Maximum banned users of a group.
     #[serde(skip)]
     pub bans_max: u32,
-    /// Tries of one group's code by a user in a minute. Above 0.
+    /// Tries of one group's code by a user in a minute.
     #[serde(skip)]
     pub code_tries_per_minute: u32,
     /// Whom AddMembers by a user adds.

@@ -38,6 +38,13 @@ pub(super) struct UserReaction {
     pub(super) key: ReactionKey,
 }
 
+impl UserReaction {
+    /// The message, as the user may read it.
+    const fn target(&self) -> ChangeTarget {
+        ChangeTarget { conversation: self.conversation, seq: self.key.seq, by: Some(self.key.user) }
+    }
+}
+
 /// A message after a change of a reaction.
 #[derive(Clone, Debug)]
 pub(super) struct ReactedMessage {
@@ -68,11 +75,10 @@ impl Messages {
     ) -> Result<ReactedMessage, Error> {
         let this = self.clone();
         let work = async move {
-            let UserReaction { conversation, key } = reaction;
-            let target = ChangeTarget { conversation, seq: key.seq, by: Some(key.user) };
-            if this.get_changeable(target).await?.recalled.is_some() {
+            if this.get_changeable(reaction.target()).await?.recalled.is_some() {
                 return Err(was_recalled());
             }
+            let UserReaction { conversation, key } = reaction;
             this.may_react(key.user, conversation).await?;
             this.change_reaction(conversation, ReactionChange::Add(Reaction { key, at: Timestamp::now() }))
                 .await
@@ -91,9 +97,8 @@ impl Messages {
     ) -> Result<ReactedMessage, Error> {
         let this = self.clone();
         let work = async move {
+            this.get_changeable(reaction.target()).await?;
             let UserReaction { conversation, key } = reaction;
-            let target = ChangeTarget { conversation, seq: key.seq, by: Some(key.user) };
-            this.get_changeable(target).await?;
             this.change_reaction(conversation, ReactionChange::Remove(key)).await
         };
         self.mutations.call(deadline, Box::pin(work)).await
