@@ -222,6 +222,9 @@ claims! {
     SEND_CPU = Claim::cost("send_cpu", "us").target(1.5);
     /// Like `SEND_CPU`, for a list of 20 conversations with unread counts / for `GetUser`.
     LIST_20_CPU = Claim::cost("list_20_cpu", "us").target(5.0);
+    /// Like `SEND_CPU`, for the last 50 messages with the counts of reactions to half of them / without the
+    /// counts.
+    PULL_50_REACTIONS = Claim::cost("pull_50_reactions", "us").target(1.15);
     /// Processor time that a cluster node takes for the last 20 messages in a conversation / for an LRANGE,
     /// decoded, and a bare tonic server that echoes them.
     PULL_20_CPU = Claim::cost("pull_20_cpu", "us").target(2.0);

@@ -7,7 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use fred::prelude::{KeysInterface as _, ListInterface as _};
 use kith_lab_servers::{imported::fill_up_to, usage};
 use kith_proto::{
-    message::v1::{GetMaxSeqsRequest, ListConversationsRequest, Message, PullMessagesRequest},
+    message::v1::{
+        GetMaxSeqsRequest, ListConversationsRequest, Message, PullMessagesRequest, ReactRequest,
+        message_service_client::MessageServiceClient,
+    },
     relation::v1::SetDoNotDisturbRequest,
     user::v1::GetUserRequest,
 };
@@ -16,7 +19,7 @@ use tonic::transport::Channel;
 
 use super::stage::{GROUP, MessageStage, USER, fill_through, text};
 use crate::{
-    claims::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, Plan, SEND_CPU},
+    claims::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, PULL_50_REACTIONS, Plan, SEND_CPU},
     echo,
     load::{Callers, compare_cpu},
     ratio::Pair,
@@ -36,12 +39,14 @@ use crate::{
 const WRITERS: usize = 50;
 /// Conversations in the list, and messages on a page.
 const LISTED: i64 = 20;
+/// Messages on the page with reactions.
+const PAGE: i64 = 50;
 /// Messages in each conversation.
 const MESSAGES: usize = 60;
 
 /// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants_any(&[&SEND_CPU, &LIST_20_CPU]) {
+    if plan.wants_any(&[&SEND_CPU, &LIST_20_CPU, &PULL_50_REACTIONS]) {
         Box::pin(embedded(plan, results)).await?;
     }
     if plan.wants_any(&[&PULL_20_CPU, &MAX_SEQS_CPU]) {
@@ -50,14 +55,16 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Compares sends with another small durable write, and a list of conversations with a user.
+/// Compares sends with another small durable write, a list of conversations with a user, and a page with
+/// reactions with the same page without.
 async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let kith = ServerProcess::kith(plan)?;
     let channel = kith.connect().await?;
     fill_up_to(channel.clone(), LISTED + 1).await?;
     make_group(&channel, 1, &[USER]).await?;
     results.row(&SEND_CPU, sends(plan, &kith)).await?;
-    results.row(&LIST_20_CPU, lists(plan, &kith, channel)).await
+    results.row(&LIST_20_CPU, lists(plan, &kith, channel.clone())).await?;
+    results.row(&PULL_50_REACTIONS, reactions(plan, &kith, channel)).await
 }
 
 async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
@@ -89,6 +96,42 @@ async fn lists(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Ve
         calls,
         async |calls| get_user.cpu_micros(kith, calls, IN_FLIGHT).await,
         async |calls| list.cpu_micros(kith, calls, IN_FLIGHT).await,
+    )
+    .await
+}
+
+/// Compares a page of messages, half of which have two kinds of reactions, with and without the counts.
+async fn reactions(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
+    let conversation_id = direct_logs().remove(0);
+    // The row of lists may have filled it.
+    fill_through(channel.clone(), std::slice::from_ref(&conversation_id), MESSAGES).await?;
+    let page = PullMessagesRequest {
+        conversation_id: conversation_id.clone(),
+        user_id: USER,
+        from_seq: i64::try_from(MESSAGES)? - PAGE + 1,
+        limit: i32::try_from(PAGE)?,
+        ..Default::default()
+    };
+    let mut messages = MessageServiceClient::new(channel);
+    for seq in (page.from_seq..page.from_seq + PAGE).step_by(2) {
+        for (user_id, kind) in [(USER, "👍"), (USER, "❤️"), (2, "👍")] {
+            let (conversation_id, kind) = (conversation_id.clone(), kind.to_owned());
+            messages.react(ReactRequest { user_id, conversation_id, seq, kind }).await?;
+        }
+    }
+    let with_reactions = PullMessagesRequest { with_reactions: true, ..page.clone() };
+    let answer = messages.pull_messages(with_reactions.clone()).await?.into_inner();
+    let counted = answer.messages.iter().filter(|message| !message.reactions.is_empty()).count();
+    ensure!(counted == 25 && answer.messages.len() == 50, "{counted} messages have reactions");
+    let without = Callers::connect(kith.address, CONNECTIONS, PULL_MESSAGES, vec![page]).await?;
+    let with = Callers::connect(kith.address, CONNECTIONS, PULL_MESSAGES, vec![with_reactions]).await?;
+    let calls = plan.size(20_000, 1_000);
+    compare_cpu(
+        plan.rounds,
+        calls,
+        calls,
+        async |calls| without.cpu_micros(kith, calls, IN_FLIGHT).await,
+        async |calls| with.cpu_micros(kith, calls, IN_FLIGHT).await,
     )
     .await
 }

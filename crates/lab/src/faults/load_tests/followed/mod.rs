@@ -1,6 +1,5 @@
 //! Every change is followed by cursor while nodes and stores fail: none is missed.
 
-mod cluster_faults;
 mod file_faults;
 mod file_node;
 mod reader;
@@ -26,6 +25,7 @@ use self::{file_node::FileNode, reader::ChangesReader, tally::ChangesTally, writ
 use super::{
     Sizes,
     progress::{Progress, disturb},
+    store_faults,
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -55,7 +55,7 @@ pub(super) async fn in_cluster(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>
     let plan = Plan { nodes: NODES, settings, ..plan.clone() };
     let mut site = Site::with_users(&plan, writer::users(WRITERS)).await?;
     let state = FollowedState::new(site.channels(), sizes);
-    let faults = cluster_faults::inject(&mut site, &state);
+    let faults = store_faults::inject(&mut site, &state.progress);
     follow(&state, plan.seed, faults).await
 }
 

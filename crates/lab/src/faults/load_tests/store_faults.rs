@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
-use super::FollowedState;
+use super::progress::Progress;
 use crate::faults::{Figure, Site};
 
 /// How long a store stands still, or is away.
@@ -16,8 +16,8 @@ const HEALTHY_FOR: Duration = Duration::from_secs(5);
 
 /// A fault in the cluster.
 #[derive(Clone, Copy, Debug)]
-enum ChangesFault {
-    /// The node that leads a feed is one of them.
+enum StoreFault {
+    /// The node that leads a feed, or works for all, is one of them.
     NodeKilled,
     MongodbStopped,
     MongodbKilled,
@@ -25,19 +25,19 @@ enum ChangesFault {
     RedisCut,
 }
 
-const FAULTS: [ChangesFault; 6] = [
-    ChangesFault::NodeKilled,
-    ChangesFault::MongodbStopped,
-    ChangesFault::NodeKilled,
-    ChangesFault::CassandraStopped,
-    ChangesFault::RedisCut,
-    ChangesFault::MongodbKilled,
+const FAULTS: [StoreFault; 6] = [
+    StoreFault::NodeKilled,
+    StoreFault::MongodbStopped,
+    StoreFault::NodeKilled,
+    StoreFault::CassandraStopped,
+    StoreFault::RedisCut,
+    StoreFault::MongodbKilled,
 ];
 
-/// Goes on until there are enough writes, and each fault was there once.
-pub(super) async fn inject(site: &mut Site, state: &FollowedState) -> Result<Vec<Figure>> {
+/// Goes on until there is enough progress, and each fault was there once.
+pub(super) async fn inject(site: &mut Site, progress: &Progress) -> Result<Vec<Figure>> {
     let mut count = 0;
-    while count < FAULTS.len() || !state.progress.has_enough() {
+    while count < FAULTS.len() || !progress.has_enough() {
         sleep(HEALTHY_FOR).await;
         fail(site, count).await?;
         site.until_trusted().await?;
@@ -49,28 +49,28 @@ pub(super) async fn inject(site: &mut Site, state: &FollowedState) -> Result<Vec
 async fn fail(site: &mut Site, count: usize) -> Result<()> {
     let at = count % site.members.len();
     match FAULTS[count % FAULTS.len()] {
-        ChangesFault::NodeKilled => {
+        StoreFault::NodeKilled => {
             let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
             node.kill();
             node.run()?;
         }
-        ChangesFault::MongodbStopped => {
+        StoreFault::MongodbStopped => {
             let mongod = site.mongod.member(0).context("there is a MongoDB")?;
             mongod.signal("STOP")?;
             sleep(LASTS).await;
             mongod.signal("CONT")?;
         }
-        ChangesFault::MongodbKilled => {
+        StoreFault::MongodbKilled => {
             site.mongod.kill();
             sleep(LASTS).await;
             site.mongod.restart().await?;
         }
-        ChangesFault::CassandraStopped => {
+        StoreFault::CassandraStopped => {
             site.cassandra_links(Mode::Freeze);
             sleep(LASTS).await;
             site.cassandra_links(Mode::Pass);
         }
-        ChangesFault::RedisCut => {
+        StoreFault::RedisCut => {
             site.redis_links(Mode::Freeze);
             sleep(LASTS).await;
             site.redis_links(Mode::Pass);
