@@ -27,10 +27,10 @@ pub(super) async fn recall_messages(
     let recalled: Vec<i64> = group.messages.iter().step_by(RECALL_EVERY).map(|message| message.seq).collect();
     for (at, seq) in (0_u64..).zip(&recalled) {
         let due = state.progress.goal() * at / recalled.len() as u64;
-        while state.progress.done() < due && !state.is_over() {
+        while state.progress.done() < due && !state.progress.is_ended() {
             sleep(LOOK).await;
         }
-        if state.is_over() {
+        if state.progress.is_ended() {
             break;
         }
         recall(&state, &group, *seq).await?;

@@ -166,10 +166,6 @@ impl ReactedState {
             violations: Mutex::default(),
         }
     }
-
-    fn is_over(&self) -> bool {
-        self.progress.is_ended() || self.progress.has_enough()
-    }
 }
 
 impl ReactedGroup {

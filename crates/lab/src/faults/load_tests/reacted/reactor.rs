@@ -41,12 +41,13 @@ impl Reactor {
         Self { state: Arc::clone(state), group: group.clone(), user, random, own, settled }
     }
 
-    /// Reacts until there are enough changes; the user whose messages are erased stops at the half. Returns
-    /// the reactions that must be there if their messages are.
+    /// Reacts until the faults have ended; the user whose messages are erased stops at half of the changes.
+    /// Returns the reactions that must be there if their messages are.
     pub(super) async fn work(mut self) -> Result<BTreeSet<ReactionRow>> {
         let is_erased = self.user == self.group.erased_user();
-        let share = if is_erased { 2 } else { 1 };
-        while !self.state.is_over() && share * self.state.progress.done() <= self.state.progress.goal() {
+        let progress = &Arc::clone(&self.state).progress;
+        let is_half = || 2 * progress.done() > progress.goal();
+        while !(progress.is_ended() || is_erased && is_half()) {
             self.change().await?;
         }
         if is_erased {
