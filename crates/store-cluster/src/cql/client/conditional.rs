@@ -97,7 +97,7 @@ impl FailedAttempts {
 
 impl Client {
     /// Writes all parts if the conditions hold, and finds out whether a write without an answer took effect.
-    /// `after`: the head that it writes. `found`: reads the head serially, which ends what servers have begun.
+    /// `after`: the new head. `found`: reads the head serially, which ends what servers have begun.
     pub(in crate::cql) async fn write_head(
         &self,
         parts: Vec<Bound>,
@@ -115,8 +115,8 @@ impl Client {
         }
     }
 
-    /// Writes an answer alone, if the head is unchanged. A write without an answer counts as refused: the next
-    /// attempt reads whether the answer is stored.
+    /// Writes an answer alone, if the head is unchanged. A write without an answer counts as refused, since
+    /// the next attempt reads whether the answer is stored.
     pub(in crate::cql) async fn write_answer(&self, parts: Vec<Bound>) -> Result<(), AttemptError> {
         match self.write_if(parts).await {
             Ok(None) => Ok(()),
