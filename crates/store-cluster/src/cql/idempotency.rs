@@ -3,14 +3,14 @@
 
 use std::future::Future;
 
-use kith_store::{Outcome, REQUEST_KEPT, Request, StoreError, Timestamp};
+use kith_store::{Applied, Outcome, REQUEST_KEPT, Request, StoreError, Timestamp, Write};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     client::{
         error::{as_outcome, malformed},
         row::NamedRow,
-        session::{Bound, Statement, values},
+        session::{Bound, Statement, Values, values},
     },
     stores::Cql,
 };
@@ -48,6 +48,10 @@ pub(super) struct RequestKey<'a> {
     pub(super) now: Timestamp,
 }
 
+/// An answer is stored in the partition that is changed, by the change's own write, for a day. It is read
+/// serially, which first completes conditional writes in progress. It needs no condition itself: a retry has
+/// read that there is no answer, and if an earlier attempt takes effect after that, the condition on the head
+/// fails.
 impl RequestKey<'_> {
     /// Where the answer is in the partition that is changed: a number made from the id, and [`Self::begun`].
     pub(super) fn position(self) -> (i64, i64) {
@@ -63,13 +67,35 @@ impl RequestKey<'_> {
         format!("{}#{fingerprint}", self.request.id.as_str())
     }
 
-    /// When the request began that this row answers. `None`: the row answers another request, or is too old.
+    /// The statement that stores the answer in this partition. `put` takes the partition, then
+    /// [`Self::position`], [`Self::name`] and the answer.
+    pub(super) fn answer_part(
+        self,
+        put: &'static Statement,
+        partition: Values,
+        answer: &impl Serialize,
+    ) -> Result<Bound, StoreError> {
+        let (sum, begun) = self.position();
+        let reply = serde_json::to_string(answer).map_err(|_| malformed("reply"))?;
+        Ok(Bound(put, [partition, values![sum, begun, self.name(), reply]].concat()))
+    }
+
+    /// The stored answer among these rows, and the key under which it is stored.
     ///
-    /// The request may have begun before [`Self::begun`]: a first call may be forgotten as failed although
+    /// Its request may have begun before [`Self::begun`]: a first call may be forgotten as failed although
     /// its write takes effect later, because the server was stopped in the middle of it.
-    pub(super) fn answered_by(self, row: &NamedRow, begun: &'static str) -> Option<i64> {
+    pub(super) fn answer<A: DeserializeOwned>(
+        self,
+        rows: &[NamedRow],
+    ) -> Result<Option<(A, Self)>, StoreError> {
+        let found = rows.iter().find_map(|row| Some((row, self.answered_by(row)?)));
+        found.map(|(row, begun)| Ok((row.json("reply")?, Self { begun, ..self }))).transpose()
+    }
+
+    /// When the request began that this row answers. `None`: the row answers another request, or is too old.
+    fn answered_by(self, row: &NamedRow) -> Option<i64> {
         let is_named = matches!(row.text("request"), Ok(Some(name)) if name == self.name());
-        let begun = row.number(begun).ok().flatten()?;
+        let begun = row.number("begun").ok().flatten()?;
         (is_named && !is_expired(begun, self.now)).then_some(begun)
     }
 }
@@ -119,16 +145,24 @@ impl Cql {
         }
     }
 
-    /// When a request whose answer is stored elsewhere was first made, and whether that is now.
-    pub(super) async fn begin_request(
+    /// Makes a change, for a request at most once: `change` gets the key for its answer, looks for the answer
+    /// first, and stores it with its effect.
+    pub(super) async fn change_once<'a, A, F>(
         &self,
-        request: &Request,
-        now: Timestamp,
-    ) -> Result<(i64, bool), StoreError> {
-        Ok(match self.plan_once(request, now, async { Ok(now.0) }).await? {
+        write: &'a Write,
+        change: impl FnOnce(Option<RequestKey<'a>>) -> F,
+    ) -> Result<Applied<A>, StoreError>
+    where
+        F: Future<Output = Result<Applied<A>, StoreError>>,
+    {
+        let Some(request) = &write.request else { return change(None).await };
+        let (begun, is_new) = match self.plan_once(request, write.now, async { Ok(write.now.0) }).await? {
             RequestState::New(begun) => (begun, true),
             RequestState::Planned(begun) | RequestState::Done(begun) => (begun, false),
-        })
+        };
+        let changed = change(Some(RequestKey { request, begun, now: write.now })).await;
+        self.close_request(request, is_new, changed.as_ref().err()).await?;
+        changed
     }
 
     /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan`

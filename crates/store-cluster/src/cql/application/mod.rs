@@ -2,7 +2,6 @@
 //! in one partition, so that one conditional write decides, counts what is pending, and keeps the answers to
 //! requests.
 
-mod idempotency;
 mod list;
 mod pending_effects;
 mod row;

@@ -10,10 +10,10 @@ use kith_store::{
 use super::pending_effects::NoteKey;
 use crate::cql::{
     client::{
+        conditional::Head,
         error::malformed,
         session::{Bound, Statement, values},
     },
-    member::roster::count,
     stores::Cql,
 };
 
@@ -58,6 +58,12 @@ pub(super) struct SeenRequests {
     pub(super) writer: i64,
 }
 
+impl SeenRequests {
+    pub(super) const fn head(&self) -> Head {
+        Head { version: self.pending.version, writer: self.writer }
+    }
+}
+
 /// A stored application.
 #[derive(Clone, Debug)]
 pub(super) struct SeenApplication {
@@ -78,8 +84,8 @@ impl Cql {
         let Some(row) = rows.first() else { return Ok(SeenRequests::default()) };
         let pending = PendingRequests {
             version: row.version("version")?,
-            requests: count(row, "requests")?,
-            invites: count(row, "invites")?,
+            requests: row.count("requests")?,
+            invites: row.count("invites")?,
         };
         Ok(SeenRequests { pending, writer: row.some_number("writer")? })
     }

@@ -12,11 +12,23 @@ use super::{
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
 use crate::cql::{
-    client::{error::as_outcome, unanswered::UnansweredWrites},
+    client::{
+        conditional::{AttemptError, FailedAttempts},
+        error::as_outcome,
+        session::{Statement, values},
+    },
     idempotency::RequestKey,
-    member::write::TRIES_MAX,
     stores::Cql,
 };
+
+const PUT_ANSWER: Statement = Statement::conditional(
+    "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
+     VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",
+);
+const ANSWER: Statement = Statement::serial(
+    "SELECT origin AS begun, request, reply FROM %k.applications \
+     WHERE side = ? AND receiver = ? AND kind = 2 AND place = ?",
+);
 
 /// A change to be made.
 struct RequestedChange<'a> {
@@ -54,13 +66,8 @@ impl Cql {
         change: ApplicationChange,
         write: Write,
     ) -> Result<Applied<Application>, StoreError> {
-        let requested = RequestedChange { receiver, change: &change, write: &write, key: None, note: None };
-        let Some(request) = &write.request else { return self.change_serialized(requested).await };
-        let (begun, is_new) = self.begin_request(request, write.now).await?;
-        let key = Some(RequestKey { request, begun, now: write.now });
-        let result = self.change_serialized(RequestedChange { key, ..requested }).await;
-        self.close_request(request, is_new, result.as_ref().err()).await?;
-        result
+        let requested = |key| RequestedChange { receiver, change: &change, write: &write, key, note: None };
+        self.change_once(&write, |key| self.change_serialized(requested(key))).await
     }
 
     /// Decides a change and makes it, whatever is changed meanwhile.
@@ -81,54 +88,47 @@ impl Cql {
                 self.client.locks.lock(partition).await
             }
         };
-        let (mut unanswered, has_answer) = (UnansweredWrites::default(), requested.key.is_some());
-        for tries in 0..TRIES_MAX {
-            match self.try_change(&mut requested, &mut unanswered).await {
-                Ok(Some(applied)) => return Ok(applied),
-                Ok(None) => self.back_off(tries).await,
-                Err(error) => return Err(unanswered.ended(error, has_answer)),
+        let mut failed = FailedAttempts::default();
+        loop {
+            match self.try_change(&mut requested).await {
+                Ok(applied) => return Ok(applied),
+                Err(error) => failed.retry(error, requested.key.is_some()).await?,
             }
         }
-        Err(unanswered.ended(StoreError::Overloaded, has_answer))
     }
 
-    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile, or
-    /// there was no answer, which is noted.
+    /// Decides from what is stored, and writes the decision.
     async fn try_change(
         &self,
         requested: &mut RequestedChange<'_>,
-        unanswered: &mut UnansweredWrites,
-    ) -> Result<Option<Applied<Application>>, StoreError> {
+    ) -> Result<Applied<Application>, AttemptError> {
         let DecidedApplication { before, verdict, last_note } = match self.decide_change(requested).await? {
-            ChangeDecision::Answer(applied) => return Ok(Some(applied)),
+            ChangeDecision::Answer(applied) => return Ok(applied),
             ChangeDecision::Write(decided) => *decided,
         };
         let note = self.note_change(requested, &verdict, last_note).await;
         let note = note.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_verdict(requested, before, &verdict, note, unanswered).await? {
-            return Ok(None);
-        }
+        self.put_verdict(requested, before, &verdict, note).await?;
         if verdict.changed {
             self.fail_point("application_written")?;
             let completed = self.complete_change(&verdict, note).await;
             completed.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         }
-        Ok(Some(Applied { record: verdict.application, replayed: false }))
+        Ok(Applied { record: verdict.application, replayed: false })
     }
 
     /// Decides from what is stored.
     async fn decide_change(&self, requested: &RequestedChange<'_>) -> Result<ChangeDecision, StoreError> {
-        // The version is read first: the write is conditional on it, so nothing that is read later can be
-        // older.
         let before = self.read_pending(&PENDING, requested.receiver).await?;
         let found = self.target(requested.receiver, requested.change).await?;
-        // The answer is read last: if the earlier reads show this request's effect, its answer is stored by
-        // now, so the request is not refused because of its own effect.
-        if let Some(key) = requested.key
-            && let Some(record) = self.application_answer(requested.receiver, key).await?
-        {
-            self.rewrite_lists(record.key()).await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-            return Ok(ChangeDecision::Answer(Applied { record, replayed: true }));
+        if let Some(key) = requested.key {
+            let (side, id) = requested.receiver.numbers();
+            let answers = self.client.records(&ANSWER, values![side, id, key.position().0]).await?;
+            if let Some((record, _)) = key.answer::<Application>(&answers)? {
+                let written = self.rewrite_lists(record.key()).await;
+                written.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                return Ok(ChangeDecision::Answer(Applied { record, replayed: true }));
+            }
         }
         let last_note = found.as_ref().map(|seen| seen.note);
         let found = found.map(|seen| seen.application);
@@ -164,16 +164,15 @@ impl Cql {
         Ok(note)
     }
 
-    /// Writes what was decided; `false`: another write changed something meanwhile, or there was no answer,
-    /// which is noted.
+    /// Writes what was decided.
     async fn put_verdict(
         &self,
         requested: &RequestedChange<'_>,
         before: SeenRequests,
         verdict: &ApplicationTransition,
         note: NoteKey,
-        unanswered: &mut UnansweredWrites,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(), AttemptError> {
+        let (side, id) = requested.receiver.numbers();
         let writer = if verdict.changed { rand::random() } else { before.writer };
         let after = SeenRequests { pending: verdict.pending, writer };
         let mut parts = vec![pending_part(requested.receiver, before.pending.version, after)];
@@ -184,27 +183,13 @@ impl Cql {
             parts.push(self.slot_part(&verdict.application));
         }
         if let Some(key) = requested.key {
-            parts.push(super::idempotency::part(requested.receiver, key, &verdict.application)?);
+            parts.push(key.answer_part(&PUT_ANSWER, values![side, id], &verdict.application)?);
         }
-        match self.client.write_if(parts).await {
-            Ok(refused) => Ok(refused.is_none()),
-            // The answer to the request is read before the next attempt.
-            Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read ends what servers have begun.
-                let found = self.read_pending(&PENDING_SERIAL, requested.receiver).await;
-                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-                if found.pending.version > after.pending.version {
-                    // Other writes may have followed this write.
-                    return Err(error);
-                }
-                if found != after {
-                    unanswered.note(error);
-                }
-                Ok(found == after)
-            }
-            Err(error) => Err(error),
+        if !verdict.changed {
+            return self.client.write_answer(parts).await;
         }
+        let found = async { Ok(self.read_pending(&PENDING_SERIAL, requested.receiver).await?.head()) };
+        self.client.write_head(parts, after.head(), found).await
     }
 
     /// Does what follows a change, and ends its note if nothing is pending.

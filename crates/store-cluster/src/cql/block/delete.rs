@@ -6,9 +6,9 @@ use super::write::BlockWrite;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     client::{
+        conditional::FailedAttempts,
         error::as_outcome,
         session::{Bound, Statement, values},
-        unanswered::UnansweredWrites,
     },
     stores::Cql,
 };
@@ -21,7 +21,6 @@ const ABOUT: Statement =
     Statement::read("SELECT owner, noted FROM %k.blocks_about WHERE about = ? AND slice = ? LIMIT ?");
 const FORGET: Statement =
     Statement::plain("DELETE FROM %k.blocks_about WHERE about = ? AND slice = ? AND owner = ?");
-const TRIES_MAX: u32 = 8;
 
 impl Cql {
     /// Notes that something may have been set.
@@ -62,7 +61,8 @@ impl Cql {
         let note = ChangeLogEntry::about(self, ChangeSubject::Block(edge));
         let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        for _ in 0..TRIES_MAX {
+        let mut failed = FailedAttempts::default();
+        loop {
             let Some(row) = self.confirmed_block(edge).await?.filter(|row| row.live) else {
                 return Ok(false);
             };
@@ -70,17 +70,15 @@ impl Cql {
             let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
             let put = BlockWrite { before: &before, after: &after, live: false, key: None, event: None };
-            // A clean-up goes on until nothing is left.
-            if self.put_block(put, &mut UnansweredWrites::default()).await? {
-                let ended = self
-                    .client
-                    .write(ChangeLogEntry { version: Some(after.version), ..note }.part(self), None)
-                    .await;
-                ended.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-                return Ok(true);
+            match self.put_block(put).await {
+                Ok(()) => {
+                    let ended = ChangeLogEntry { version: Some(after.version), ..note }.part(self);
+                    let ended = self.client.write(ended, None).await;
+                    return ended.map(|()| true).map_err(|error| as_outcome(error, Outcome::Unknown));
+                }
+                Err(error) => failed.retry(error, false).await?,
             }
         }
-        Err(StoreError::Overloaded)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The connection to Cassandra or ScyllaDB: how statements are prepared, sent and retried, and how rows are
 //! decoded. Independent of what the rows contain.
 
+pub(super) mod conditional;
 pub(super) mod error;
 pub(super) mod fault_injection;
 pub(super) mod month;
@@ -11,5 +12,4 @@ mod retry;
 pub(super) mod row;
 pub(super) mod schema;
 pub(super) mod session;
-pub(super) mod unanswered;
 pub(super) mod version_clock;

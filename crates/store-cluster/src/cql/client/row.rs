@@ -90,6 +90,11 @@ impl NamedRow {
         i32::try_from(self.some_number(name)?).map_err(|_| malformed(name))
     }
 
+    /// A number of users or records.
+    pub(in crate::cql) fn count(&self, name: &'static str) -> Result<u32, StoreError> {
+        u32::try_from(self.some_number(name)?).map_err(|_| malformed(name))
+    }
+
     pub(in crate::cql) fn user(&self, name: &'static str) -> Result<UserId, StoreError> {
         UserId::new(self.some_number(name)?).map_err(|_| malformed(name))
     }

@@ -3,13 +3,13 @@
 //! that were not written. One node at a time sweeps a shard.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, stream};
-use kith_store::{Coordination, Edge, MemberKey, StoreError};
+use kith_store::{Coordination, StoreError};
 
 use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
@@ -28,6 +28,8 @@ const RENEW: Duration = Duration::from_millis(2_500);
 /// A note's age at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
+/// After a failure, at most this many changes are completed once more.
+const COMPLETED_AT_ONCE: usize = 1_000;
 /// An import has written everything this long after it got its version, apart from clock differences.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -43,8 +45,7 @@ pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination
             window: None,
             due: RecountSchedule::default(),
             import_conflicts: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
-            blocks: BTreeMap::new(),
-            members: BTreeSet::new(),
+            open: OpenChanges::default(),
         };
         tokio::spawn(sweep.run(Arc::downgrade(cql), Weak::clone(coordination)));
     }
@@ -59,10 +60,7 @@ struct Sweep {
     window: Option<OpenMinutes>,
     due: RecountSchedule,
     import_conflicts: ImportConflicts,
-    /// Blocks to check, by their notes' stamps, and whether it was noted that both logs have the event.
-    blocks: BTreeMap<i64, (Edge, bool)>,
-    /// Members with a note about a change, and no note yet that it was completed, by their notes' stamps.
-    members: BTreeSet<(i64, MemberKey)>,
+    open: OpenChanges,
 }
 
 impl Sweep {
@@ -91,8 +89,7 @@ impl Sweep {
             self.window = None;
             self.due.clear();
             self.import_conflicts.clear();
-            self.blocks.clear();
-            self.members.clear();
+            self.open = OpenChanges::default();
             return Ok(());
         }
         if self.window.is_none() {
@@ -109,8 +106,7 @@ impl Sweep {
         }
         self.count(cql).await?;
         self.import_conflicts.resolve(cql).await?;
-        self.complete_blocks(cql).await?;
-        self.complete_members(cql).await?;
+        self.open.complete(cql, cql.client.clock.micros() - WRITE_ENDED).await?;
         self.close_minute(cql, coordination).await
     }
 
@@ -141,18 +137,7 @@ impl Sweep {
     }
 
     fn add(&mut self, note: ChangeLogEntry) {
-        match (note.subject, note.version) {
-            (ChangeSubject::Block(edge), version) => {
-                self.blocks.insert(note.stamp, (edge, version.is_some()));
-            }
-            (ChangeSubject::Member(key), None) => {
-                self.members.insert((note.stamp, key));
-            }
-            (ChangeSubject::Member(key), Some(_)) => {
-                self.members.remove(&(note.stamp, key));
-            }
-            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => {}
-        }
+        self.open.add(&note);
         if let Some((edge, slot)) = note.imported_slot() {
             self.import_conflicts.add(edge, slot, Instant::now());
         }
@@ -172,31 +157,51 @@ impl Sweep {
         }
         Ok(())
     }
+}
 
-    /// Checks the blocks whose writes have certainly ended.
-    async fn complete_blocks(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let ended = cql.client.clock.micros() - WRITE_ENDED;
-        while let Some((stamp, (edge, is_logged))) =
-            self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
-        {
-            if stamp > ended {
-                return Ok(());
-            }
-            complete_block(cql, edge, is_logged).await?;
-            self.blocks.remove(&stamp);
-        }
-        Ok(())
+/// The noted changes to blocks and members that may be incomplete, by their notes' stamps, and whether it was
+/// noted that both logs have the block's event.
+#[derive(Default)]
+struct OpenChanges(BTreeMap<(i64, ChangeSubject), bool>);
+
+impl OpenChanges {
+    fn add(&mut self, note: &ChangeLogEntry) {
+        let (key, is_final) = ((note.stamp, note.subject), note.version.is_some());
+        match note.subject {
+            ChangeSubject::Member(_) if is_final => self.0.remove(&key),
+            ChangeSubject::Member(_) | ChangeSubject::Block(_) => self.0.insert(key, is_final),
+            ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_) => None,
+        };
     }
 
-    /// Completes the member changes whose writes have certainly ended, and which have no final note.
-    async fn complete_members(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let ended = cql.client.clock.micros() - WRITE_ENDED;
-        let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
-        cql.repair_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
-        for completed in due {
-            self.members.remove(&completed);
+    /// Completes the changes with notes up to this stamp, whose writes must have ended.
+    async fn complete(&mut self, cql: &Cql, until: i64) -> Result<(), StoreError> {
+        loop {
+            let due = self.0.iter().map(|(key, is_logged)| (*key, *is_logged));
+            let due: Vec<_> =
+                due.take_while(|((stamp, _), _)| *stamp <= until).take(COMPLETED_AT_ONCE).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            let (mut blocks, mut members) = (BTreeMap::new(), Vec::new());
+            for ((_, subject), is_logged) in &due {
+                match subject {
+                    ChangeSubject::Block(edge) => *blocks.entry(*edge).or_insert(true) &= is_logged,
+                    ChangeSubject::Member(key) => members.push(*key),
+                    ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_) => {}
+                }
+            }
+            for (edge, is_logged) in blocks {
+                cql.enforce_block(edge).await?;
+                if !is_logged {
+                    cql.resume_log(edge).await?;
+                }
+            }
+            cql.repair_memberships(members).await?;
+            for (key, _) in due {
+                self.0.remove(&key);
+            }
         }
-        Ok(())
     }
 }
 
@@ -208,35 +213,9 @@ async fn complete_closed(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), S
     while let Some(counted) = counting.next().await {
         counted?;
     }
-    let (blocks, members) = incomplete(&closed);
-    for (edge, is_logged) in blocks {
-        complete_block(cql, edge, is_logged).await?;
-    }
-    cql.repair_memberships(members).await
-}
-
-/// Completes a block's change; `is_logged`: both logs have its event.
-async fn complete_block(cql: &Cql, edge: Edge, is_logged: bool) -> Result<(), StoreError> {
-    cql.enforce_block(edge).await?;
-    if is_logged { Ok(()) } else { cql.resume_log(edge).await }
-}
-
-/// The noted blocks, with whether it was noted that both logs have the event, and the members without a final
-/// note.
-fn incomplete(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
-    let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
-    for note in closed {
-        match (note.subject, note.version) {
-            (ChangeSubject::Block(edge), version) => {
-                *blocks.entry(edge).or_insert(true) &= version.is_some();
-                continue;
-            }
-            (ChangeSubject::Member(key), None) => begun.insert((note.stamp, key)),
-            (ChangeSubject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
-            (ChangeSubject::Follow(_) | ChangeSubject::Count(_) | ChangeSubject::Roster(_), _) => continue,
-        };
-    }
-    (blocks, begun.difference(&ended).map(|(_, key)| *key).collect())
+    let mut open = OpenChanges::default();
+    closed.iter().for_each(|note| open.add(note));
+    open.complete(cql, i64::MAX).await
 }
 
 fn minute_of(mark: &[u8]) -> Option<i64> {

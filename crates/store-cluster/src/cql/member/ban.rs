@@ -90,8 +90,7 @@ impl Cql {
     /// banned.
     pub(in crate::cql) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
         let rows = self.client.records(&COUNT, values![group.get(), now.0]).await?;
-        let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
-        u32::try_from(count).map_err(|_| malformed("bans"))
+        rows.first().map_or(Ok(0), |row| row.count("bans"))
     }
 
     /// Lists up to `limit` groups that may have banned a user, by rising id.

@@ -2,10 +2,10 @@
 
 use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
-use super::{batch::Draft, write::TRIES_MAX};
+use super::batch::Draft;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
-    client::unanswered::UnansweredWrites,
+    client::conditional::FailedAttempts,
     log_end::not_read,
     stores::Cql,
 };
@@ -32,7 +32,8 @@ impl Cql {
     /// Ends up to `limit` members by one conditional write. Returns how many are left.
     async fn end_batch(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
         let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
-        for tries in 0..TRIES_MAX {
+        let mut failed = FailedAttempts::default();
+        loop {
             note = self.renewed_note(note);
             let before = self.roster(group).await?;
             let mut rows = self.list_members(group, Role::Member, None, limit).await?;
@@ -51,14 +52,10 @@ impl Cql {
             let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
             let left = draft.end(now)?.count.max(u32::from(is_more));
             let after = draft.after(rand::random());
-            // A group's deletion goes on until no member is left.
-            let unanswered = &mut UnansweredWrites::default();
-            if let Some(notes) = self.write_draft(&draft, after, note, unanswered).await? {
-                self.follow_up(&draft, notes).await?;
-                return Ok(left);
+            match self.write_draft(&draft, after, note).await {
+                Ok(notes) => return self.follow_up(&draft, notes).await.map(|()| left),
+                Err(error) => failed.retry(error, false).await?,
             }
-            self.back_off(tries).await;
         }
-        Err(StoreError::Overloaded)
     }
 }

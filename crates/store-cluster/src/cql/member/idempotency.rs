@@ -6,25 +6,22 @@ use kith_store::{Applied, GroupId, MemberKey, MembersUpdated, Outcome, StoreErro
 use super::queue::PendingChange;
 use crate::cql::{
     client::{
-        error::{as_outcome, malformed},
+        error::as_outcome,
         session::{Bound, Statement, values},
     },
     stores::Cql,
 };
 
-/// Needs no condition itself. A retry first reads that there is no answer. If an earlier attempt changes the
-/// group afterwards, the condition on the roster fails.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, request, reply) \
      VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
 );
 const ANSWERS: Statement = Statement::serial(
-    "SELECT place, member, request, reply FROM %k.members WHERE grp = ? AND kind = 3 AND place IN ?",
+    "SELECT member AS begun, request, reply FROM %k.members WHERE grp = ? AND kind = 3 AND place IN ?",
 );
 
 impl Cql {
-    /// Responds to the changes whose requests were answered before, and keeps the others in `queued`. Uses a
-    /// serial read, which first completes conditional writes in progress.
+    /// Responds to the changes whose requests were answered before, and keeps the others in `queued`.
     pub(in crate::cql) async fn answer_repeated(
         &self,
         group: GroupId,
@@ -37,14 +34,10 @@ impl Cql {
         }
         let answers = self.client.records(&ANSWERS, values![group.get(), sums]).await?;
         for pending in std::mem::take(queued) {
-            match pending
-                .key()
-                .and_then(|key| answers.iter().find(|row| key.answered_by(row, "member").is_some()))
-            {
-                None => queued.push(pending),
-                Some(row) => {
-                    pending.respond(row.json("reply").map(|record| Applied { record, replayed: true }));
-                }
+            match pending.key().map_or(Ok(None), |key| key.answer(&answers)) {
+                Ok(None) => queued.push(pending),
+                Ok(Some((record, _))) => pending.respond(Ok(Applied { record, replayed: true })),
+                Err(error) => pending.respond(Err(error)),
             }
         }
         Ok(())
@@ -64,9 +57,6 @@ impl PendingChange {
         group: GroupId,
         changed: &MembersUpdated,
     ) -> Result<Option<Bound>, StoreError> {
-        let Some(key) = self.key() else { return Ok(None) };
-        let (sum, begun) = key.position();
-        let reply = serde_json::to_string(changed).map_err(|_| malformed("reply"))?;
-        Ok(Some(Bound(&PUT, values![group.get(), sum, begun, key.name(), reply])))
+        self.key().map(|key| key.answer_part(&PUT, values![group.get()], changed)).transpose()
     }
 }

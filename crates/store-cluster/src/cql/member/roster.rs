@@ -6,6 +6,7 @@ use kith_store::{GroupId, Roster, StoreError, Timestamp, UserId, Version};
 
 use crate::cql::{
     client::{
+        conditional::Head,
         error::malformed,
         row::NamedRow,
         session::{Bound, Statement, values},
@@ -39,18 +40,22 @@ const NO_OWNER: i64 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cql) struct SeenRoster {
     pub(in crate::cql) roster: Roster,
-    /// A random number from the write that raised the version last. It shows whose write took effect.
+    /// Chosen by the write that raised the version last.
     pub(in crate::cql) writer: i64,
 }
 
 impl SeenRoster {
+    pub(in crate::cql) const fn head(&self) -> Head {
+        Head { version: self.roster.version, writer: self.writer }
+    }
+
     fn of(row: &NamedRow) -> Result<Self, StoreError> {
         let owner = row.some_number("owner")?;
         let owner = (owner != NO_OWNER).then(|| UserId::new(owner).map_err(|_| malformed("owner")));
         let roster = Roster {
             version: row.version("version")?,
-            count: count(row, "living")?,
-            ordinals: count(row, "ordinals")?,
+            count: row.count("living")?,
+            ordinals: row.count("ordinals")?,
             owner: owner.transpose()?,
             muted_until: until(row.some_number("muted")?),
         };
@@ -104,9 +109,4 @@ pub(in crate::cql) fn until_number(until: Option<Timestamp>) -> i64 {
 /// Decodes when a mute ends.
 pub(in crate::cql) fn until(number: i64) -> Option<Timestamp> {
     (number != NEVER).then_some(Timestamp(number))
-}
-
-/// Reads a column that counts users.
-pub(in crate::cql) fn count(row: &NamedRow, name: &'static str) -> Result<u32, StoreError> {
-    u32::try_from(row.some_number(name)?).map_err(|_| malformed(name))
 }

@@ -3,7 +3,7 @@
 
 use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, StayHistory, StoreError, UserId};
 
-use super::roster::{count, until, until_number};
+use super::roster::{until, until_number};
 use crate::cql::{
     client::{
         error::malformed,
@@ -163,7 +163,7 @@ fn member_row(group: GroupId, row: &NamedRow) -> Result<MemberRow, StoreError> {
         key: MemberKey { group, user: row.user("member")? },
         version: row.version("changed")?,
         role: Role::of(row.some_number("role")?).ok_or_else(|| malformed("role"))?,
-        ordinal: count(row, "ordinal")?,
+        ordinal: row.count("ordinal")?,
         remark: row.text("remark")?.unwrap_or_default().into(),
         muted_until: until(row.some_number("muted_until")?),
         joined: row.time("joined")?.ok_or_else(|| malformed("joined"))?,

@@ -5,7 +5,7 @@
 //! the follow-up (these users' groups). If the node dies in between, the sweep finds the note without a
 //! version and completes the follow-up.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kith_store::{
     Applied, Bans, ChangeContext, GroupId, MemberChange, MembersUpdated, Outcome, StoreError, UserId, Write,
@@ -21,14 +21,12 @@ use super::{
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     client::{
+        conditional::{AttemptError, FailedAttempts},
         error::{as_outcome, not_connected},
-        unanswered::UnansweredWrites,
     },
     stores::Cql,
 };
 
-pub(in crate::cql) const TRIES_MAX: u32 = 16;
-const BACKOFF: Duration = Duration::from_millis(5);
 /// A change's attempts share a note that is not older than this, in microseconds. The final note then
 /// replaces it, and no sweep has to check a note whose attempt had no effect.
 const NOTED_AT_ONCE: i64 = 1_000_000;
@@ -52,16 +50,14 @@ impl Cql {
         terms: ChangeContext,
         write: Write,
     ) -> ChangeResult {
-        let Some(request) = write.request.clone() else {
-            return self.enqueue(group, change, terms, write, None).await;
+        let make = async |begun| {
+            let changed = self.enqueue(group, change, terms, write.clone(), begun).await?;
+            if changed.replayed {
+                self.complete_memberships(&changed.record).await?;
+            }
+            Ok(changed)
         };
-        let (begun, is_new) = self.begin_request(&request, write.now).await?;
-        let changed = self.enqueue(group, change, terms, write, Some(begun)).await;
-        if let Ok(Applied { record, replayed: true }) = &changed {
-            self.complete_memberships(record).await?;
-        }
-        self.close_request(&request, is_new, changed.as_ref().err()).await?;
-        changed
+        self.change_once(&write, |key| make(key.map(|key| key.begun))).await
     }
 
     /// Queues a change, and waits for its result. Starts the task that decides the group's changes, if none
@@ -104,23 +100,24 @@ impl Cql {
         mut queued: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
     ) -> Option<MadeChanges> {
-        let (mut note, mut unanswered) =
-            (ChangeLogEntry::about(self, ChangeSubject::Roster(group)), UnansweredWrites::default());
-        for tries in 0..TRIES_MAX {
+        let mut note = ChangeLogEntry::about(self, ChangeSubject::Roster(group));
+        let mut failed = FailedAttempts::default();
+        loop {
             note = self.renewed_note(note);
-            match self.try_step(group, &mut queued, known.take(), note, &mut unanswered).await {
+            let error = match self.try_step(group, &mut queued, known.take(), note).await {
+                Ok(made) if failed.is_empty() => return Some(made),
                 // Other nodes change the group, too, so the next step reads the roster first.
-                Ok(Some(made)) if tries > 0 => return Some(made.retried(&unanswered)),
-                Ok(Some(made)) => return Some(made),
-                Ok(None) => self.back_off(tries).await,
-                Err(error) => {
-                    respond_all(queued, &unanswered, &error);
-                    return None;
+                Ok(made) => return Some(made.retried(&failed)),
+                Err(error) => error,
+            };
+            if let Err(error) = failed.again(error).await {
+                for pending in queued {
+                    let error = failed.ended(error.clone(), pending.key().is_some());
+                    pending.respond(Err(error));
                 }
+                return None;
             }
         }
-        respond_all(queued, &unanswered, &StoreError::Overloaded);
-        None
     }
 
     /// Writes the follow-up after changes, and sends their answers.
@@ -133,28 +130,20 @@ impl Cql {
         }
     }
 
-    /// Waits for a random time, so that writers do not refuse each other repeatedly.
-    pub(in crate::cql) async fn back_off(&self, tries: u32) {
-        tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
-    }
-
     /// The note for the next attempt: this note, or a new note if it is too old.
     pub(in crate::cql) fn renewed_note(&self, note: ChangeLogEntry) -> ChangeLogEntry {
         let is_old = self.client.clock.micros() - note.stamp > NOTED_AT_ONCE;
         if is_old { ChangeLogEntry::about(self, note.subject) } else { note }
     }
 
-    /// Decides these changes from the stored state, and writes them. `None`: another write changed the group
-    /// meanwhile.
+    /// Decides these changes from the stored state, and writes them.
     async fn try_step(
         &self,
         group: GroupId,
         queued: &mut Vec<PendingChange>,
         known: Option<SeenRoster>,
         note: ChangeLogEntry,
-        unanswered: &mut UnansweredWrites,
-    ) -> Result<Option<MadeChanges>, StoreError> {
-        // The roster is read first: the write is conditional on its version, so no later read can be older.
+    ) -> Result<MadeChanges, AttemptError> {
         let before = match known {
             Some(known) => known,
             None => self.roster(group).await?,
@@ -166,22 +155,19 @@ impl Cql {
         let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*queued)) };
         let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*queued));
         let (rows, bans) = read?;
-        // The answers are read last. If the rows already contain this request's effect, its answer is stored
-        // by now, and the request is not refused because of its own effect.
         self.answer_repeated(group, queued).await?;
         let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
         let decided: Vec<_> = queued.iter().map(|pending| draft.decide(pending)).collect();
         if known.is_some() && draft.is_empty() {
             // Without a write, no condition proves that the known roster is current, and answers might depend
             // on a stale roster.
-            return Ok(None);
+            return Err(AttemptError::Refused);
         }
         let after = draft.after(rand::random());
-        let written = self.write_draft(&draft, after, note, unanswered).await?;
-        let Some(notes) = written else { return Ok(None) };
+        let notes = self.write_draft(&draft, after, note).await?;
         let written_roster = (!draft.is_empty()).then_some(after);
         let answers = queued.drain(..).zip(decided).collect();
-        Ok(Some(MadeChanges { draft, notes, written_roster, answers }))
+        Ok(MadeChanges { draft, notes, written_roster, answers })
     }
 
     /// The bans that these changes depend on.
@@ -202,27 +188,28 @@ impl Cql {
     }
 
     /// Writes a draft, unless it is empty. `after`: the new roster, by [`Draft::after`]. The returned notes
-    /// must be passed to [`Self::follow_up`]. `None`: another write changed the group meanwhile, or there was
-    /// no answer, which is noted.
+    /// must be passed to [`Self::follow_up`].
     pub(in crate::cql) async fn write_draft(
         &self,
         draft: &Draft,
         after: SeenRoster,
         note: ChangeLogEntry,
-        unanswered: &mut UnansweredWrites,
-    ) -> Result<Option<Vec<ChangeLogEntry>>, StoreError> {
+    ) -> Result<Vec<ChangeLogEntry>, AttemptError> {
         if draft.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Vec::new());
         }
         let notes = draft.notes(note);
         let begun = notes.iter().map(|note| ChangeLogEntry { version: None, ..*note }).collect();
         tokio::try_join!(self.note_members(begun), self.note_bans(draft.ban_changes()))
             .map_err(|error| as_outcome(error, Outcome::NotApplied))?;
-        if !self.put_draft(draft, after, unanswered).await? {
-            return Ok(None);
+        if draft.changes_group() {
+            let found = async { Ok(self.confirmed_roster(draft.group).await?.head()) };
+            self.client.write_head(draft.parts(after), after.head(), found).await?;
+        } else {
+            self.client.write_answer(draft.parts(after)).await?;
         }
         self.fail_point("members_written")?;
-        Ok(Some(notes))
+        Ok(notes)
     }
 
     /// Writes a draft's follow-up.
@@ -247,50 +234,16 @@ impl Cql {
         let timestamp = self.client.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
         self.client.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
     }
-
-    async fn put_draft(
-        &self,
-        draft: &Draft,
-        after: SeenRoster,
-        unanswered: &mut UnansweredWrites,
-    ) -> Result<bool, StoreError> {
-        match self.client.write_if(draft.parts(after)).await {
-            Ok(refused) => Ok(refused.is_none()),
-            // Only answers were written. The next attempt reads whether they are stored.
-            Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_group() => Ok(false),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // The serial read completes what servers have begun.
-                let found = self.confirmed_roster(draft.group).await;
-                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
-                if found.roster.version > after.roster.version {
-                    // Other writes may have followed this write, so whether it took effect stays unknown.
-                    return Err(error);
-                }
-                if found != after {
-                    unanswered.note(error);
-                }
-                Ok(found == after)
-            }
-            Err(error) => Err(error),
-        }
-    }
 }
 
 impl MadeChanges {
     /// Gives the same result after several attempts.
-    fn retried(mut self, unanswered: &UnansweredWrites) -> Self {
+    fn retried(mut self, failed: &FailedAttempts) -> Self {
         for (pending, decided) in &mut self.answers {
             if let Err(error) = decided {
-                *error = unanswered.ended(error.clone(), pending.key().is_some());
+                *error = failed.ended(error.clone(), pending.key().is_some());
             }
         }
         Self { written_roster: None, ..self }
-    }
-}
-
-fn respond_all(queued: Vec<PendingChange>, unanswered: &UnansweredWrites, error: &StoreError) {
-    for pending in queued {
-        let error = unanswered.ended(error.clone(), pending.key().is_some());
-        pending.respond(Err(error));
     }
 }
