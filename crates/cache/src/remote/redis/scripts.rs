@@ -29,7 +29,8 @@ impl RedisScript {
 pub struct ScriptCall<'a> {
     /// The script to run.
     pub script: &'a RedisScript,
-    /// Its keys, at least one; with [`ScriptRunner::has_slots`](super::ScriptRunner::has_slots) all must be in one slot.
+    /// Its keys, at least one; with [`ScriptRunner::has_slots`](super::ScriptRunner::has_slots) all must be
+    /// in one slot.
     pub keys: Vec<String>,
     /// Its further arguments; any bytes.
     pub arguments: Vec<Bytes>,
