@@ -1,6 +1,9 @@
 //! Invalid configuration values.
 
-use std::{fmt::Display, ops::RangeInclusive};
+use std::{
+    fmt::{Debug, Display},
+    ops::RangeInclusive,
+};
 
 /// An invalid value, alone or in combination with others.
 #[derive(Debug)]
@@ -43,6 +46,14 @@ pub fn within<T: Copy + Display + PartialOrd>(
         return Ok(());
     }
     refuse(key, &format!("is {value}; it must be from {} to {}", range.start(), range.end()))
+}
+
+/// Refuses a key's value that breaks its rule. `rule` follows "it must".
+///
+/// # Errors
+/// If the rule is broken.
+pub fn must(is_kept: bool, key: &'static str, value: impl Debug, rule: &str) -> Result<(), InvalidValue> {
+    if is_kept { Ok(()) } else { refuse(key, &format!("is {value:?}; it must {rule}")) }
 }
 
 /// Refuses the first key whose value is 0.

@@ -21,6 +21,15 @@ fn no_module_has_a_name_that_says_nothing() {
 }
 
 #[test]
+fn module_with_a_folder_is_its_mod_rs() {
+    let files = tracked(".rs");
+    for file in &files {
+        let folder = format!("{}/", file.trim_end_matches(".rs"));
+        assert!(!files.iter().any(|other| other.starts_with(&folder)), "{file} belongs into {folder}mod.rs");
+    }
+}
+
+#[test]
 fn every_source_file_is_in_module_or_target() {
     let mut reached = BTreeSet::new();
     for package in packages() {

@@ -15,7 +15,10 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
 use tonic_prost::ProstCodec;
 
-use super::{loaded::LoadedServer, rpc::IN_FLIGHT, until_done::until_done};
+use super::{
+    loaded::{IN_FLIGHT, LoadedServer},
+    until_done::until_done,
+};
 use crate::{
     claims::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
     ratio::{Pair, Side, count, interleave},

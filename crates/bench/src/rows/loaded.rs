@@ -12,10 +12,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{
-    methods::GET_USER,
-    rpc::{CONNECTIONS, IN_FLIGHT},
-};
+use super::methods::GET_USER;
 use crate::{
     claims::Plan,
     echo,
@@ -26,6 +23,10 @@ use crate::{
 
 /// The key is as long as a key that `kith keys generate` makes.
 pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-generate-makes";
+
+pub(super) const CONNECTIONS: usize = 4;
+/// Calls at one time on each connection.
+pub(super) const IN_FLIGHT: usize = 32;
 
 /// A server that has users in memory, and its callers.
 #[derive(Clone, Debug)]

@@ -5,17 +5,13 @@ use std::time::Duration;
 use anyhow::Result;
 use kith_lab_servers::people;
 
-use super::loaded::LoadedServer;
+use super::loaded::{IN_FLIGHT, LoadedServer};
 use crate::{
     claims::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
     ratio::{Pair, Side, count, each, interleave, median},
     results::Results,
     served::ServerProcess,
 };
-
-pub(super) const CONNECTIONS: usize = 4;
-/// Calls at one time on each connection.
-pub(super) const IN_FLIGHT: usize = 32;
 
 /// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {

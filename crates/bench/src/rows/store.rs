@@ -17,8 +17,8 @@ use kith_service::{
 use kith_store::{Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
 
-use super::redis::Site;
 use crate::{
+    cache_node::CacheNode,
     claims::Plan,
     ratio::{Pair, Pieces, Side, interleave},
 };
@@ -63,10 +63,10 @@ impl Tiered {
     }
 
     /// Empty in memory, over the tier that nodes share.
-    pub(super) fn among(store: &Arc<dyn UserStore>, site: &Site) -> Arc<Self> {
-        let (node, policy) = (site.node().clone(), Policy::new("user", User::weight));
+    pub(super) fn among(store: &Arc<dyn UserStore>, cached: &CacheNode) -> Arc<Self> {
+        let (node, policy) = (cached.node.clone(), Policy::new("user", User::weight));
         let loader = Arc::new(UserLoader(Arc::clone(store)));
-        let cache = TieredCache::shared(&node, policy, loader, site.sharing(), Arc::new(RecordCodec::USER));
+        let cache = TieredCache::shared(&node, policy, loader, &cached.sharing, Arc::new(RecordCodec::USER));
         let mutations = Mutations::new(node.clone(), &LIMITS);
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }

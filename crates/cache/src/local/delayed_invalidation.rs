@@ -6,11 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
 
 use super::inner::CacheState;
 use crate::{CacheError, Key, testing::rules};
@@ -23,22 +19,6 @@ pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 const DELAYS: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
 /// How often memory is flushed instead of repeated invalidations, for writes beyond the limit.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
-
-/// The writes of unknown outcome that wait for their repeated invalidations.
-#[derive(Debug)]
-pub(crate) struct PendingRepeats {
-    pub(crate) permits: Arc<Semaphore>,
-    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is
-    /// needed.
-    pub(crate) flush_until: Arc<Mutex<Option<Instant>>>,
-}
-
-impl PendingRepeats {
-    pub(crate) fn new(permits: usize) -> Self {
-        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        Self { permits, flush_until: Arc::default() }
-    }
-}
 
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
 /// Does nothing without a runtime, nor after the cache is gone.

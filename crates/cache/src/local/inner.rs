@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use super::{
-    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::ResyncRounds,
-    slot::Slot, write_parts,
-};
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{key_state::KeyTable, memory::Memory, resync_rounds::ResyncRounds, slot::Slot, write_parts};
 use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
     metrics::counters::Counters,
@@ -61,6 +61,22 @@ pub(crate) struct CacheState<K, V> {
     pub(crate) resync_rounds: ResyncRounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
+}
+
+/// The writes of unknown outcome that wait for their repeated invalidations.
+#[derive(Debug)]
+pub(crate) struct PendingRepeats {
+    pub(crate) permits: Arc<Semaphore>,
+    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is
+    /// needed.
+    pub(crate) flush_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl PendingRepeats {
+    pub(crate) fn new(permits: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self { permits, flush_until: Arc::default() }
+    }
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {

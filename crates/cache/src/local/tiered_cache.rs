@@ -6,8 +6,7 @@ use std::{
 };
 
 use super::{
-    delayed_invalidation::PendingRepeats,
-    inner::{CacheState, LookupResult, ReadMode},
+    inner::{CacheState, LookupResult, PendingRepeats, ReadMode},
     key_state::KeyTable,
     memory::Memory,
     resync_rounds::ResyncRounds,

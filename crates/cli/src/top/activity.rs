@@ -10,7 +10,7 @@ use ratatui::{
     widgets::Sparkline,
 };
 
-use super::{feed::WatchedNode, history::SAMPLES, list, shown};
+use super::{feed::WatchedNode, history::SAMPLES, shown};
 
 /// The lines that a title and its bars take.
 pub(super) const HEIGHT: u16 = 4;
@@ -21,7 +21,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, node: &WatchedNode) {
     let most = u16::try_from(SAMPLES).unwrap_or(u16::MAX);
     let [left, right] =
         Layout::horizontal([Constraint::Max(most), Constraint::Max(most)]).spacing(2).areas(area);
-    let of = list::address(&node.addr);
+    let of = shown::address(&node.addr);
     line(frame, left, &format!("calls/s of {of}"), node.history.calls());
     line(frame, right, &format!("lag of {of}"), node.history.lag());
 }

@@ -17,11 +17,8 @@ use super::{
     view::View,
 };
 
-/// The longest address that is shown whole; a longer address loses its middle.
-const ADDRESS_MAX: usize = 32;
-
 const COLUMNS: [Column<WatchedNode>; 15] = [
-    Column::words("node", 16, 0, |node| (address(&node.addr), CellStyle::Plain)),
+    Column::words("node", 16, 0, |node| (shown::address(&node.addr), CellStyle::Plain)),
     Column::words("state", 11, 1, state),
     Column::words("trusted", 7, 13, |node| {
         of(node, |one| {
@@ -84,32 +81,5 @@ fn of(node: &WatchedNode, cell: fn(&Sample) -> StyledText) -> StyledText {
     match &node.now {
         NodeState::Reporting(sample) => cell(sample),
         NodeState::Connecting | NodeState::Unreachable(_) => plain(String::new()),
-    }
-}
-
-/// Returns an address without its scheme. A long address keeps both ends: nodes in one cluster have the same
-/// domain and port, or the same network.
-pub(super) fn address(addr: &str) -> String {
-    let addr = addr.split_once("://").map_or(addr, |(_, rest)| rest).trim_end_matches('/');
-    let letters: Vec<char> = addr.chars().collect();
-    if letters.len() <= ADDRESS_MAX {
-        return addr.to_owned();
-    }
-    let half = (ADDRESS_MAX - 1) / 2;
-    let (begin, end) = (&letters[..ADDRESS_MAX - 1 - half], &letters[letters.len() - half..]);
-    begin.iter().chain(&['…']).chain(end).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_address_keeps_both_ends() {
-        assert_eq!(address("http://10.0.0.1:7600/"), "10.0.0.1:7600");
-        assert_eq!(
-            address("https://kith-0.kith.default.svc.cluster.local:7600"),
-            "kith-0.kith.defa…ster.local:7600"
-        );
     }
 }

@@ -1,4 +1,7 @@
-//! Formats numbers in a few characters.
+//! Formats numbers and addresses in a few characters.
+
+/// The longest address that is shown whole; a longer address loses its middle.
+const ADDRESS_MAX: usize = 32;
 
 /// Formats a rate or a count: 0, 1.5, 999, 12.3k, 4.5M.
 pub(crate) fn number(value: f64) -> String {
@@ -69,6 +72,19 @@ pub(crate) fn some(value: Option<i64>) -> String {
     value.map_or_else(|| "-".to_owned(), count)
 }
 
+/// Returns an address without its scheme. A long address keeps both ends: nodes in one cluster have the same
+/// domain and port, or the same network.
+pub(crate) fn address(addr: &str) -> String {
+    let addr = addr.split_once("://").map_or(addr, |(_, rest)| rest).trim_end_matches('/');
+    let letters: Vec<char> = addr.chars().collect();
+    if letters.len() <= ADDRESS_MAX {
+        return addr.to_owned();
+    }
+    let half = (ADDRESS_MAX - 1) / 2;
+    let (begin, end) = (&letters[..ADDRESS_MAX - 1 - half], &letters[letters.len() - half..]);
+    begin.iter().chain(&['…']).chain(end).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +102,14 @@ mod tests {
         let shown = [None, Some(0.045), Some(0.9996), Some(12.34), Some(2_500.0)].map(time);
         assert_eq!(shown, ["-", "45us", "1.00ms", "12.3ms", "2.50s"]);
         assert_eq!([None, Some(1.0), Some(0.99999), Some(0.5)].map(percent), ["-", "100", "99.9", "50.0"]);
+    }
+
+    #[test]
+    fn long_address_keeps_both_ends() {
+        assert_eq!(address("http://10.0.0.1:7600/"), "10.0.0.1:7600");
+        assert_eq!(
+            address("https://kith-0.kith.default.svc.cluster.local:7600"),
+            "kith-0.kith.defa…ster.local:7600"
+        );
     }
 }

@@ -3,17 +3,11 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use kith_service::{
-    error::{Error, Reason},
-    rpc::rights::{CallerId, Rights, Scope},
-};
-use kith_store::{Timestamp, UserId};
+use kith_service::rpc::rights::{CallerId, Rights, Scope};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     callers::{Caller, Callers},
@@ -21,6 +15,7 @@ use super::{
     refused::{RefusalCause, RefusedCall},
     scope::USER_RIGHTS,
     tokens::{self, TokenRefusal, Tokens, UnverifiedToken},
+    user::User,
 };
 
 /// Metadata with the proof of a node, on calls that another node makes.
@@ -45,15 +40,6 @@ pub(crate) enum Identity {
     Node,
 }
 
-impl User {
-    /// A user that is believed without a token.
-    pub(crate) fn trusted(id: UserId) -> Self {
-        // Ten years: every clock reaches that far, and there is no latest instant.
-        let ends = Instant::now() + Duration::from_secs(10 * 365 * 24 * 60 * 60);
-        Self { id, issued: None, ends, ended: CancellationToken::new() }
-    }
-}
-
 /// The maker of a call from inside this process, such as a socket. It is put into the request's extensions,
 /// which no peer can do.
 #[derive(Clone, Debug)]
@@ -66,18 +52,6 @@ pub(crate) enum IdentityLookup {
     Identity(Identity),
     /// A user, if the token's signature is right.
     Token(UnverifiedToken),
-}
-
-/// A user, as its token proves it.
-#[derive(Debug)]
-pub(crate) struct User {
-    pub(crate) id: UserId,
-    /// When the token was issued. `None` if the user is trusted without a token.
-    pub(crate) issued: Option<Timestamp>,
-    /// When the node begins to refuse the token. The user's streams end then.
-    pub(crate) ends: Instant,
-    /// Cancelled when the key that signed the token is removed. The user's streams end then.
-    pub(crate) ended: CancellationToken,
 }
 
 impl Identity {
@@ -250,11 +224,6 @@ impl fmt::Debug for Authentication {
     }
 }
 
-/// The credential belongs to no caller, or no longer does. The text is the same for every cause.
-pub(crate) fn refused() -> Error {
-    Error::new(Reason::CredentialsRefused, "the credential is not that of a caller or a user of this node")
-}
-
 /// Whether the text has a token's three parts.
 fn is_token(credential: &[u8]) -> bool {
     credential.split(|byte| *byte == b'.').count() == TOKEN_PARTS
@@ -291,7 +260,7 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
     use super::{super::CallerKey, *};
 
@@ -363,7 +332,11 @@ mod tests {
             &spaced,
         ] {
             let (found, _) = identity(&closed(), &[("authorization", wrong)]);
-            assert_eq!(found.err().map(|refused| refused.error), Some(super::refused()), "{wrong:?}");
+            assert_eq!(
+                found.err().map(|refused| refused.error),
+                Some(crate::auth::refused::refused()),
+                "{wrong:?}"
+            );
         }
     }
 

@@ -6,13 +6,14 @@ pub mod callers_file;
 pub(crate) mod identity;
 mod key;
 pub mod new_key;
-mod refused;
+pub(crate) mod refused;
 mod rule;
 mod scope;
 pub mod secret_file;
 pub(crate) mod tokens;
 pub mod trial_issuer;
 pub mod trusted;
+pub(crate) mod user;
 
 pub(crate) use callers::CallerChange;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};

@@ -153,7 +153,7 @@ impl RefusedCall {
 
     /// The credential belongs to no caller.
     pub(crate) fn of(cause: RefusalCause) -> Self {
-        Self { error: super::identity::refused(), cause, ..Self::missing() }
+        Self { error: refused(), cause, ..Self::missing() }
     }
 
     /// A credential that no valid key is, with its digest; `expired` was valid before.
@@ -177,6 +177,11 @@ impl RefusedCall {
         let key = caller.as_ref().map(|caller| caller.key);
         Self { cause: RefusalCause::of_rule(error.reason()), error, caller, key, acting_user }
     }
+}
+
+/// The credential belongs to no caller, or no longer does. The text is the same for every cause.
+pub(crate) fn refused() -> Error {
+    Error::new(Reason::CredentialsRefused, "the credential is not that of a caller or a user of this node")
 }
 
 #[cfg(test)]

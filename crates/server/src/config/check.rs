@@ -1,9 +1,9 @@
 //! Checks what a single value cannot say: secrets in files, and values that contradict each other.
 
-use std::{fmt::Debug, fs, path::Path};
+use std::{fs, path::Path};
 
 use kith_service::{
-    invalid_value::{InvalidValue, above_zero, refuse},
+    invalid_value::{InvalidValue, above_zero, must, refuse},
     rpc::batch::USER_BATCH_IDS,
 };
 
@@ -145,14 +145,4 @@ fn bounds(config: &Config) -> Result<(), InvalidValue> {
         limits.deadline_max,
         &format!("not be below {least:?}, the deadline of a call without one"),
     )
-}
-
-/// Makes sure that a value keeps its rule, which goes on after `it must`.
-pub(super) fn must(
-    is_kept: bool,
-    key: &'static str,
-    value: impl Debug,
-    rule: &str,
-) -> Result<(), InvalidValue> {
-    if is_kept { Ok(()) } else { refuse(key, &format!("is {value:?}; it must {rule}")) }
 }

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use kith_service::invalid_value::{InvalidValue, above_zero, refuse};
+use kith_service::invalid_value::{InvalidValue, above_zero, must, refuse};
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Config, Secret, check::must};
+use super::{Backend, Config, Secret};
 
 /// The beginnings that a Redis address may have. An `s` means TLS.
 const SCHEMES: [&str; 6] =

@@ -12,11 +12,12 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      form-action 'none'; frame-ancestors 'none'",
 );
 
-static FILES: [(&str, HeaderValue, &str); 9] = [
+static FILES: [(&str, HeaderValue, &str); 10] = [
     ("/demo", HTML, include_str!("page/index.html")),
     ("/demo/style.css", CSS, include_str!("page/style.css")),
     ("/demo/app.js", JAVASCRIPT, include_str!("page/app.js")),
     ("/demo/chat.js", JAVASCRIPT, include_str!("page/chat.js")),
+    ("/demo/elements.js", JAVASCRIPT, include_str!("page/elements.js")),
     ("/demo/notices.js", JAVASCRIPT, include_str!("page/notices.js")),
     ("/demo/sign-in.js", JAVASCRIPT, include_str!("page/sign-in.js")),
     ("/demo/view.js", JAVASCRIPT, include_str!("page/view.js")),

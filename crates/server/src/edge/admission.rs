@@ -24,7 +24,8 @@ use super::{
 };
 use crate::auth::{
     RefusalCause, RefusedCall, Rule,
-    identity::{self, Authentication, Identity, IdentityLookup, InProcessIdentity},
+    identity::{Authentication, Identity, IdentityLookup, InProcessIdentity},
+    refused,
     tokens::UnverifiedToken,
 };
 
@@ -63,7 +64,7 @@ impl AdmittedCall {
 }
 
 fn refused() -> Status {
-    identity::refused().into()
+    refused::refused().into()
 }
 
 /// A call that may not begin.

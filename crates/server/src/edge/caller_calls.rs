@@ -11,7 +11,7 @@ use kith_service::{metric, rpc::rights::CallerId};
 use metrics::Counter;
 use tonic::Code;
 
-use super::methods::CODES;
+use super::codes::CODES;
 use crate::auth::{Caller, identity::Identity};
 
 /// Most callers that are counted separately, so that renaming callers again and again makes no endless

@@ -7,7 +7,7 @@ use kith_store::UserId;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::methods::{Method, code_name};
+use super::codes::code_name;
 use crate::{
     auth::identity::Identity,
     telemetry::audit::{CallLine, CallOutcome},
@@ -93,9 +93,9 @@ impl EventCall {
     }
 
     /// Writes that it begins, where it may take long.
-    pub(super) fn begin(&self, method: &Method) {
+    pub(super) fn begin(&self, service: &str, method: &str) {
         if let (Some(name), _) = self.event.names() {
-            self.line(name, method).write(None);
+            self.line(name, service, method).write(None);
         }
     }
 
@@ -104,16 +104,15 @@ impl EventCall {
     }
 
     /// Writes that it has ended.
-    pub(super) fn end(&self, method: &Method, code: Code) {
+    pub(super) fn end(&self, service: &str, method: &str, code: Code) {
         let streams = matches!(self.event, Event::Import | Event::Export);
         let records = streams.then(|| self.notes.records());
         let ended = CallOutcome { code: code_name(code), reason: self.reason.as_deref(), records };
-        self.line(self.event.names().1, method).write(Some(&ended));
+        self.line(self.event.names().1, service, method).write(Some(&ended));
     }
 
-    fn line<'a>(&'a self, event: &'static str, method: &'a Method) -> CallLine<'a> {
+    fn line<'a>(&'a self, event: &'static str, service: &'a str, method: &'a str) -> CallLine<'a> {
         let (caller, key) = self.by.name();
-        let (service, method) = (method.service.as_str(), method.name.as_str());
         let (acting_user, trace_id, notes) = (self.acting_user, self.trace_id.as_deref(), &self.notes);
         CallLine { event, caller, key, acting_user, service, method, trace_id, notes }
     }

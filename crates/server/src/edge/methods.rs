@@ -24,32 +24,12 @@ use tracing::{Span, span::Entered};
 
 use super::{
     caller_calls::CallerCounters,
+    codes::CODES,
     events::{Event, EventCall},
     times::{LatencyHistogram, LatencySnapshot},
     trace,
 };
 use crate::{auth::Rule, descriptors};
-
-/// Every code's name, by its number.
-pub(super) const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
 
 /// Codes with which a node does not bring a call to an end.
 const FAULTS: [Code; 6] = [
@@ -284,11 +264,6 @@ impl Methods {
     }
 }
 
-/// The name of a gRPC code, as the protocol writes it.
-pub fn code_name(code: Code) -> &'static str {
-    usize::try_from(i32::from(code)).ok().and_then(|at| CODES.get(at)).copied().unwrap_or("UNKNOWN")
-}
-
 /// The names of the contract's services.
 pub(crate) fn services() -> Vec<String> {
     let mut names: Vec<_> = CONTRACT.iter().map(|declared| declared.service.clone()).collect();
@@ -338,7 +313,7 @@ impl CallRecord {
     /// Marks a call that is a security event: its end is logged, and its beginning if that may be long
     /// before.
     pub(super) fn begin_event(&mut self, event: EventCall) {
-        event.begin(&self.method);
+        event.begin(&self.method.service, &self.method.name);
         self.event = Some(Box::new(event));
     }
 
@@ -364,7 +339,7 @@ impl CallRecord {
             caller.count(code);
         }
         if let Some(event) = self.event.take() {
-            event.end(&self.method, code);
+            event.end(&self.method.service, &self.method.name, code);
         }
     }
 
@@ -486,11 +461,5 @@ mod tests {
         {
             assert!(!of(reason), "{reason:?}");
         }
-    }
-
-    #[test]
-    fn the_codes_are_named_by_their_number() {
-        assert_eq!(CODES[Code::Unauthenticated as usize], "UNAUTHENTICATED");
-        assert_eq!(CODES[Code::OutOfRange as usize], "OUT_OF_RANGE");
     }
 }

@@ -11,6 +11,7 @@ mod answer;
 mod body;
 mod bounded;
 mod caller_calls;
+mod codes;
 mod connection;
 mod deadline;
 mod ending;
@@ -43,9 +44,9 @@ pub(crate) use access::AccessGuard;
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
 pub use bounded::{BoundedBody, RequestBody};
+pub use codes::code_name;
 pub(crate) use future::CONTRACT;
 pub use future::EdgeFuture;
-pub use methods::code_name;
 pub(crate) use methods::{MethodCounts, services};
 pub use routes::{RouteService, Routes};
 #[cfg(feature = "embedded")]
@@ -73,7 +74,8 @@ use self::{
 use crate::{
     auth::{
         Callers, Rule, Tokens,
-        identity::{Authentication, Identity, InProcessIdentity, User},
+        identity::{Authentication, Identity, InProcessIdentity},
+        user::User,
     },
     config::LimitsConfig,
     places::RemotePeer,

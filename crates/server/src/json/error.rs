@@ -8,8 +8,6 @@ use tonic::Status;
 use super::path_deserializer::{FieldError, PathTarget, PathTracker};
 use kith_store::Invalid;
 
-/// Most characters that are repeated from an unknown name.
-const NAME_MAX: usize = 64;
 /// Least similarity at which a name is proposed, up to 1.
 const ALIKE: f64 = 0.8;
 
@@ -129,28 +127,7 @@ fn unknown(message: &MessageDescriptor, key: &str) -> String {
     format!("is no field of {}{hint}", message.name())
 }
 
-/// A name in a form for errors: short, and in one line.
-pub(super) fn shown(name: &str) -> String {
-    let clean = |letter: char| if letter.is_control() { '?' } else { letter };
-    let mut shown: String = name.chars().take(NAME_MAX).map(clean).collect();
-    if name.chars().nth(NAME_MAX).is_some() {
-        shown.push_str("...");
-    }
-    shown
-}
-
 /// The text is too large.
 pub(super) fn too_large(most: usize, key: &str) -> Status {
     Error::new(Reason::MessageTooLarge, format!("the body is larger than {most} bytes ({key})")).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_shown_short_and_in_one_line() {
-        assert_eq!(shown("user\nId"), "user?Id");
-        assert_eq!(shown(&"x".repeat(1000)).len(), NAME_MAX + 3);
-    }
 }

@@ -17,7 +17,10 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{error::shown, mask::Mask};
+use super::mask::Mask;
+
+/// Most characters that are repeated from an unknown name.
+const NAME_MAX: usize = 64;
 
 /// The reader's position, and values that it set aside.
 pub(super) struct PathTracker {
@@ -303,5 +306,26 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrackedMap<'_, A> {
         };
         self.tracker.why.set(Some(FieldError::Read));
         Ok(value)
+    }
+}
+
+/// A name in a form for errors: short, and in one line.
+fn shown(name: &str) -> String {
+    let clean = |letter: char| if letter.is_control() { '?' } else { letter };
+    let mut shown: String = name.chars().take(NAME_MAX).map(clean).collect();
+    if name.chars().nth(NAME_MAX).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_short_and_in_one_line() {
+        assert_eq!(shown("user\nId"), "user?Id");
+        assert_eq!(shown(&"x".repeat(1000)).len(), NAME_MAX + 3);
     }
 }

@@ -15,7 +15,7 @@ use super::{
     turns::SendTurn,
 };
 use crate::{
-    auth::identity::{InProcessIdentity, User},
+    auth::{identity::InProcessIdentity, user::User},
     edge::{Edge, SESSION, SocketRequest},
     json::{self, BodyLimits},
 };

@@ -8,7 +8,7 @@ use kith_store::{Invalid, UserId};
 use serde::Deserialize;
 use tonic::Status;
 
-use crate::{auth::identity::User, edge::Edge};
+use crate::{auth::user::User, edge::Edge};
 
 /// Longest device name, as in `ReceiveRequest`.
 const DEVICE_MAX: usize = 48;

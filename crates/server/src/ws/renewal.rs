@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tonic::{Request, Status};
 
 use super::hello::{object, refused};
-use crate::auth::identity::{InProcessIdentity, User};
+use crate::auth::{identity::InProcessIdentity, user::User};
 
 /// A socket's user, by its last proof.
 #[derive(Clone, Debug)]

@@ -4,8 +4,6 @@ use std::{fmt, time::Duration};
 
 use tonic::Code;
 
-use super::table::TABLE;
-
 /// An error's reason, for callers to branch on. Each reason has one code; everything else about it is in one
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,52 +128,6 @@ pub struct ReasonEntry {
     pub retry: Retry,
 }
 
-impl Reason {
-    /// All reasons, in the table's order: request errors, state errors, node errors.
-    pub const ALL: [Self; TABLE.len()] = {
-        let mut all = [Self::Internal; TABLE.len()];
-        let mut at = 0;
-        while at < TABLE.len() {
-            all[at] = TABLE[at].reason;
-            at += 1;
-        }
-        all
-    };
-
-    /// Returns the reason's row in the table.
-    #[must_use]
-    pub const fn entry(self) -> &'static ReasonEntry {
-        &TABLE[self as usize]
-    }
-
-    /// The name in `google.rpc.ErrorInfo.reason`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.entry().name
-    }
-
-    /// The gRPC code for this reason.
-    #[must_use]
-    pub const fn code(self) -> Code {
-        self.entry().code
-    }
-
-    /// The reason with this name, case-insensitive, with dashes or underscores.
-    #[must_use]
-    pub fn find(name: &str) -> Option<Self> {
-        let name = name.trim().replace('-', "_");
-        Self::ALL.into_iter().find(|reason| reason.name().eq_ignore_ascii_case(&name))
-    }
-
-    /// The time after which a caller may retry; `None`: not with the same request.
-    pub(crate) const fn retry_after(self) -> Option<Duration> {
-        match self.entry().retry {
-            Retry::After(time) => Some(time),
-            Retry::Never | Retry::AfterReading | Retry::WithMoreTime => None,
-        }
-    }
-}
-
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,41 +137,6 @@ impl fmt::Display for Retry {
             }
             Self::AfterReading => f.write_str("after reading again"),
             Self::WithMoreTime => f.write_str("the same request with a later deadline"),
-        }
-    }
-}
-
-/// A row in the wrong place would give a reason another one's name and code.
-const _: () = {
-    assert!(Reason::Internal as usize + 1 == TABLE.len());
-    let mut at = 0;
-    while at < TABLE.len() {
-        assert!(TABLE[at].reason as usize == at);
-        at += 1;
-    }
-};
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_reason_is_found_by_its_own_name() {
-        let names: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
-        assert_eq!(names.len(), Reason::ALL.len());
-        for reason in Reason::ALL {
-            assert_eq!(Reason::find(&reason.name().to_lowercase().replace('_', "-")), Some(reason));
-        }
-        assert_eq!(Reason::find("NAME"), None);
-    }
-
-    #[test]
-    fn a_cause_is_one_line_and_a_fix_is_a_sentence() {
-        for entry in &TABLE {
-            assert!(entry.cause.len() <= 110 && !entry.cause.contains('\n'), "{}", entry.name);
-            assert!(entry.cause.ends_with('.') && entry.fix.ends_with('.'), "{}", entry.name);
         }
     }
 }

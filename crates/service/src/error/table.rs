@@ -17,7 +17,7 @@ const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 const AFTER_ROOM: Retry = Retry::After(Duration::from_secs(60));
 
 /// In the order of the enum.
-pub(super) const TABLE: [ReasonEntry; 44] = [
+const TABLE: [ReasonEntry; 44] = [
     ReasonEntry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -387,3 +387,84 @@ pub(super) const TABLE: [ReasonEntry; 44] = [
         retry: Retry::Never,
     },
 ];
+
+impl Reason {
+    /// All reasons, in the table's order: request errors, state errors, node errors.
+    pub const ALL: [Self; TABLE.len()] = {
+        let mut all = [Self::Internal; TABLE.len()];
+        let mut at = 0;
+        while at < TABLE.len() {
+            all[at] = TABLE[at].reason;
+            at += 1;
+        }
+        all
+    };
+
+    /// Returns the reason's row in the table.
+    #[must_use]
+    pub const fn entry(self) -> &'static ReasonEntry {
+        &TABLE[self as usize]
+    }
+
+    /// The name in `google.rpc.ErrorInfo.reason`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// The gRPC code for this reason.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        self.entry().code
+    }
+
+    /// The reason with this name, case-insensitive, with dashes or underscores.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        let name = name.trim().replace('-', "_");
+        Self::ALL.into_iter().find(|reason| reason.name().eq_ignore_ascii_case(&name))
+    }
+
+    /// The time after which a caller may retry; `None`: not with the same request.
+    pub(crate) const fn retry_after(self) -> Option<Duration> {
+        match self.entry().retry {
+            Retry::After(time) => Some(time),
+            Retry::Never | Retry::AfterReading | Retry::WithMoreTime => None,
+        }
+    }
+}
+
+/// A row in the wrong place would give a reason another one's name and code.
+const _: () = {
+    assert!(Reason::Internal as usize + 1 == TABLE.len());
+    let mut at = 0;
+    while at < TABLE.len() {
+        assert!(TABLE[at].reason as usize == at);
+        at += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_is_found_by_its_own_name() {
+        let names: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            assert_eq!(Reason::find(&reason.name().to_lowercase().replace('_', "-")), Some(reason));
+        }
+        assert_eq!(Reason::find("NAME"), None);
+    }
+
+    #[test]
+    fn a_cause_is_one_line_and_a_fix_is_a_sentence() {
+        for entry in &TABLE {
+            assert!(entry.cause.len() <= 110 && !entry.cause.contains('\n'), "{}", entry.name);
+            assert!(entry.cause.ends_with('.') && entry.fix.ends_with('.'), "{}", entry.name);
+        }
+    }
+}

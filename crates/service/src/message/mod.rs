@@ -1,7 +1,7 @@
 //! Conversation messages: sends, and reads by number.
 //!
 //! **Numbers.** A message gets its number from its append ([`kith_store::MessageStore`]). Appends to one
-//! conversation on one node are made one step at a time, many messages in a step (`queue.rs`). Nodes need not
+//! conversation on one node are made one step at a time, many messages in a step (`queue`). Nodes need not
 //! know each other.
 //!
 //! **Once.** A send is repeated with the same `client_message_id`, and the store detects the repetition. A
@@ -18,7 +18,7 @@
 //! **Changes.** A recall or an edit changes a message in one transaction with its event (`changes`).
 //!
 //! **Events.** A group's joins, leaves and new names are messages in its conversation, appended after the
-//! change is stored (`group_events.rs`).
+//! change is stored (`group_events`).
 //!
 //! **Freshness.** A conversation's last messages are read from its window in Redis (`kith-delivery`), others
 //! from the store. A read sees every send that was acknowledged before it began; if the sender's node died,

@@ -1,16 +1,15 @@
 //! Compressed files of BSON documents.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, BufReader, Read, Write},
-    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
 use sha2::{Digest as _, Sha256};
 use zstd::stream::{read::Decoder, write::Encoder};
 
-use super::{BackupFile, BackupStore, manifest::path_of};
+use super::{BackupFile, BackupStore, folder::private, manifest::path_of};
 
 /// Fast, and still a third of the size.
 const LEVEL: i32 = 1;
@@ -18,11 +17,6 @@ const LEVEL: i32 = 1;
 const DOCUMENT_MAX: usize = (16 << 20) + (16 << 10);
 /// The smallest: its length and its end.
 const DOCUMENT_MIN: usize = 5;
-
-/// A new, empty file that only its owner can read.
-pub(super) fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
 
 /// Passes bytes on, and knows how many these were, and their SHA-256.
 pub(super) struct Hashed<T> {

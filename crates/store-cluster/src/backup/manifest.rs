@@ -1,7 +1,7 @@
 //! The file that describes a backup.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupError, files::private};
+use super::{BackupError, folder::private};
 
 /// The manifest format that this program writes and reads.
 const FORMAT: u32 = 1;
@@ -133,33 +133,6 @@ struct Version {
     format: u32,
     kith: String,
     schema: u32,
-}
-
-/// Makes the folder of a backup that is not complete, which only its owner can read. Replaces what an earlier
-/// backup with this name left.
-pub(crate) fn begin_folder(to: &Path) -> Result<PathBuf, BackupError> {
-    if to.exists() {
-        return Err(BackupError::Exists(to.to_owned()));
-    }
-    let mut name = to.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    if part.exists() {
-        fs::remove_dir_all(&part).map_err(BackupError::file(&part))?;
-    }
-    let mut builder = fs::DirBuilder::new();
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700)
-        .create(&part)
-        .map_err(BackupError::file(&part))?;
-    Ok(part)
-}
-
-/// Gives a complete backup its name, after all of it is on the disk.
-pub(crate) fn end_folder(part: &Path, to: &Path) -> io::Result<()> {
-    File::open(part)?.sync_all()?;
-    fs::rename(part, to)?;
-    let above = to.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(above)?.sync_all()
 }
 
 /// The present time, in whole seconds, so that its text is exact.

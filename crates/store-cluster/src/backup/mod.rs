@@ -7,13 +7,15 @@
 
 mod error;
 mod files;
+mod folder;
 mod manifest;
 mod verify;
 
 pub use error::BackupError;
 pub(crate) use files::{DocumentReader, DocumentWriter};
+pub(crate) use folder::{begin_folder, end_folder};
+pub(crate) use manifest::now;
 pub use manifest::{BackupFile, BackupManifest, BackupStore};
-pub(crate) use manifest::{begin_folder, end_folder, now};
 pub(crate) use verify::{KnownSchema, verify};
 
 /// How far a backup or a restore has come in one file.

@@ -15,7 +15,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, fields, moment, number, number_in, text},
     error::{malformed, read_failed},
     record::all,

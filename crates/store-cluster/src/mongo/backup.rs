@@ -11,9 +11,10 @@ use mongodb::{
 };
 
 use super::{
-    connect::{ClusterHandle, Mongo},
+    connect::ClusterHandle,
+    database::{MIGRATIONS, Mongo},
     error::{code, read_failed},
-    migrate::{MIGRATIONS, collections},
+    migrate::collections,
 };
 use crate::backup::{
     BackupError, BackupFile, BackupManifest, BackupProgress, BackupStore, DocumentWriter, ReportProgress,

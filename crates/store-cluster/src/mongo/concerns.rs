@@ -15,7 +15,10 @@ use mongodb::{
 };
 use parking_lot::Mutex;
 
-use super::connect::{ClusterHandle, MongoOptions, driver_options};
+use super::{
+    connect::{ClusterHandle, driver_options},
+    database::MongoOptions,
+};
 
 /// Returns the commands with these names that were sent while `work` ran, over connections that ask for less.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]

@@ -13,7 +13,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, fields, number, version},
     error::{is_duplicate, malformed, read_failed, write_failed},
     record::all,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     command::run_write,
-    connect::{Mongo, durable_document},
+    database::{Mongo, durable_document},
     document::number_in,
     error::{malformed, read_failed, write_failed},
     known_leases::{KnownLeases, LeaseStep, StoredLease},

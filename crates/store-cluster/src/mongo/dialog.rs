@@ -14,7 +14,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     dialog_mark::has_too_many_ranges,
     dialog_row::{DialogUpdate, dialog, id, key_in},
     document::{count, number_in},

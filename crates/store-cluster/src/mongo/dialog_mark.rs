@@ -17,7 +17,7 @@ use mongodb::bson::{Document, doc};
 
 use super::{
     command::run_updates,
-    connect::{Mongo, durable_document},
+    database::{Mongo, durable_document},
     dialog_row::{DialogUpdate, id, packed},
     error::{out_of_time, write_failed},
     write::Retries,

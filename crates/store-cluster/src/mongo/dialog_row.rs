@@ -10,7 +10,7 @@ use kith_store::{
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
 use super::{
-    document::{fields, moment, number, version},
+    document::{fields, flag, moment, number, version},
     error::malformed,
 };
 
@@ -153,10 +153,6 @@ fn binary(bytes: &[u8]) -> Option<Bson> {
 
 fn bytes(value: RawBsonRef<'_>) -> Result<Vec<u8>, StoreError> {
     value.as_binary().map(|binary| binary.bytes.to_vec()).ok_or_else(|| malformed("ext"))
-}
-
-fn flag(value: RawBsonRef<'_>, field: &'static str) -> Result<bool, StoreError> {
-    value.as_bool().ok_or_else(|| malformed(field))
 }
 
 fn ranges(value: RawBsonRef<'_>) -> Result<Vec<SeqRange>, StoreError> {

@@ -50,6 +50,11 @@ pub(super) fn kind<T>(
     of(number(value, field)?).ok_or_else(|| malformed(field))
 }
 
+/// Reads a value that is true or false.
+pub(super) fn flag(value: RawBsonRef<'_>, field: &'static str) -> Result<bool, StoreError> {
+    value.as_bool().ok_or_else(|| malformed(field))
+}
+
 /// Reads a time value.
 pub(super) fn moment(value: RawBsonRef<'_>, field: &'static str) -> Result<Timestamp, StoreError> {
     number(value, field).map(Timestamp)

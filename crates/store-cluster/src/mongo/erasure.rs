@@ -9,7 +9,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::count,
     error::{is_duplicate, malformed, read_failed, write_failed},
     record::all,

@@ -10,7 +10,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, number_in},
     error::{malformed, read_failed, write_failed},
     record::all,

@@ -17,7 +17,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{
         change_params, fields, kind, moment, number, number_in, params, params_document, text, texts, version,
     },

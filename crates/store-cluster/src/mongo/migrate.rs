@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     command::run_write,
-    connect::{Mongo, durable_document},
+    database::{MIGRATIONS, Mongo, durable_document},
     document::number_in,
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };
@@ -47,8 +47,6 @@ const KNOWN: [(u32, &str, &str); 21] = [
 /// The relation store's migrations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
 const LOCK: &str = "lock";
-/// Where the applied migrations are noted.
-pub(super) const MIGRATIONS: &str = "migrations";
 /// Is there while a backup is being restored, in the migrations, which every program reads first.
 const RESTORING: &str = "restoring";
 const LEASE: Duration = Duration::from_secs(30);

@@ -1,6 +1,7 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
 mod access;
+mod audience;
 mod backup;
 mod changes;
 mod command;
@@ -9,6 +10,7 @@ mod concerns;
 mod connect;
 mod conversation;
 mod coordination;
+mod database;
 mod dialog;
 mod dialog_mark;
 mod dialog_row;
@@ -38,7 +40,8 @@ mod transaction;
 mod user;
 mod write;
 
-pub use connect::{ClusterHandle, MongoOptions, OpenError, connect};
+pub use connect::{ClusterHandle, OpenError, connect};
+pub use database::MongoOptions;
 pub use probe::{Probe, Unfit};
 pub use restore::verify_backup;
 pub use restored::RestoredCounters;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     command::run_read,
-    connect::Mongo,
+    database::Mongo,
     document::number_in,
     error::{is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };

@@ -1,9 +1,7 @@
 //! Audiences and their notices.
 //!
-//! An audience is `{_id, v, name, users, created, next, e, w, u}`: `e` has its entries, 33 bytes each, in the
-//! order in which they are listed. A notice is `{_id, v, rev, title, body, params, a, publish, expire,
-//! pinned, confirm, newcomers, created, updated, w, u}`: `a` has its audiences. Changes are in
-//! `notice_write.rs`.
+//! A notice is `{_id, v, rev, title, body, params, a, publish, expire, pinned, confirm, newcomers, created,
+//! updated, w, u}`: `a` has its audiences. Changes are in `notice_write.rs`.
 
 use std::collections::HashSet;
 
@@ -11,7 +9,7 @@ use async_trait::async_trait;
 use kith_store::{
     Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
     NoticeChangeResult, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp,
-    Version, Write, at_most, unpack_entries,
+    Version, Write, at_most,
 };
 use mongodb::{
     Collection,
@@ -20,10 +18,11 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
-    document::{count, fields, moment, number, number_in, params, text, version},
+    audience::{audience, audience_update},
+    database::Mongo,
+    document::{count, fields, flag, moment, number, number_in, params, text, version},
     error::{malformed, read_failed, write_failed},
-    notice_write::{NoticeSteps, audience_update, changed},
+    notice_write::{NoticeSteps, changed},
     record::{Record, all},
     write::backoff,
 };
@@ -175,38 +174,6 @@ impl Record for Notice {
     }
 }
 
-/// Reads an audience.
-pub(super) fn audience(document: &RawDocument) -> Result<Audience, StoreError> {
-    let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
-    let mut audience = Audience {
-        id: AudienceId::new(id).map_err(|_| malformed("_id"))?,
-        version: Version::NONE,
-        name: Text::default(),
-        of_users: false,
-        created: Timestamp(0),
-        next_slot: 0,
-        entries: Vec::new(),
-    };
-    for field in fields(document) {
-        let (name, value) = field?;
-        match name {
-            "v" => audience.version = version(value)?,
-            "name" => audience.name = text(value, "name")?,
-            "users" => audience.of_users = flag(value, "users")?,
-            "created" => audience.created = moment(value, "created")?,
-            "next" => {
-                audience.next_slot = u32::try_from(number(value, "next")?).map_err(|_| malformed("next"))?;
-            }
-            "e" => {
-                let bytes = value.as_binary().ok_or_else(|| malformed("e"))?.bytes;
-                audience.entries = unpack_entries(bytes).ok_or_else(|| malformed("e"))?;
-            }
-            _ => {}
-        }
-    }
-    if audience.version == Version::NONE { Err(malformed("v")) } else { Ok(audience) }
-}
-
 fn blank(id: NoticeId) -> Notice {
     let terms = NoticeTerms {
         publish: Timestamp(0),
@@ -237,10 +204,6 @@ fn audience_ids(value: RawBsonRef<'_>) -> Result<Vec<AudienceId>, StoreError> {
 
 fn notice_id(number: i64) -> Result<NoticeId, StoreError> {
     NoticeId::new(number).map_err(|_| malformed("_id"))
-}
-
-fn flag(value: RawBsonRef<'_>, field: &'static str) -> Result<bool, StoreError> {
-    value.as_bool().ok_or_else(|| malformed(field))
 }
 
 fn concern(strong: bool) -> ReadConcern {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 use kith_store::{
     Audience, AudienceId, NewAudience, Notice, NoticeChange, NoticeChangeResult, NoticeDecision, NoticeId,
-    NoticeRefusal, StoreError, Stored, Version, Write, pack_entries,
+    NoticeRefusal, StoreError, Stored, Version, Write,
 };
 use mongodb::{
     ClientSession,
-    bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype},
+    bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc},
 };
 
 use super::{
-    connect::Mongo,
+    audience::{audience, audience_update, new_audience},
+    database::Mongo,
     document::params_document,
     error::malformed,
-    notice::audience,
     record::stored,
     transaction::before_commit,
     write::{AppliedWrite, Failure, Retries},
@@ -114,17 +114,12 @@ impl Mongo {
         if usize::try_from(count).unwrap_or(usize::MAX) >= most {
             return Err(refused(NoticeRefusal::TooManyAudiences));
         }
-        let document = rawdoc! {
-            "_id": i64::from(new.id.get()),
-            "v": Version::FIRST.get(),
-            "name": new.name.as_str(),
-            "users": new.of_users,
-            "created": write.now.0,
-            "next": 0_i64,
-            "e": binary(Vec::new()),
-            "w": rand::random::<i64>(),
-        };
-        self.audiences.insert_one(document).session(session).await.map(drop).map_err(before_commit)
+        self.audiences
+            .insert_one(new_audience(new, write.now))
+            .session(session)
+            .await
+            .map(drop)
+            .map_err(before_commit)
     }
 
     async fn change_in(
@@ -210,18 +205,6 @@ pub(super) fn changed(reply: &RawDocument) -> Result<NoticeChangeResult, StoreEr
     serde_json::from_str(text).map_err(|_| malformed("reply"))
 }
 
-/// Writes an audience's variable part, if it still has this version, and raises the version.
-pub(super) fn audience_update(after: &Audience, before: Version) -> (Document, Document) {
-    let filter = doc! { "_id": i64::from(after.id.get()), "v": before.get() };
-    let set = doc! {
-        "name": after.name.as_str(),
-        "next": i64::from(after.next_slot),
-        "e": binary(pack_entries(&after.entries)),
-        "u": rand::random::<i64>(),
-    };
-    (filter, doc! { "$set": set, "$inc": { "v": 1_i64 } })
-}
-
 fn notice_update(notice: &Notice) -> Document {
     let mut set = notice_fields(notice);
     set.insert("u", rand::random::<i64>());
@@ -269,8 +252,4 @@ fn matched(count: u64) -> Result<(), Failure> {
 
 fn refused(refusal: NoticeRefusal) -> Failure {
     Failure::Final(refusal.into())
-}
-
-fn binary(bytes: Vec<u8>) -> Binary {
-    Binary { subtype: BinarySubtype::Generic, bytes }
 }

@@ -21,7 +21,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::{Mongo, SUMMARIES},
     document::{count, moment, number_in},
     error::{malformed, read_failed},
     message::document_id,
@@ -29,9 +29,6 @@ use super::{
     transaction::before_commit,
     write::{Failure, Retries},
 };
-
-/// The collection with the counts.
-pub(super) const SUMMARIES: &str = "reaction_summaries";
 
 #[async_trait]
 impl ReactionStore for Mongo {

@@ -10,7 +10,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, number_in, version},
     error::{malformed, read_failed},
 };

@@ -10,7 +10,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     error::malformed,
     transaction::before_commit,
     write::{AppliedWrite, Failure},

@@ -8,9 +8,10 @@ use mongodb::{Collection, bson::RawDocumentBuf, options::InsertManyOptions};
 
 use super::{
     backup::{LEASES, part_in_backup},
-    connect::{ClusterHandle, Mongo, durable},
+    connect::ClusterHandle,
+    database::{MIGRATIONS, Mongo, durable},
     error::write_failed,
-    migrate::{MIGRATIONS, collections, newest_migration},
+    migrate::{collections, newest_migration},
 };
 use crate::{
     backup::{

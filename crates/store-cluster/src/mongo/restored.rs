@@ -4,7 +4,8 @@ use kith_store::{ChangesStore as _, IdKind, RestoreSkips, StoreError};
 use mongodb::bson::doc;
 
 use super::{
-    connect::{ClusterHandle, Mongo},
+    connect::ClusterHandle,
+    database::Mongo,
     document::number_in,
     error::{malformed, write_failed},
 };

@@ -9,7 +9,7 @@ use mongodb::{
     error::Error,
 };
 
-use super::{connect::Mongo, error::malformed, group::GROUP, user::USER};
+use super::{database::Mongo, error::malformed, group::GROUP, user::USER};
 
 #[async_trait]
 impl SecretStore for Mongo {

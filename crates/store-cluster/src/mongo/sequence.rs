@@ -11,7 +11,7 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::number_in,
     error::{malformed, read_failed},
 };

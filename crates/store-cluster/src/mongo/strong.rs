@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kith_store::{Group, GroupId, StoreError, Stored, StrongReads, User, UserId};
 use mongodb::options::ReadConcern;
 
-use super::connect::Mongo;
+use super::database::Mongo;
 
 #[async_trait]
 impl StrongReads for Mongo {

@@ -12,7 +12,7 @@ use mongodb::{
 use tokio::time::timeout;
 
 use super::{
-    connect::{Mongo, durable},
+    database::{Mongo, durable},
     error::{commit_failed, is_duplicate, read_failed},
     record::Record,
     write::{AppliedWrite, Change, Creation, Failure, Order, Refusal, backoff},

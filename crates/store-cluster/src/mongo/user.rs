@@ -16,7 +16,7 @@ use mongodb::{
 
 use super::{
     access,
-    connect::Mongo,
+    database::Mongo,
     document::{
         change_params, fields, kind, moment, number_in, params, params_document, small, text, version,
     },

@@ -15,7 +15,7 @@ use mongodb::{
 use tokio::time::Instant;
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{number_in, room_for},
     error::{is_duplicate, malformed, write_failed},
     record::{Record, is_stub},

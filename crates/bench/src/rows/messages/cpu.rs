@@ -26,11 +26,11 @@ use crate::{
     results::Results,
     rows::{
         groups::make_group,
+        loaded::{CONNECTIONS, IN_FLIGHT},
         methods::{
             GET_MAX_SEQS, GET_USER, LIST_CONVERSATIONS, PULL_MESSAGES, SEND_MESSAGE, SET_DO_NOT_DISTURB,
         },
         redis::RawRedis,
-        rpc::{CONNECTIONS, IN_FLIGHT},
     },
     served::ServerProcess,
 };

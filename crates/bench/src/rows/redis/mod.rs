@@ -15,7 +15,6 @@ use anyhow::Result;
 use crate::{claims::Plan, results::Results};
 
 pub(super) use raw::RawRedis;
-pub(super) use site::Site;
 
 /// Runs the requested rows. Without Redis, no row runs.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {

@@ -73,7 +73,7 @@ async fn measure(
 ) -> Result<()> {
     let cluster = BenchCluster::new(url);
     let site: Site = cluster.site().await?;
-    let tiered = Tiered::among(&database.stores.users, &site);
+    let tiered = Tiered::among(&database.stores.users, &site.cached);
     let copy = Cell::value(1, Version::new(1), RecordCodec::USER.encode(&people::user(1)?)).to_bytes();
     let redis = RawRedis::connect(url, &cluster.tag()).await?;
     let by_hand = Arc::new(BareCacheAside { users: Arc::clone(&database.raw), redis, copy });

@@ -17,8 +17,8 @@ use crate::{
     ratio::Pair,
     results::Results,
     rows::{
+        loaded::{CONNECTIONS, IN_FLIGHT},
         methods::{BATCH_GET_RELATIONS, CHECK_PERMISSION},
-        rpc::{CONNECTIONS, IN_FLIGHT},
         until_done::until_done,
     },
     served::ServerProcess,

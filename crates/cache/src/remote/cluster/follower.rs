@@ -5,10 +5,7 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Dura
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{
-    FrameOrder, LogPosition,
-    node_membership::{ClusterNode, FollowEnd},
-};
+use super::{ClusterNode, FrameOrder, LogPosition};
 use crate::{
     Moment,
     api::clock::wall_clock_ms,
@@ -34,6 +31,23 @@ struct SentProbe {
     at: Moment,
     /// The last entry that it had applied.
     applied: u64,
+}
+
+/// Why following ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::remote) enum FollowEnd {
+    /// The server or the store did not answer.
+    Unavailable,
+    /// There is a higher epoch.
+    Moved,
+    /// The log is not the log that was followed, or the server does not belong to the epoch.
+    Fork,
+}
+
+impl From<SharedError> for FollowEnd {
+    fn from(_: SharedError) -> Self {
+        Self::Unavailable
+    }
 }
 
 /// A node that is subscribed to a log and has a position in it.

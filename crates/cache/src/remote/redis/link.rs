@@ -35,10 +35,12 @@ use tokio::{
     time::sleep,
 };
 
-use super::RedisOptions;
+use super::{RedisOptions, breaker::Breaker};
 
 /// Pause between two requests to a server that does not return its name.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Pause before a client that has given up is restarted.
+const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -213,6 +215,21 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Keeps a link connected, and asks for the names of its servers.
+pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
+    let ask = link.ask(|| breaker.close());
+    tokio::pin!(ask);
+    loop {
+        let mut connection = Connection::begin(&link.client);
+        tokio::select! {
+            () = &mut ask => return,
+            // The client ends on configuration errors, such as a refused password; the server may still be
+            // corrected.
+            _why = connection.ended() => sleep(AGAIN).await,
+        }
     }
 }
 

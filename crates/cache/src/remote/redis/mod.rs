@@ -25,6 +25,6 @@ pub use checks::{BroadcastTest, Fitness};
 pub use names::{SLOT_PARTS, key_slot, slot_tag};
 pub use options::{RedisError, RedisOptions};
 pub use refusal::Refusal;
-pub use runner::{ChannelSubscription, Reply, ScriptCall, ScriptRunner};
-pub use scripts::RedisScript;
+pub use runner::{ChannelSubscription, Reply, ScriptRunner};
+pub use scripts::{RedisScript, ScriptCall};
 pub use server::RedisShared;

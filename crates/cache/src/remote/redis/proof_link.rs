@@ -6,7 +6,11 @@ use std::{fmt, sync::Arc};
 use fred::{clients::Client, types::config::Config};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{RedisOptions, breaker::Breaker, link::Link, server::hold};
+use super::{
+    RedisOptions,
+    breaker::Breaker,
+    link::{Link, hold},
+};
 
 /// A connection that is held until this is dropped, or the runtime on which it began ends.
 pub(super) struct ProofLink {

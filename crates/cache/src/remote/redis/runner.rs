@@ -22,37 +22,14 @@ use super::{
     breaker::Breaker,
     failures::{is_replica, meaning},
     frames::Subscription,
-    link::Link,
+    link::{Link, hold},
     names::Names,
-    scripts::{self, RedisScript, publish_command},
-    server::hold,
+    scripts::{self, ScriptCall, publish_command},
 };
 use crate::remote::shared::SharedError;
 
 /// Calls in one round trip; further ones wait for its answers, so that no call waits for long.
 const AT_ONCE: usize = 250;
-
-/// One call to a script. Its parameters never become part of the script's text.
-#[derive(Clone, Debug)]
-pub struct ScriptCall<'a> {
-    /// The script to run.
-    pub script: &'a RedisScript,
-    /// Its keys, at least one; with [`ScriptRunner::has_slots`] all must be in one slot.
-    pub keys: Vec<String>,
-    /// Its further arguments; any bytes.
-    pub arguments: Vec<Bytes>,
-}
-
-impl<'a> ScriptCall<'a> {
-    /// Calls `script` with these keys and arguments. Texts and byte vectors are taken without a copy.
-    pub fn new<A: Into<Bytes>>(
-        script: &'a RedisScript,
-        keys: Vec<String>,
-        arguments: impl IntoIterator<Item = A>,
-    ) -> Self {
-        Self { script, keys, arguments: arguments.into_iter().map(Into::into).collect() }
-    }
-}
 
 /// The value that a script returned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The rules as Lua scripts in Redis: each call is one atomic step. Parameters are never part of a script's
 //! text.
 
+use bytes::Bytes;
 use fred::{
     clients::Client,
     error::{Error, ErrorKind},
@@ -8,7 +9,7 @@ use fred::{
     types::{ClusterHash, CustomCommand, FromValue, Key, Value, scripts::Script},
 };
 
-use super::{failures::is_unknown_script, runner::ScriptCall};
+use super::failures::is_unknown_script;
 use crate::remote::shared::Header;
 
 /// A script of another crate.
@@ -20,6 +21,29 @@ impl RedisScript {
     #[must_use]
     pub fn new(text: &'static str) -> Self {
         Self(Script::from_lua(text))
+    }
+}
+
+/// One call to a script. Its parameters never become part of the script's text.
+#[derive(Clone, Debug)]
+pub struct ScriptCall<'a> {
+    /// The script to run.
+    pub script: &'a RedisScript,
+    /// Its keys, at least one; with [`ScriptRunner::has_slots`](super::ScriptRunner::has_slots) all must be
+    /// in one slot.
+    pub keys: Vec<String>,
+    /// Its further arguments; any bytes.
+    pub arguments: Vec<Bytes>,
+}
+
+impl<'a> ScriptCall<'a> {
+    /// Calls `script` with these keys and arguments. Texts and byte vectors are taken without a copy.
+    pub fn new<A: Into<Bytes>>(
+        script: &'a RedisScript,
+        keys: Vec<String>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self { script, keys, arguments: arguments.into_iter().map(Into::into).collect() }
     }
 }
 
@@ -198,8 +222,6 @@ fn text(script: &Script) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     #[test]

@@ -18,17 +18,13 @@ use fred::{
     types::{Value, config::Config},
 };
 use futures::future::join_all;
-use tokio::{
-    sync::Mutex,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::{sync::Mutex, task::JoinSet, time::timeout};
 
 use super::{
     BreakerState, RedisError, RedisOptions,
     breaker::{Breaker, Trial},
     failures::{is_replica, meaning},
-    link::{Connection, Link},
+    link::{Link, hold},
     names::Names,
     proof_link::ProofLink,
     scripts::{Scripts, publish_command},
@@ -38,8 +34,6 @@ use crate::{metrics::counters::Counter, remote::shared::SharedError};
 
 /// By how much copies may expire earlier, so that copies written together do not expire together.
 const JITTER: f64 = 0.1;
-/// Pause before a client that has given up is restarted.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Redis as the shared server: `Cells`, `Log` and `Registry`. Connections are opened, and reopened, in the
 /// background until it is dropped. A call ends within the command timeout, whatever the server does.
@@ -196,21 +190,6 @@ impl AcceptedCall<'_> {
         };
         self.trial.end(!matches!(answer, Err(SharedError::Unavailable | SharedError::Timeout)));
         answer
-    }
-}
-
-/// Keeps a link connected, and asks for the names of its servers.
-pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
-    let ask = link.ask(|| breaker.close());
-    tokio::pin!(ask);
-    loop {
-        let mut connection = Connection::begin(&link.client);
-        tokio::select! {
-            () = &mut ask => return,
-            // The client ends on configuration errors, such as a refused password; the server may still be
-            // corrected.
-            _why = connection.ended() => sleep(AGAIN).await,
-        }
     }
 }
 

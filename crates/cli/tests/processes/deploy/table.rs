@@ -59,9 +59,9 @@ fn is_written(value: &str) -> bool {
     let files = [
         "cache/src/metrics/exposition.rs",
         "cache/src/remote/cluster/metrics.rs",
-        "delivery/src/metrics.rs",
+        "delivery/src/metrics/mod.rs",
         "server/src/auth/refused.rs",
-        "server/src/edge/methods.rs",
+        "server/src/edge/codes.rs",
         "service/src/notice/counts/scan.rs",
     ];
     let quoted = format!("\"{value}\"");

@@ -6,7 +6,7 @@ use ahash::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::super::{Digest, identity::User};
+use super::super::{Digest, user::User};
 
 /// Most tokens that are known at one time.
 const TOKENS_MAX: usize = 100_000;

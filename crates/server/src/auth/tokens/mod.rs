@@ -33,7 +33,7 @@ use self::{
     compact::CompactToken,
     key_set::{KeySet, PublicKey},
 };
-use super::{Digest, identity::User};
+use super::{Digest, user::User};
 
 pub(crate) use self::{config::check, fetch::fetch};
 pub use self::{

@@ -6,7 +6,10 @@ use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use super::{ask::Nodes, findings::Findings, sample::AGES};
+use super::{
+    ask::Nodes,
+    findings::{AGES, Findings},
+};
 
 /// The namespace for the canary without broadcasts.
 pub(super) const AGED: &str = "canary_aged";

@@ -13,10 +13,12 @@ use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::sample::AGES;
-
 /// Least time between two log lines about stale copies; the metric counts every copy.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
+
+/// The ages at which a write is checked.
+pub(super) const AGES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
 /// An old copy is a defect once the write has this age.
 const DEFECT: Duration = AGES[1];

@@ -21,12 +21,8 @@ use tokio::{
 
 use super::{
     ask::{Nodes, Peer, is_stale},
-    findings::Findings,
+    findings::{AGES, Findings},
 };
-
-/// The ages at which a write is checked.
-pub(super) const AGES: [Duration; 3] =
-    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
 /// A sample of this node's writes, to be checked on other nodes later.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 // Choosing a name, and what the keys and buttons do. The chat session does the rest.
 
 import { openChat } from "./chat.js";
+import { face, make } from "./elements.js";
 import { Bell, audiencesOf } from "./notices.js";
 import { Tokens, ask } from "./sign-in.js";
-import { View, face, make } from "./view.js";
+import { View } from "./view.js";
 import { Wire, cut } from "./wire.js";
 import { say, sayAll, switchLanguage } from "./words.js";
 

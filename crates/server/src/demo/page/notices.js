@@ -1,6 +1,6 @@
 // The bell: how many notices the person has not read, and the list of them.
 
-import { keep, keyed, make } from "./view.js";
+import { keep, keyed, make } from "./elements.js";
 import { locale, say } from "./words.js";
 
 const AUDIENCE = 1;

@@ -1,6 +1,6 @@
 // The frames of the socket as they go over the wire, and a way to cut it. Only the window that has the socket shows them.
 
-import { make } from "./view.js";
+import { make } from "./elements.js";
 
 const FRAMES = 60;
 const FRAME_SHOWN = 160;

@@ -1,6 +1,6 @@
 //! Ends memberships when their group is dismissed, or when their user's account is deleted.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::Consistency;
@@ -8,7 +8,6 @@ use kith_store::{
     ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Seq, Timestamp,
     UserId, Version, Write,
 };
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -30,15 +29,6 @@ const ENDED_AT_ONCE: usize = 100;
 /// The pauses before attempts to end a dismissed group's members.
 const TRIED_AFTER: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
-
-/// Dismissed groups whose members are being ended.
-#[derive(Debug, Default)]
-pub(super) struct EndingGroups {
-    groups: Mutex<HashSet<GroupId>>,
-    /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in
-    /// progress.
-    step: tokio::sync::Mutex<()>,
-}
 
 impl Members {
     /// Dismisses a group, and begins to end its members, also if the caller no longer waits. Returns the

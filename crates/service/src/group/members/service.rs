@@ -1,17 +1,17 @@
 //! Group members: caching, founding groups, and who may see members.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::HashSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{
     ChangeContext, Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MessageStore, Role, Roster,
     StoreError, Timestamp, UserId, Visibility, Write,
 };
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::{
     AddedByUsers, MemberListPolicies, Roles,
-    cleanup::EndingGroups,
     lists::{MemberLists, MemberPageKey},
     membership_events::MembershipListeners,
 };
@@ -67,6 +67,15 @@ pub struct Members {
     pub(super) ending: Arc<EndingGroups>,
     /// Notified about joins, leaves, demotions and dismissals.
     pub(super) listeners: MembershipListeners,
+}
+
+/// Dismissed groups whose members are being ended.
+#[derive(Debug, Default)]
+pub(super) struct EndingGroups {
+    pub(super) groups: Mutex<HashSet<GroupId>>,
+    /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in
+    /// progress.
+    pub(super) step: tokio::sync::Mutex<()>,
 }
 
 /// The domains that members use.

@@ -10,7 +10,7 @@ use kith_store::{
 use super::{
     Dialogs,
     order::DialogPosition,
-    shown::{DialogView, ShownConversation},
+    shown::{DialogView, ShownConversation, unread_of},
 };
 use crate::{
     error::{Error, Reason},
@@ -227,11 +227,6 @@ fn choose(
     let count = chosen.len();
     chosen.truncate(most);
     (chosen, count.saturating_sub(most))
-}
-
-/// Conversations, each with the number up to which nothing is unread.
-pub(super) fn unread_of(views: &[DialogView]) -> Vec<(ConversationId, Seq)> {
-    views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect()
 }
 
 fn end_of(head: &LogHead) -> LogEnd {

@@ -9,7 +9,7 @@ use kith_store::{
     count_unread, document_parts,
 };
 
-use super::{Dialogs, list::unread_of, peers::Peer};
+use super::{Dialogs, peers::Peer};
 use crate::{
     error::Error,
     message::{AtLeast, ReadBounds, ReadRange},
@@ -111,6 +111,11 @@ impl DialogView {
 pub(super) fn read_seq(bounds: ReadBounds, dialog: &Dialog) -> Seq {
     let stay = Some(bounds.stay()).filter(|stay| bounds.with(0).min < *stay);
     dialog.read.read_seq().max(stay.map_or(0, |stay| stay - 1))
+}
+
+/// Conversations, each with the number up to which nothing is unread.
+pub(super) fn unread_of(views: &[DialogView]) -> Vec<(ConversationId, Seq)> {
+    views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect()
 }
 
 impl Dialogs {

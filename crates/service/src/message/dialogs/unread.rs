@@ -5,9 +5,9 @@ use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, SeqRange, Us
 
 use super::{
     Dialogs,
-    list::{ListedDialogs, PAGE_MAX, unread_of},
+    list::{ListedDialogs, PAGE_MAX},
     service::keys_of,
-    shown::DialogView,
+    shown::{DialogView, unread_of},
 };
 use crate::{
     error::{Error, Reason},

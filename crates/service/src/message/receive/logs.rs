@@ -7,20 +7,21 @@
 //! A stream reads [`LOGS_MAX`] conversations in this way, since their numbers must fit into its cursor.
 //! Further groups' messages are named as missed (`named_logs.rs`).
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use kith_delivery::{Mark, MarkOutcome, Marks, Position};
-use kith_store::{ConversationId, GroupId, Seq, UserId};
+use kith_delivery::{Mark, MarkOutcome, SentMessages};
+use kith_store::{ConversationId, GroupId, LogEnd, UserId};
+use tokio::time::Instant;
 
 use super::{
     super::{AtLeast, deliver::LargeGroups},
     ReceiversInner,
-    named_logs::NamedLogs,
     range::DueRange,
     receiver::{DueContent, DueDelivery, Receiver},
-    waker::{FreshMessages, keep_newest},
+    start::inboxes_unavailable,
+    waker::FreshMessages,
 };
 use crate::error::Error;
 
@@ -28,84 +29,6 @@ use crate::error::Error;
 const LOGS_MAX: usize = 64;
 /// Rosters that are read at the same time.
 const ROSTERS_AT_ONCE: usize = 16;
-
-/// The conversations that a stream reads itself.
-#[derive(Debug, Default)]
-pub(super) struct TrackedLogs {
-    all: HashMap<ConversationId, TrackedLog>,
-    pub(super) named: NamedLogs,
-    new_ends: Vec<FreshMessages>,
-    /// Whether these conversations' list must be read.
-    pub(super) must_track: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct TrackedLog {
-    /// The inbox has everything up to this number, in entries up to this position.
-    base: Seq,
-    base_at: Position,
-    /// The highest number that was sent since; 0: none.
-    sent: Seq,
-}
-
-impl TrackedLogs {
-    /// Creates it without conversations; the list must be read.
-    pub(super) fn unknown() -> Self {
-        Self { must_track: true, ..Self::default() }
-    }
-
-    /// Messages were sent to these conversations.
-    pub(super) fn add_ends(&mut self, logs: &[FreshMessages]) {
-        logs.iter().for_each(|fresh| keep_newest(&mut self.new_ends, fresh));
-    }
-
-    pub(super) const fn has_new_ends(&self) -> bool {
-        !self.new_ends.is_empty()
-    }
-
-    /// The number up to which the conversation is sent, or will be by inbox entries.
-    pub(super) fn end(&self, conversation: ConversationId) -> Seq {
-        let tracked = self.all.get(&conversation).map(|log| log.base.max(log.sent));
-        tracked.or_else(|| self.named.up_to(conversation)).unwrap_or(Seq::MAX)
-    }
-
-    /// The number up to which the conversation was sent since the stream reads it; 0: nothing was.
-    pub(super) fn sent_up_to(&self, conversation: ConversationId) -> Seq {
-        let tracked = self.all.get(&conversation).map(|log| log.sent);
-        tracked.or_else(|| self.named.up_to(conversation)).unwrap_or(0)
-    }
-
-    pub(super) fn sent(&mut self, conversation: ConversationId, seq: Seq) {
-        match self.all.get_mut(&conversation) {
-            Some(log) => log.sent = seq.max(log.sent),
-            None => self.named.raise(conversation, seq),
-        }
-    }
-
-    pub(super) fn all_sent(&self) -> impl Iterator<Item = (ConversationId, Seq)> {
-        self.all.iter().map(|(conversation, log)| (*conversation, log.sent)).filter(|(_, sent)| *sent > 0)
-    }
-
-    fn add(&mut self, conversations: &[ConversationId], marks: &Marks) {
-        for (conversation, mark) in conversations.iter().zip(&marks.marks) {
-            let log = TrackedLog { base: *mark, base_at: marks.position, sent: 0 };
-            self.all.insert(*conversation, log);
-        }
-    }
-
-    /// Takes the ends of conversations for which the stream has all entries up to the base. `position`: the
-    /// stream's position.
-    fn take_ready(&mut self, position: Position) -> Vec<FreshMessages> {
-        let (ready, waiting) = mem::take(&mut self.new_ends)
-            .into_iter()
-            .filter(|fresh| self.end(fresh.sent.conversation) < fresh.sent.last)
-            .partition(|fresh| {
-                self.all.get(&fresh.sent.conversation).is_none_or(|log| log.base_at <= position)
-            });
-        self.new_ends = waiting;
-        ready
-    }
-}
 
 impl Receiver {
     /// Determines the conversations that the stream must read itself, and begins with the new conversations.
@@ -175,6 +98,38 @@ impl Receiver {
         Some(marked)
     }
 
+    /// Begins to name these conversations' messages. `begins_now`: only those that are sent from now on.
+    /// Failures are retried when the inbox is renewed.
+    async fn name(&mut self, mut new: Vec<ConversationId>, begins_now: bool) {
+        self.logs.named.cut(&mut new);
+        if new.is_empty() {
+            return;
+        }
+        let Ok(ends) = self.register(&new).await else {
+            return self.registration.retain_logs(|kept| !new.contains(kept));
+        };
+        for (conversation, end) in new.iter().zip(ends) {
+            let up_to = if begins_now {
+                end.seq
+            } else {
+                // A stream that catches up has sent the backlog up to these.
+                self.floors.get(conversation).copied().filter(|_| self.catches_up).unwrap_or(0)
+            };
+            self.logs.named.add(*conversation, up_to);
+            self.logs.add_ends(&[end_of(*conversation, end)]);
+        }
+        self.queue_log_ranges().await;
+    }
+
+    /// Registers at conversations, then reads their ends: the node is notified about later messages.
+    async fn register(&mut self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
+        self.registration.subscribe_logs(conversations);
+        let parts = &self.parts;
+        let registered = parts.keeper().register(&parts.inboxes().node, conversations).await;
+        registered.map_err(inboxes_unavailable)?;
+        parts.messages.logs.ends(conversations, &AtLeast::default()).await
+    }
+
     /// Takes these conversations' new messages. Inbox entries come first.
     pub(super) async fn queue_log_ranges(&mut self) {
         let ready = self.logs.take_ready(self.position);
@@ -217,6 +172,13 @@ impl ReceiversInner {
         first.extend(others);
         Ok(first.into_iter().map(|(group, _)| ConversationId::Group(group)).collect())
     }
+}
+
+/// The messages up to a log's end, as a wake.
+fn end_of(conversation: ConversationId, end: LogEnd) -> FreshMessages {
+    let (last, sent) = (end.seq, end.sent.unwrap_or_default());
+    let sent = SentMessages { conversation, last, sent, entries: Vec::new() };
+    FreshMessages { sent: Arc::new(sent), received_at: Instant::now() }
 }
 
 /// Serves dead nodes' receivers.

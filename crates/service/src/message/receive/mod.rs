@@ -36,6 +36,7 @@ mod response;
 mod rpc;
 mod signals;
 mod start;
+mod tracked_logs;
 mod waker;
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};

@@ -5,14 +5,9 @@
 //! stream that is resumed therefore names each conversation once, from the user's join on; the client leaves
 //! out what it has.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
-use kith_delivery::SentMessages;
-use kith_store::{ConversationId, LogEnd, Seq};
-use tokio::time::Instant;
-
-use super::{super::AtLeast, receiver::Receiver, waker::FreshMessages};
-use crate::error::Error;
+use kith_store::{ConversationId, Seq};
 
 /// Most conversations whose messages a stream names. `live` says how many others there are.
 const NAMED_MAX: usize = 2_000;
@@ -36,6 +31,10 @@ impl NamedLogs {
         self.up_to.get(&conversation).copied()
     }
 
+    pub(super) fn add(&mut self, conversation: ConversationId, up_to: Seq) {
+        self.up_to.insert(conversation, up_to);
+    }
+
     pub(super) fn raise(&mut self, conversation: ConversationId, seq: Seq) {
         if let Some(up_to) = self.up_to.get_mut(&conversation) {
             *up_to = seq.max(*up_to);
@@ -48,52 +47,11 @@ impl NamedLogs {
     }
 
     /// Leaves as many as there is room for, and counts the others.
-    fn cut(&mut self, new: &mut Vec<ConversationId>) {
+    pub(super) fn cut(&mut self, new: &mut Vec<ConversationId>) {
         let room = NAMED_MAX.saturating_sub(self.up_to.len());
         self.left_out = new.len().saturating_sub(room);
         new.truncate(room);
     }
-}
-
-impl Receiver {
-    /// Begins to name these conversations' messages. `begins_now`: only those that are sent from now on.
-    /// Failures are retried when the inbox is renewed.
-    pub(super) async fn name(&mut self, mut new: Vec<ConversationId>, begins_now: bool) {
-        self.logs.named.cut(&mut new);
-        if new.is_empty() {
-            return;
-        }
-        let Ok(ends) = self.register(&new).await else {
-            return self.registration.retain_logs(|kept| !new.contains(kept));
-        };
-        for (conversation, end) in new.iter().zip(ends) {
-            let up_to = if begins_now {
-                end.seq
-            } else {
-                // A stream that catches up has sent the backlog up to these.
-                self.floors.get(conversation).copied().filter(|_| self.catches_up).unwrap_or(0)
-            };
-            self.logs.named.up_to.insert(*conversation, up_to);
-            self.logs.add_ends(&[end_of(*conversation, end)]);
-        }
-        self.queue_log_ranges().await;
-    }
-
-    /// Registers at conversations, then reads their ends: the node is notified about later messages.
-    async fn register(&mut self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, Error> {
-        self.registration.subscribe_logs(conversations);
-        let parts = &self.parts;
-        let registered = parts.keeper().register(&parts.inboxes().node, conversations).await;
-        registered.map_err(super::start::inboxes_unavailable)?;
-        parts.messages.logs.ends(conversations, &AtLeast::default()).await
-    }
-}
-
-/// The messages up to a log's end, as a wake.
-fn end_of(conversation: ConversationId, end: LogEnd) -> FreshMessages {
-    let (last, sent) = (end.seq, end.sent.unwrap_or_default());
-    let sent = SentMessages { conversation, last, sent, entries: Vec::new() };
-    FreshMessages { sent: Arc::new(sent), received_at: Instant::now() }
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::{
     ReceiversInner, convert,
     cursor::{self, SeqFloors},
     hub,
-    logs::TrackedLogs,
     range::{DueRange, Reader},
     response::Deliveries,
+    tracked_logs::TrackedLogs,
     waker::{EntryOrder, ReceiverWork, WokenEntry},
 };
 use crate::{

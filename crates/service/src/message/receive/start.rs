@@ -11,9 +11,9 @@ use super::{
     convert::{self, StreamRequest},
     cursor::{ResumePoint, SeqFloors},
     hub,
-    logs::TrackedLogs,
     range::Reader,
     receiver::{DueContent, DueDelivery, ReceiveStream, Receiver},
+    tracked_logs::TrackedLogs,
     waker::ReceiverWaker,
 };
 use crate::{

@@ -6,10 +6,10 @@ use mongodb::{
     options::Hint,
 };
 
-use super::{CHANGES, Numbers, POSITION};
+use super::{Numbers, POSITION};
 use crate::mongo::{
     command::run_read,
-    connect::Mongo,
+    database::{CHANGES, Mongo},
     document::{count, number_in},
     error::{malformed, read_failed, write_failed},
 };

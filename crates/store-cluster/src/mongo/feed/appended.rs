@@ -4,8 +4,8 @@ use kith_store::{ConversationId, DOCUMENT, SeqRange};
 use mongodb::bson::{Document, RawDocument, doc};
 
 use super::{
-    super::message::MESSAGES,
-    event::{document_key, field, is_within_messages, updated_names, whole},
+    super::database::MESSAGES,
+    event_fields::{document_key, field, is_within_messages, updated_names, whole},
 };
 
 /// A name that an append sets: the array in a new or filled document, or a message at the array's end.

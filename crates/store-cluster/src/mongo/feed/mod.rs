@@ -5,6 +5,7 @@
 
 mod appended;
 mod event;
+mod event_fields;
 mod reader;
 mod version_assignment;
 
@@ -21,7 +22,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{connect::Mongo, error::out_of_time};
+use super::{database::Mongo, error::out_of_time};
 use event::{EventMeaning, VersionEffect, WATCHED, WatchedCollection};
 use reader::StreamItem;
 #[cfg(test)]

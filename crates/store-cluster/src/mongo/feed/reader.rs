@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     super::{
         command::run_read,
-        connect::Mongo,
+        database::Mongo,
         error::{code, malformed, out_of_time, read_failed},
     },
     event::{self, EventMeaning},

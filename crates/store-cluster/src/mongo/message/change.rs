@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        connect::Mongo,
+        database::Mongo,
         document::number_in,
         error::{is_duplicate, malformed, out_of_time, read_failed},
         transaction::before_commit,

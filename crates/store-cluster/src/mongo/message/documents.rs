@@ -14,15 +14,13 @@ use mongodb::{
 use super::{
     super::{
         command::{self, run_write},
-        connect::{Mongo, durable_document},
+        database::{MESSAGES, Mongo, durable_document},
         document::{number, number_in},
         error::{is_duplicate, malformed, read_failed, write_failed},
     },
     element::{self, element},
 };
 
-/// The collection.
-pub(in crate::mongo) const MESSAGES: &str = "messages";
 /// Path that exists only in a full document.
 const LAST_ELEMENT: &str = "m.99";
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        connect::Mongo,
+        database::Mongo,
         error::{malformed, out_of_time, read_failed},
     },
     documents::{DocumentSummary, Documents as _, id, reply_size, size_and_time, summary_in},

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use super::{
     super::{
-        connect::Mongo,
+        database::Mongo,
         error::{malformed, read_failed},
     },
     documents::{document_in, id, reply_size},

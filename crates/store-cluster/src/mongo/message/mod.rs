@@ -14,7 +14,7 @@ mod element;
 mod element_change;
 mod ends;
 mod heads;
-mod hints;
+pub(super) mod hints;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -29,10 +29,9 @@ use kith_store::{
     Seq, StoreError, StoredHeader, Timestamp, TrimResult, UserId,
 };
 
-use super::connect::Mongo;
+use super::database::Mongo;
 use append::Log;
-pub(super) use documents::{MESSAGES, id as document_id};
-pub(super) use hints::Hints;
+pub(super) use documents::id as document_id;
 
 #[async_trait]
 impl MessageStore for Mongo {

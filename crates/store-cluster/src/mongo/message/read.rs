@@ -11,7 +11,7 @@ use mongodb::{
 
 use super::{
     super::{
-        connect::Mongo,
+        database::Mongo,
         document::{moment, number_in},
         error::{malformed, read_failed},
     },

@@ -15,7 +15,7 @@ use mongodb::{
 
 use super::{
     super::{
-        connect::Mongo,
+        database::Mongo,
         document::{count, moment, number_in},
         error::{malformed, read_failed, write_failed},
         record::all,

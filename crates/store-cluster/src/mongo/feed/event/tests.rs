@@ -1,3 +1,4 @@
+use kith_store::DocumentKey;
 use mongodb::bson::{Bson, RawDocumentBuf, bson};
 
 use super::*;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::mongo::{
     concerns::{assert_majority_writes, assert_reads, commands},
-    connect::Mongo,
+    database::Mongo,
 };
 
 fn recall(seq: Seq) -> MessageChange {

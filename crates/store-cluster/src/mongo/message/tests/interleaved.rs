@@ -207,7 +207,7 @@ async fn late_insert_makes_no_removed_document() {
 async fn ends_follow_hints_of_any_age() {
     Stage::<3>::run(async |stage| {
         let [near, far, other] = &stage.nodes;
-        let end = async |node: &crate::mongo::connect::Mongo| {
+        let end = async |node: &crate::mongo::database::Mongo| {
             let (ends, strong) = (node.ends(&[log()]).await.unwrap(), node.strong_end(log()).await.unwrap());
             assert_eq!(ends[0].seq, strong);
             strong

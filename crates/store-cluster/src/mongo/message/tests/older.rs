@@ -10,7 +10,7 @@ use super::{
     log,
     stage::{Stage, fill},
 };
-use crate::mongo::connect::Mongo;
+use crate::mongo::database::Mongo;
 
 /// Messages whose times fall again and again.
 fn falling(ids: &str, count: i64) -> Vec<NewMessage> {

@@ -25,7 +25,10 @@ use super::{
     },
     log,
 };
-use crate::mongo::connect::{ClusterHandle, Mongo, MongoOptions, connect};
+use crate::mongo::{
+    connect::{ClusterHandle, connect},
+    database::{Mongo, MongoOptions},
+};
 
 /// Nodes over a fresh database.
 pub(super) struct Stage<const N: usize> {

@@ -37,7 +37,7 @@ use super::{
     session::SocketSession,
     turns::SendTurns,
 };
-use crate::{auth::identity::User, places::HeldPlace};
+use crate::{auth::user::User, places::HeldPlace};
 
 /// Most bytes in a frame, and in a message with several frames.
 pub(super) const FRAME_MAX: usize = 256 << 10;

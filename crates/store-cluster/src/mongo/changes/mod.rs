@@ -20,14 +20,12 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, fields, number, number_in},
     error::{is_duplicate, malformed, read_failed, write_failed},
     record::all,
 };
 
-/// The collection.
-pub(super) const CHANGES: &str = "changes";
 /// The state's id.
 const STATE: &str = "changes";
 /// The index by feed and number.

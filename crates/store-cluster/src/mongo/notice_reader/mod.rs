@@ -2,15 +2,15 @@
 //! version and words by page. `reader_counters` has each audience's next ordinal: separate from the audience,
 //! whose version shows that a notice has changed.
 
-mod ordinals;
+pub(super) mod ordinals;
 
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use kith_store::{
-    AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, READERS_AT_ONCE, READERS_SCANNED,
-    ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader,
-    Slot, StoreError, Timestamp, Version, at_most,
+    AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, NoticeRefusal, READERS_AT_ONCE,
+    READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE,
+    ScannedReader, Slot, StoreError, Timestamp, Version, at_most,
 };
 use mongodb::{
     bson::{Document, RawDocument, RawDocumentBuf, doc},
@@ -19,14 +19,16 @@ use mongodb::{
 };
 
 use super::{
-    connect::Mongo,
+    database::Mongo,
     document::{count, fields, moment, number, number_in, version},
     error::{malformed, read_failed, write_failed},
     record::all,
 };
-pub(super) use ordinals::ReservedOrdinals;
 
 const DUPLICATE_KEY: i32 = 11000;
+/// The fewest ordinals that a node takes: many readers' first marks would all update one counter. Unused
+/// ordinals are lost when a node stops.
+const BLOCK: usize = 64;
 /// The index on ordinals.
 const ORDINAL: &str = "ordinal";
 
@@ -131,6 +133,29 @@ impl NoticeReaderStore for Mongo {
 }
 
 impl Mongo {
+    /// Reserves this many ordinals that no other reader in the audience has or will have, all below `most`.
+    async fn take_ordinals(
+        &self,
+        audience: AudienceId,
+        count: usize,
+        most: ReaderOrdinal,
+    ) -> Result<Vec<ReaderOrdinal>, StoreError> {
+        let mut taken = self.ordinals.take(audience, count);
+        let missing = i64::try_from(count - taken.len()).unwrap_or(i64::MAX);
+        if missing > 0 {
+            let block = missing.max(i64::try_from(BLOCK).unwrap_or(i64::MAX));
+            let add = vec![doc! { "$set": { "next": { "$add": [{ "$ifNull": ["$next", 0_i64] }, block] } } }];
+            let id = doc! { "_id": i64::from(audience.get()) };
+            let after = self.upsert(&self.reader_counters, id, add.into()).await?;
+            let end = number_in(&after, "next")?.ok_or_else(|| malformed("next"))?;
+            taken.extend(end - block..end - block + missing);
+            self.ordinals.keep(audience, end - block + missing..end);
+        }
+        let fits = |ordinal: i64| ReaderOrdinal::try_from(ordinal).ok().filter(|ordinal| *ordinal < most);
+        let taken: Option<Vec<ReaderOrdinal>> = taken.into_iter().map(fits).collect();
+        taken.ok_or_else(|| NoticeRefusal::TooManyReaders.into())
+    }
+
     async fn readers_by(
         &self,
         keys: HashSet<ReaderKey>,

@@ -1,18 +1,18 @@
 //! The meaning that a change stream's event has for a record.
 
 use kith_store::{
-    AudienceId, ConversationId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, SeqRange, UserId,
-    Version,
+    AudienceId, ConversationId, DialogKey, FeedRecord, GroupId, NoticeId, SeqRange, UserId, Version,
 };
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::{
     super::{
+        database::{MESSAGES, SUMMARIES},
         dialog_row,
-        message::{MESSAGES, document_id},
-        reaction::SUMMARIES,
+        message::document_id,
     },
     appended,
+    event_fields::{document_key, field, is_within_messages, whole},
 };
 
 /// A collection whose documents are records.
@@ -161,21 +161,6 @@ pub(super) fn pipeline(appends: bool) -> [Document; 2] {
     [doc! { "$match": { "$or": seen } }, doc! { "$project": fields }]
 }
 
-/// Whether an update changed a part of a message. Appends add whole messages, or set them all.
-pub(super) fn is_within_messages() -> Document {
-    let updated = updated_names();
-    let removed = doc! { "$ifNull": ["$updateDescription.removedFields", []] };
-    let is_within = doc! { "$regexMatch": { "input": "$$this", "regex": r"^m\.[0-9]+\." } };
-    let fields = doc! { "$concatArrays": [updated, removed] };
-    doc! { "$anyElementTrue": [{ "$map": { "input": fields, "in": is_within } }] }
-}
-
-/// The names of the fields that an update set.
-pub(super) fn updated_names() -> Document {
-    let updated = doc! { "$objectToArray": { "$ifNull": ["$updateDescription.updatedFields", {}] } };
-    doc! { "$map": { "input": updated, "in": "$$this.k" } }
-}
-
 /// The events from these collections, or from all.
 fn event_filters(watched: &[WatchedCollection]) -> Vec<Document> {
     let mut seen: Vec<Document> = watched.iter().map(WatchedCollection::event_filter).collect();
@@ -250,19 +235,6 @@ fn version_effect(event: &RawDocument, operation: &str) -> Option<VersionEffect>
     }
 }
 
-/// A whole number, in any form that may be written by hand.
-pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
-    match value {
-        RawBsonRef::Int64(number) => Some(number),
-        RawBsonRef::Int32(number) => Some(number.into()),
-        // An id that a shell wrote. A float that is not exact is not a record's id.
-        RawBsonRef::Double(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            format!("{number}").parse().ok()
-        }
-        _ => None,
-    }
-}
-
 /// A version as this program writes it.
 pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
     match value {
@@ -271,20 +243,10 @@ pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
     }
 }
 
-pub(super) fn field<'a>(event: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
-    event.get(name).ok().flatten()
-}
-
 fn dialog(id: RawBsonRef<'_>) -> Option<DialogKey> {
     let id = id.as_document()?;
     let user = UserId::new(whole(field(id, "u")?)?).ok()?;
     Some(DialogKey { user, conversation: id.get_str("c").ok()?.parse().ok()? })
-}
-
-pub(super) fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
-    let id = id.as_document()?;
-    let document = whole(field(id, "d")?).filter(|document| *document >= 0)?;
-    Some(DocumentKey { conversation: id.get_str("c").ok()?.parse().ok()?, document })
 }
 
 /// Returns the record that the event concerns; `None`: it concerns no record.
