@@ -62,30 +62,6 @@ async fn cursor_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn trimmed_cursor_has_expired() {
-    let node = TestNode::start_with(keeping).await;
-    let begin = cursor(&node).await;
-    node.user("ann").await;
-    let bea = node.user("bea").await.user_id;
-    until_seen(&node, &begin, |change| change.user_id == bea).await;
-    let (_, end) = read_all(&node, &begin, &[], 0).await;
-    let folder = node.stop().await;
-    with_stores(
-        &folder,
-        async |stores| {
-            while stores.changes.trim_changes(Duration::from_secs(3_600), 0).await.unwrap() {}
-        },
-    )
-    .await;
-    let node = over(&folder, 3_600, true).await;
-    assert_expired(&node, &begin).await;
-    let cid = node.user("cid").await.user_id;
-    let seen = until_seen(&node, &end, |change| change.user_id == cid).await;
-    assert_eq!(users(&seen), [cid], "the end is never trimmed");
-    node.stop().await;
-}
-
-#[tokio::test]
 async fn switching_off_ends_all_cursors() {
     let node = TestNode::start_with(keeping).await;
     let begin = cursor(&node).await;

@@ -50,47 +50,6 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
     Message { sender: UserId::new(sender).ok(), mentions: users(mentions), ..stored(seq, 1) }
 }
 
-/// The users who are named for a message, and which of them are mentioned.
-fn named(
-    message: &Message,
-    absent: &AbsentRecipients,
-    known: &[(i64, Seq, bool)],
-) -> Option<(Vec<i64>, Vec<i64>)> {
-    let state = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
-        (user(*id), RecipientState { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
-    };
-    let known: Vec<_> = known.iter().map(state).collect();
-    let entry = entry::of(EntryKind::OfMessage, group(9), message, absent, &known)?;
-    let entry = entry::read(&entry.numbered(1)).unwrap();
-    Some((entry.user_ids, entry.mentioned_user_ids))
-}
-
-#[test]
-fn sender_and_readers_are_left_out() {
-    let absent = AbsentRecipients::All(users(&[1, 2, 3, 4]));
-    let known = [(4, 0, false), (1, 0, false), (2, 7, false), (3, 6, false)];
-    assert_eq!(named(&sent_by(7, 1, &[]), &absent, &known), Some((vec![3, 4], vec![])));
-    assert_eq!(named(&sent_by(7, 1, &[1, 2]), &absent, &known), Some((vec![3, 4], vec![])));
-    assert_eq!(named(&sent_by(7, 4, &[]), &absent, &[(4, 0, false)]), None, "no user is left");
-}
-
-#[test]
-fn do_not_disturb_yields_to_a_mention() {
-    let absent = AbsentRecipients::All(users(&[2, 3]));
-    let known = [(2, 0, true), (3, 0, true)];
-    assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
-    let all = Message { mention_all: true, ..sent_by(7, 1, &[]) };
-    assert_eq!(named(&all, &absent, &known), None);
-}
-
-#[test]
-fn large_groups_name_only_mentioned_users() {
-    let absent = AbsentRecipients::Mentioned(users(&[2, 3]));
-    let known = [(2, 0, false), (3, 0, false)];
-    assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
-    assert_eq!(named(&sent_by(8, 1, &[]), &absent, &known), None);
-}
-
 #[tokio::test(start_paused = true)]
 async fn entry_is_there_once() {
     let store = Arc::<FakeLogs>::default();
