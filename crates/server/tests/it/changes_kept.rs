@@ -9,7 +9,6 @@ use kith_proto::{
     user::v1::User,
 };
 use kith_server::auth::{Rights, Scope};
-use kith_store::Stores;
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -28,14 +27,6 @@ async fn over(folder: &TempDir, kept: u64, dialogs: bool) -> TestNode {
         config.changes.dialogs = dialogs;
     })
     .await
-}
-
-/// Lets `use_of` work with the stores of a stopped node.
-async fn with_stores(folder: &TempDir, use_of: impl AsyncFnOnce(Stores)) {
-    let options = kith_store_sqlite::SqliteOptions::new(folder.path().join("data").join("kith.db"));
-    let handle = kith_store_sqlite::open(options).await.unwrap();
-    use_of(handle.stores()).await;
-    handle.close().await;
 }
 
 async fn assert_expired(node: &TestNode, cursor: &str) {

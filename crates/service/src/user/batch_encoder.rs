@@ -53,7 +53,7 @@ mod tests {
     use super::{super::convert::to_wire, *};
     use crate::rpc::{
         call::{Call, Principal},
-        rights::{Rights, Scope},
+        rights::Rights,
     };
 
     fn ann() -> User {

@@ -74,7 +74,7 @@ fn wrong_values(field: &FieldDescriptor) -> Vec<Value> {
             };
             let one =
                 ["no_such", "version", "", "user_id", "pwd", "params.", "params.$x", "params.x.$[]", "a.b"];
-            one.iter().map(|path| paths(&[path])).chain([paths(&[])]).collect()
+            one.iter().map(|path| paths(&[*path])).chain([paths(&[])]).collect()
         }
         ("consistency", Kind::Message(kind)) => {
             let level = Level::AtLeast(AtLeast { consistency_tokens: vec!["forged".to_owned()] });
@@ -186,7 +186,7 @@ async fn wrong_values_are_refused_by_their_field() {
             calls += 1;
             let answer = raw::call(&node.channel, &cell.path, by(ALL, request.encode_to_vec())).await;
             if !answer.as_ref().is_err_and(|status| is_refused(status, &field)) {
-                wrong.push(format!("{place}: {request}: {answer:?}"));
+                wrong.push(format!("{place}: {request:?}: {answer:?}"));
             }
         }
     }

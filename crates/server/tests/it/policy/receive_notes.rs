@@ -17,10 +17,6 @@ use kith_proto::{
     user::v1::{UpdateUserRequest, User},
 };
 
-fn dialog(id: &str, read_seq: i64) -> Noted {
-    Noted::Dialog(DialogChanged { conversation_id: id.to_owned(), read_seq })
-}
-
 #[tokio::test]
 async fn notes_are_resumed_by_cursor() {
     let (node, [ann, bea]) = with_users().await;

@@ -1,8 +1,6 @@
 //! Whether two edits are identical.
 
-use kith_proto::message::v1::Event;
-use kith_store::{Edited, MessageKind};
-use prost::Message as _;
+use kith_store::Edited;
 
 use super::{super::sample::stored, *};
 use crate::sample::user;

@@ -1,6 +1,5 @@
 //! Tests the events that member changes write into a group's log.
 
-use kith_store::MessageKind;
 use tokio::time::Instant;
 
 use super::*;

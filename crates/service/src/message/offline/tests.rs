@@ -1,6 +1,6 @@
 //! Entries and streams over logs in memory; time is virtual.
 
-use std::{collections::HashMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _};
@@ -14,7 +14,7 @@ use crate::{
         sample::{group, message, mutations, stored},
     },
     rpc::page_token::PageTokens,
-    sample::{user, users},
+    sample::users,
 };
 
 const KEPT: Duration = Duration::from_secs(86_400);
@@ -26,28 +26,24 @@ pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId)
     entries.map(|entry| (entry.seq, entry.user_ids)).collect()
 }
 
-/// The states for users who have read and set nothing, with exceptions.
-#[derive(Debug, Default)]
-struct FakeRecipientStates(HashMap<UserId, RecipientState>);
+/// The states for users who have read and set nothing.
+#[derive(Debug)]
+struct FakeRecipientStates;
 
 #[async_trait]
 impl RecipientStates for FakeRecipientStates {
     async fn of(&self, _: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error> {
-        Ok(users.iter().map(|user| self.0.get(user).copied().unwrap_or_default()).collect())
+        Ok(vec![RecipientState::default(); users.len()])
     }
 }
 
 /// Creates it over these logs. No user has read or set anything.
 pub(in crate::message) fn over(store: &Arc<FakeLogs>) -> OfflineLogs {
-    with(store, FakeRecipientStates::default())
+    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(FakeRecipientStates), mutations(), KEPT)
 }
 
-fn with(store: &Arc<FakeLogs>, states: FakeRecipientStates) -> OfflineLogs {
-    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(states), mutations(), KEPT)
-}
-
-fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
-    Message { sender: UserId::new(sender).ok(), mentions: users(mentions), ..stored(seq, 1) }
+fn sent(seq: Seq) -> Message {
+    Message { sender: UserId::new(1).ok(), ..stored(seq, 1) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,10 +51,10 @@ async fn entry_is_there_once() {
     let store = Arc::<FakeLogs>::default();
     let logs = over(&store);
     for absent in [&[2, 3][..], &[2], &[2, 3, 4]] {
-        logs.enter(group(9), &[sent_by(7, 1, &[])], &AbsentRecipients::All(users(absent))).await.unwrap();
+        logs.enter(group(9), &[sent(7)], &AbsentRecipients::All(users(absent))).await.unwrap();
     }
     assert_eq!(entered(&store, group(9)), [(7, vec![2, 3])]);
-    let silent = Message { silent: true, ..sent_by(8, 1, &[]) };
+    let silent = Message { silent: true, ..sent(8) };
     logs.enter(group(9), &[silent], &AbsentRecipients::All(users(&[2]))).await.unwrap();
     assert_eq!(entered(&store, group(9)).len(), 1);
 }
@@ -79,7 +75,7 @@ fn seqs(response: &WatchOfflineResponse) -> Vec<Seq> {
 
 /// Enters group messages with these numbers, all for one user.
 async fn enter(logs: &OfflineLogs, id: i64, seqs: std::ops::RangeInclusive<Seq>) {
-    let messages: Vec<Message> = seqs.map(|seq| sent_by(seq, 1, &[])).collect();
+    let messages: Vec<Message> = seqs.map(sent).collect();
     logs.enter(group(id), &messages, &AbsentRecipients::All(users(&[2]))).await.unwrap();
 }
 
@@ -169,7 +165,7 @@ async fn no_log_waits_for_another() {
     let begin = next(&mut watch(&logs, "").await).await.cursor;
     let many = users(&(1_000_000_000_000..1_000_000_000_500).collect::<Vec<_>>());
     for seq in 1..=600 {
-        logs.enter(group(8), &[sent_by(seq, 1, &[])], &AbsentRecipients::All(many.clone())).await.unwrap();
+        logs.enter(group(8), &[sent(seq)], &AbsentRecipients::All(many.clone())).await.unwrap();
     }
     enter(&logs, 9, 1..=1).await;
     let mut stream = watch(&logs, &begin).await;
