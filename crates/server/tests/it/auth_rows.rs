@@ -1,7 +1,7 @@
 //! The limits for callers: contacts, request ids, slots, and the side doors in HTTP.
 
 use kith_proto::{
-    group::relation::v1::{BlockRequest, relation_service_client::RelationServiceClient},
+    relation::v1::{BlockRequest, relation_service_client::RelationServiceClient},
     user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::auth::{Rights, Scope, parse_scopes};

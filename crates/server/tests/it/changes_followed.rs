@@ -8,7 +8,7 @@ use kith_proto::{
 };
 
 use crate::{
-    change_calls::{cursor, keeping, until_seen, users},
+    change_calls::{cursor, keeping, until_seen},
     dialog_calls::{mark_up_to, trim},
     group_calls::{join, public_group},
     message_calls::{direct, edit, recall, say, to_edit},

@@ -1,6 +1,6 @@
 //! The right to send a message, and the result when a message is sent again.
 
-use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all, remove};
+use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all};
 use crate::message_calls::*;
 use crate::node::{SERVICE, assert_denied, assert_error, assert_forbidden, assert_not_found};
 use crate::relation_calls::{block, follow, node_with_users, unblock, with_users};

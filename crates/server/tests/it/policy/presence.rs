@@ -6,8 +6,8 @@ use crate::gateway_calls::{Gateway, close, counted, events, gateways_of, online_
 use crate::group_calls::{add, chat, remove};
 use crate::message_streams::{self, Stream};
 use crate::node::{TestNode, all_pages, assert_denied, assert_invalid, assert_not_found, principal, until};
-use crate::relation_calls::{block, follow, node_with_users, users};
-use kith_proto::{admin::v1::GetNodeRequest, group::v1::*, message::v1::ReceiveRequest, presence::v1::*};
+use crate::relation_calls::{block, follow, node_with_users};
+use kith_proto::{admin::v1::GetNodeRequest, message::v1::ReceiveRequest, presence::v1::*};
 use kith_server::config::Config;
 
 /// Makes all intervals short, and unseen users offline at once.

@@ -11,7 +11,7 @@ use crate::{
     message_calls::*,
     message_streams::{Stream, after, has, now, open},
     node::TestNode,
-    notice_calls::{audience, mark, new_notice, publish, totals, unmark},
+    notice_calls::{audience, mark, new_notice, publish, unmark},
     relation_calls::with_users,
 };
 

@@ -5,7 +5,7 @@ use crate::message_calls::*;
 use crate::message_streams::*;
 use crate::node::SERVICE;
 use crate::relation_calls::with_users;
-use kith_proto::message::v1::{delivery::note::send_message_request::To, *};
+use kith_proto::message::v1::send_message_request::To;
 
 /// Row 1: an entry with another stream's id is refused if the inbox is ahead of that stream.
 #[tokio::test]

@@ -4,7 +4,7 @@
 use serde_json::json;
 use tonic::Code;
 
-use super::{WRONG_IDS, with};
+use super::WRONG_IDS;
 use crate::message_streams::*;
 use crate::node::assert_refused;
 use crate::notice_calls::audience;

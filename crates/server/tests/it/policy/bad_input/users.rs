@@ -1,7 +1,7 @@
 //! Bad input, by the rows in the attack table: the stated code, and a healthy node afterwards.
 
 use crate::node::{TestNode, assert_invalid, assert_reused, params, update_of_user};
-use kith_proto::group::user::v1::*;
+use kith_proto::user::v1::*;
 use tonic::{Code, Status};
 
 fn named(name: &str) -> User {
