@@ -7,6 +7,25 @@ use kith_store::{
 };
 use parking_lot::Mutex;
 
+/// Implements a trait for a fake: the methods in braces. The tests never call those after them.
+macro_rules! partial {
+    (
+        $trait:ident for $type:ident { $($own:tt)* }
+        $(fn $name:ident($($of:ty),*) -> $answer:ty;)*
+    ) => {
+        #[async_trait::async_trait]
+        impl $trait for $type {
+            $($own)*
+
+            $(async fn $name(&self, $(_: $of),*) -> $answer {
+                unreachable!("the tests make no such call")
+            })*
+        }
+    };
+}
+
+pub(crate) use partial;
+
 pub(crate) fn user(id: i64) -> UserId {
     UserId::new(id).unwrap()
 }

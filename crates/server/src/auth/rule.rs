@@ -176,44 +176,6 @@ mod tests {
         Rule::of("kith.user.v1.UserService", "Any", &access).unwrap()
     }
 
-    /// The reason, where the call is refused.
-    fn reason(rule: Rule, scopes: &[Scope], acting: Option<i64>) -> Option<Reason> {
-        let acting = acting.map_or(Principal::Service, |user| Principal::User(UserId::new(user).unwrap()));
-        rule.check(Rights::of(scopes), acting).err().map(|error| error.reason())
-    }
-
-    #[test]
-    fn callers_need_the_scope_of_the_action() {
-        let read = rule(Action::Read, Users::Any);
-        assert_eq!(reason(read, &[Scope::UserRead, Scope::UserOwn], None), None);
-        assert_eq!(reason(read, &[Scope::UserWrite, Scope::UserOwn], None), Some(Reason::ScopeMissing));
-        assert_eq!(reason(read, &[Scope::GroupRead, Scope::UserOwn], None), Some(Reason::ScopeMissing));
-        let export = rule(Action::Export, Users::None);
-        assert_eq!(reason(export, &[Scope::UserImport, Scope::UserRead], None), Some(Reason::ScopeMissing));
-        assert_eq!(reason(export, &[Scope::UserExport], None), None);
-    }
-
-    #[test]
-    fn act_and_own_decide_for_whom_callers_act() {
-        let read = rule(Action::Read, Users::Any);
-        assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], Some(7)), None);
-        assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], None), Some(Reason::ActingUserNeeded));
-        assert_eq!(reason(read, &[Scope::UserRead, Scope::GroupOwn], None), Some(Reason::ActingUserNeeded));
-        assert_eq!(reason(read, &[Scope::UserRead, Scope::UserOwn], None), None);
-        assert_eq!(
-            reason(read, &[Scope::UserRead, Scope::UserOwn], Some(7)),
-            Some(Reason::ActingUserRefused)
-        );
-    }
-
-    #[test]
-    fn methods_for_services_take_no_acting_user() {
-        let create = rule(Action::Write, Users::None);
-        assert_eq!(reason(create, &Scope::ALL, Some(7)), Some(Reason::NotAllowed));
-        assert_eq!(reason(create, &Scope::ALL, None), None);
-        assert_eq!(reason(create, &[Scope::UserWrite, Scope::UserOwn], None), None);
-    }
-
     /// A caller that follows the first error must not get an error that says the contrary.
     #[test]
     fn errors_of_methods_for_services_name_the_scope() {
@@ -233,32 +195,6 @@ mod tests {
             let error = create.check(rights, acting).unwrap_err();
             assert_eq!((error.reason(), tonic::Status::from(error.clone()).message()), expected);
         }
-    }
-
-    #[test]
-    fn users_read_and_write_as_themselves_alone() {
-        let reason = |rule: Rule, named| rule.check_user(named).err().map(|error| error.reason());
-        for action in [Action::Read, Action::Write] {
-            for users in [Users::Any, Users::Self_, Users::Object] {
-                assert_eq!(reason(rule(action, users), false), None);
-                assert_eq!(reason(rule(action, users), true), Some(Reason::ActingUserRefused));
-            }
-            assert_eq!(reason(rule(action, Users::None), false), Some(Reason::NotAllowed));
-        }
-        for action in [Action::Secret, Action::Import, Action::Export] {
-            assert_eq!(reason(rule(action, Users::Any), false), Some(Reason::ScopeMissing));
-        }
-        assert_eq!(reason(Rule::AnyCaller, true), Some(Reason::ActingUserRefused));
-    }
-
-    #[test]
-    fn nodes_call_three_methods() {
-        let access =
-            Access { action: Action::AdminRead.into(), users: Users::None.into(), ..Access::default() };
-        let may = |method| Rule::of(ADMIN, method, &access).unwrap().check_node().is_ok();
-        assert!(["InspectKey", "FlushMemory", "ReadCanary"].into_iter().all(may));
-        assert!(!["GetNode", "StartEpoch", "InvalidateKey"].into_iter().any(may));
-        assert!(rule(Action::Read, Users::Any).check_node().is_err());
     }
 
     #[test]

@@ -169,12 +169,6 @@ impl Method {
         }
     }
 
-    /// A method outside the contract.
-    #[cfg(test)]
-    pub(super) fn of_test(kind: MethodKind) -> Self {
-        Self::new("kith.test.v1.TestService", "Test", kind, Rule::Open)
-    }
-
     /// Completes the call with what its method knows about it.
     pub(super) fn complete(&self, call: Call) -> Call {
         let access =

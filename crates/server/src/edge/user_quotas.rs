@@ -165,13 +165,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn services_are_not_counted_also_for_a_user() {
-        let quotas = UserQuotas::new(&LimitsConfig::default());
-        assert_eq!(counted(&quotas, call(7, false), Action::Write), 100);
-        assert_eq!(counted(&quotas, Call::internal(Instant::now()), Action::Write), 100);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn zero_switches_a_quota_off() {
         let limits = LimitsConfig { user_writes_per_second: 0, ..LimitsConfig::default() };
         assert_eq!(counted(&UserQuotas::new(&limits), call(7, true), Action::Write), 50);

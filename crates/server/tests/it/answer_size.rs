@@ -62,8 +62,14 @@ async fn with_groups() -> (TestNode, Vec<i64>) {
 }
 
 #[tokio::test]
-async fn export_of_large_users_has_small_messages() {
+async fn large_users_are_answered_in_parts() {
     let (node, ids) = with_users().await;
+    export_users(&node, ids.clone()).await;
+    batch_users(&node, ids.clone()).await;
+    search_users(&node, ids).await;
+}
+
+async fn export_users(node: &TestNode, ids: Vec<i64>) {
     let request = users::ExportUsersRequest { after_user_id: 0 };
     let mut messages = node.users().export_users(request).await.unwrap().into_inner();
     let mut exported = Vec::new();
@@ -75,8 +81,14 @@ async fn export_of_large_users_has_small_messages() {
 }
 
 #[tokio::test]
-async fn export_of_large_groups_has_small_messages() {
+async fn large_groups_are_answered_in_parts() {
     let (node, ids) = with_groups().await;
+    export_groups(&node, ids.clone()).await;
+    batch_groups(&node, ids.clone()).await;
+    search_groups(&node, ids).await;
+}
+
+async fn export_groups(node: &TestNode, ids: Vec<i64>) {
     let request = groups::ExportGroupsRequest { after_group_id: 0 };
     let mut messages = node.groups().export_groups(request).await.unwrap().into_inner();
     let mut exported = Vec::new();
@@ -87,9 +99,7 @@ async fn export_of_large_groups_has_small_messages() {
     assert_eq!(exported, ids);
 }
 
-#[tokio::test]
-async fn batch_of_large_users_says_which_to_ask_again() {
-    let (node, ids) = with_users().await;
+async fn batch_users(node: &TestNode, ids: Vec<i64>) {
     let (mut wanted, mut rounds, mut read) = (ids.clone(), 0, Vec::new());
     while !wanted.is_empty() {
         let request = users::BatchGetUsersRequest { user_ids: wanted.clone(), consistency: None };
@@ -112,9 +122,7 @@ async fn batch_of_large_users_says_which_to_ask_again() {
     assert_eq!((read, rounds), (ids, 2));
 }
 
-#[tokio::test]
-async fn batch_of_large_groups_says_which_to_ask_again() {
-    let (node, ids) = with_groups().await;
+async fn batch_groups(node: &TestNode, ids: Vec<i64>) {
     let request = groups::BatchGetGroupsRequest { group_ids: ids.clone(), consistency: None };
     let results = node.groups().batch_get_groups(request).await.unwrap().into_inner().results;
     let is_there =
@@ -127,9 +135,7 @@ async fn batch_of_large_groups_says_which_to_ask_again() {
     }
 }
 
-#[tokio::test]
-async fn search_of_large_users_goes_on_by_its_token() {
-    let (node, ids) = with_users().await;
+async fn search_users(node: &TestNode, ids: Vec<i64>) {
     let mut pages = 0;
     let found = all_pages(async |page_token| {
         let keyword = "same@example.org".to_owned();
@@ -144,9 +150,7 @@ async fn search_of_large_users_goes_on_by_its_token() {
     assert_eq!((found, pages), (ids, 2));
 }
 
-#[tokio::test]
-async fn search_of_large_groups_goes_on_by_its_token() {
-    let (node, ids) = with_groups().await;
+async fn search_groups(node: &TestNode, ids: Vec<i64>) {
     let mut pages = 0;
     let found = all_pages(async |page_token| {
         let keyword = "chess".to_owned();

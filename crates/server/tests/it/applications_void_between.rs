@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::store_over::store_over;
 use crate::{application_calls::of_group, bare_node};
-use async_trait::async_trait;
 use futures::future::BoxFuture;
 use kith_proto::{
     application::v1::{
@@ -29,68 +29,29 @@ impl std::fmt::Debug for HookedStore {
     }
 }
 
-#[async_trait]
-impl ApplicationStore for HookedStore {
-    async fn change_application(
-        &self,
-        receiver: Receiver,
-        change: ApplicationChange,
-        write: Write,
-    ) -> Result<Applied<Application>, StoreError> {
-        let happens = self.happens.lock().take();
-        if let Some(happens) = happens {
-            happens.await;
+store_over! {
+    ApplicationStore for HookedStore by inner {
+        async fn change_application(
+            &self,
+            receiver: Receiver,
+            change: ApplicationChange,
+            write: Write,
+        ) -> Result<Applied<Application>, StoreError> {
+            let happens = self.happens.lock().take();
+            if let Some(happens) = happens {
+                happens.await;
+            }
+            self.inner.change_application(receiver, change, write).await
         }
-        self.inner.change_application(receiver, change, write).await
     }
-
-    async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError> {
-        self.inner.get_application(key).await
-    }
-
-    async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError> {
-        self.inner.count_pending(receiver).await
-    }
-
-    async fn list_applications(
-        &self,
-        list: ApplicationList,
-        after: ApplicationId,
-        limit: usize,
-    ) -> Result<Vec<ListedApplication>, StoreError> {
-        self.inner.list_applications(list, after, limit).await
-    }
-
-    async fn mark_applications(
-        &self,
-        list: ApplicationList,
-        ids: &[ApplicationId],
-        mark: ApplicationMark,
-        now: Timestamp,
-    ) -> Result<Vec<ListedApplication>, StoreError> {
-        self.inner.mark_applications(list, ids, mark, now).await
-    }
-
-    async fn due_applications(
-        &self,
-        from: Option<&[u8]>,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<DueApplications, StoreError> {
-        self.inner.due_applications(from, now, limit).await
-    }
-
-    async fn resume_application(
-        &self,
-        due: DueApplication,
-        now: Timestamp,
-    ) -> Result<Option<Application>, StoreError> {
-        self.inner.resume_application(due, now).await
-    }
-
-    async fn forget_applications(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
-        self.inner.forget_applications(now, limit).await
-    }
+    fn get_application(key: ApplicationKey) -> Option<Application>;
+    fn count_pending(receiver: Receiver) -> PendingRequests;
+    fn list_applications(list: ApplicationList, after: ApplicationId, limit: usize) -> Vec<ListedApplication>;
+    fn mark_applications(list: ApplicationList, ids: &[ApplicationId], mark: ApplicationMark, now: Timestamp)
+        -> Vec<ListedApplication>;
+    fn due_applications(from: Option<&[u8]>, now: Timestamp, limit: usize) -> DueApplications;
+    fn resume_application(due: DueApplication, now: Timestamp) -> Option<Application>;
+    fn forget_applications(now: Timestamp, limit: usize) -> u64;
 }
 
 #[tokio::test]

@@ -1,8 +1,7 @@
 //! The limits for callers: contacts, request ids, slots, and the side doors in HTTP.
 
 use kith_proto::{
-    group::v1 as groups,
-    relation::v1::{BlockRequest, ListBlocksRequest, relation_service_client::RelationServiceClient},
+    relation::v1::{BlockRequest, relation_service_client::RelationServiceClient},
     user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::auth::{Rights, Scope, parse_scopes};
@@ -10,10 +9,8 @@ use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    edge::raw::{GET_USER, framed},
-    http,
-    node::{assert_denied, assert_error, assert_refused, assert_reused},
-    secured_node::{ALL, SecuredNode, acting, all_but, bearer, by},
+    node::{assert_error, assert_refused, assert_reused},
+    secured_node::{ALL, SecuredNode, acting, all_but, by},
 };
 
 const ANN: i64 = 7;
@@ -49,33 +46,6 @@ fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
 }
 
-/// Covers threat A48.
-#[tokio::test]
-async fn a_key_opens_the_methods_of_its_scopes_alone() {
-    let node = node(&["reader"]).await;
-    let found = node.users().get_user(by("reader", get(ANN))).await.unwrap().into_inner();
-    assert_eq!(found.user.unwrap().user_name, "ann");
-    let delete = DeleteUserRequest { user_id: ANN, ..Default::default() };
-    let refused = node.users().delete_user(by("reader", delete)).await;
-    let refused = assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
-    let scope = refused.get_error_details().error_info().unwrap().metadata["scope"].clone();
-    assert_eq!(scope, "user:write");
-    assert!(node.users().get_user(by("reader", get(ANN))).await.is_ok(), "it changed nothing");
-}
-
-/// Covers threat A49.
-#[tokio::test]
-async fn a_user_does_not_read_the_blocks_of_another() {
-    let node = node(&["backend"]).await;
-    let mut relations = RelationServiceClient::new(node.channel.clone());
-    let block = BlockRequest { user_id: ANN, target_id: BOB, ..Default::default() };
-    relations.block(acting("backend", ANN, block)).await.unwrap();
-    let list = ListBlocksRequest { user_id: ANN, ..Default::default() };
-    let own = relations.list_blocks(acting("backend", ANN, list.clone())).await.unwrap().into_inner();
-    assert_eq!(own.settings.len(), 1);
-    assert_denied(relations.list_blocks(acting("backend", BOB, list)).await);
-}
-
 /// Each error names the change that its caller has to make, and no error contradicts another.
 #[tokio::test]
 async fn one_preset_signs_users_up_and_acts_for_them() {
@@ -106,20 +76,6 @@ async fn one_preset_signs_users_up_and_acts_for_them() {
     relations.block(acting("signup", cid, block)).await.unwrap();
     let found = node.users().get_user(acting("signup", cid, get(ANN))).await.unwrap().into_inner();
     assert_eq!(found.user.unwrap().email, "", "no contact of others");
-}
-
-/// Covers threat A51.
-#[tokio::test]
-async fn caller_without_act_names_no_user_by_headers() {
-    let node = node(&["reader", "backend"]).await;
-    let refused = node.users().get_user(acting("reader", ANN, get(ANN))).await;
-    assert_error(refused, Code::PermissionDenied, "ACTING_USER_REFUSED");
-    let refused = node.users().get_user(by("backend", get(ANN))).await;
-    assert_error(refused, Code::PermissionDenied, "ACTING_USER_NEEDED");
-    let key = bearer("backend");
-    let twice = [("authorization", key.as_str()), ("kith-acting-user", "7"), ("kith-acting-user", "8")];
-    let refused = node.grpc(GET_USER, &twice, framed(&[8, 7])).await.unwrap();
-    assert_refused(&refused, Code::InvalidArgument, "INVALID_METADATA", None);
 }
 
 /// Covers threat A55.
@@ -189,44 +145,9 @@ async fn caller_without_contacts_has_a_users_quota() {
     }
 }
 
-/// Covers threat A58.
-#[tokio::test]
-async fn a_group_is_found_without_its_code() {
-    let node = node(&["backend"]).await;
-    let mut client = node.groups();
-    let group = groups::Group {
-        group_id: 5,
-        creator_id: ANN,
-        name: "known".into(),
-        visibility: groups::Visibility::Public.into(),
-        join_policy: groups::JoinPolicy::Code.into(),
-        ..Default::default()
-    };
-    node.create_group(group).await;
-    let code = client.get_invite_code(acting("backend", ANN, groups::GetInviteCodeRequest { group_id: 5 }));
-    let code = code.await.unwrap().into_inner().invite_code;
-    let request = groups::GetGroupRequest { group_id: 5, ..Default::default() };
-    let found = client.get_group(acting("backend", BOB, request)).await.unwrap().into_inner();
-    assert!(!code.is_empty() && !format!("{found:?}").contains(&code), "{found:?}");
-    let request = groups::GetInviteCodeRequest { group_id: 5 };
-    assert_denied(client.get_invite_code(acting("backend", BOB, request)).await);
-}
-
 fn create(name: &str) -> CreateUserRequest {
     let user = User { user_name: name.into(), ..Default::default() };
     CreateUserRequest { user: Some(user), request_id: "once".into() }
-}
-
-/// Covers threat A62.
-#[tokio::test]
-async fn a_request_that_is_sent_again_has_one_effect() {
-    let node = node(&[]).await;
-    for caller in [ALL, "second"] {
-        let name = format!("cid-{caller}");
-        let first = node.users().create_user(by(caller, create(&name))).await.unwrap().into_inner();
-        let again = node.users().create_user(by(caller, create(&name))).await.unwrap().into_inner();
-        assert_eq!(first.user, again.user);
-    }
 }
 
 /// Covers A64 and D6: a request id of one caller reveals nothing to another caller.
@@ -258,12 +179,6 @@ async fn an_import_keeps_its_request_ids_to_its_caller() {
 }
 
 #[tokio::test]
-async fn service_method_refuses_acting_users() {
-    let node = node(&[]).await;
-    assert_denied(node.users().create_user(acting(ALL, ANN, create("cid"))).await);
-}
-
-#[tokio::test]
 async fn a_call_that_is_refused_takes_no_slot() {
     let node = node(&[]).await;
     let load = node.edge.load();
@@ -274,26 +189,4 @@ async fn a_call_that_is_refused_takes_no_slot() {
         assert_eq!(reason(&answer.unwrap_err()), "CREDENTIALS_REFUSED");
     }
     assert_eq!((load.in_flight(), load.shed()), (0, 0));
-}
-
-#[tokio::test]
-async fn over_http_a_client_learns_how_to_authenticate() {
-    let node = node(&[]).await;
-    let body = r#"{"userId": 7}"#;
-    let missing = http::post(node.address, GET_USER, body).await;
-    missing.assert_refused(401, "unauthenticated", "CREDENTIALS_MISSING");
-    assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
-    let key = bearer(ALL);
-    let found =
-        http::send(node.address, "POST", GET_USER, &[http::JSON, ("authorization", &key)], body).await;
-    assert_eq!(found.json()["user"]["userName"], "ann");
-    // Other path forms are no method, and never have another rule.
-    for path in [
-        "/kith.user.v1.UserService/GetUser/",
-        "//kith.user.v1.UserService/GetUser",
-        "/kith.user.v1.userservice/getuser",
-    ] {
-        let answer = http::post(node.address, path, body).await;
-        assert_eq!(answer.code, 404, "{path}");
-    }
 }

@@ -9,7 +9,6 @@ use kith_proto::{
     user::v1::User,
 };
 use kith_server::auth::{Rights, Scope};
-use kith_store::Stores;
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -28,14 +27,6 @@ async fn over(folder: &TempDir, kept: u64, dialogs: bool) -> TestNode {
         config.changes.dialogs = dialogs;
     })
     .await
-}
-
-/// Lets `use_of` work with the stores of a stopped node.
-async fn with_stores(folder: &TempDir, use_of: impl AsyncFnOnce(Stores)) {
-    let options = kith_store_sqlite::SqliteOptions::new(folder.path().join("data").join("kith.db"));
-    let handle = kith_store_sqlite::open(options).await.unwrap();
-    use_of(handle.stores()).await;
-    handle.close().await;
 }
 
 async fn assert_expired(node: &TestNode, cursor: &str) {
@@ -58,30 +49,6 @@ async fn cursor_goes_on_after_a_restart() {
     until_seen(&node, &begin, |change| change.user_id == cid).await;
     assert_eq!(users(&read_all(&node, &begin, &[], 0).await.0), [ann, bea, cid]);
     assert_eq!(users(&read_all(&node, &read, &[], 0).await.0), [bea, cid]);
-    node.stop().await;
-}
-
-#[tokio::test]
-async fn trimmed_cursor_has_expired() {
-    let node = TestNode::start_with(keeping).await;
-    let begin = cursor(&node).await;
-    node.user("ann").await;
-    let bea = node.user("bea").await.user_id;
-    until_seen(&node, &begin, |change| change.user_id == bea).await;
-    let (_, end) = read_all(&node, &begin, &[], 0).await;
-    let folder = node.stop().await;
-    with_stores(
-        &folder,
-        async |stores| {
-            while stores.changes.trim_changes(Duration::from_secs(3_600), 0).await.unwrap() {}
-        },
-    )
-    .await;
-    let node = over(&folder, 3_600, true).await;
-    assert_expired(&node, &begin).await;
-    let cid = node.user("cid").await.user_id;
-    let seen = until_seen(&node, &end, |change| change.user_id == cid).await;
-    assert_eq!(users(&seen), [cid], "the end is never trimmed");
     node.stop().await;
 }
 

@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use async_trait::async_trait;
 use kith_proto::group::v1::group_service_client::GroupServiceClient;
 use kith_server::{config::Config, edge::Edge};
 use kith_store::*;
@@ -17,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::bare_node;
+use crate::store_over::store_over;
 
 /// Holds a search between its read and its answer.
 pub(crate) struct HeldSearch {
@@ -74,50 +74,42 @@ impl CountingGroupStore {
     }
 }
 
-#[async_trait]
-impl GroupStore for CountingGroupStore {
-    async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError> {
-        self.inner.group(id).await
-    }
-
-    async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError> {
-        self.inner.groups(ids).await
-    }
-
-    async fn search_groups(
-        &self,
-        key: &str,
-        after: Option<GroupId>,
-        limit: usize,
-    ) -> Result<Vec<Group>, StoreError> {
-        self.searches.fetch_add(1, Ordering::SeqCst);
-        let found = self.inner.search_groups(key, after, limit).await;
-        let held = self.held.lock().take();
-        if let Some((reach, released)) = held {
-            reach.send(()).unwrap();
-            released.await.unwrap();
+store_over! {
+    GroupStore for CountingGroupStore by inner {
+        async fn search_groups(
+            &self,
+            key: &str,
+            after: Option<GroupId>,
+            limit: usize,
+        ) -> Result<Vec<Group>, StoreError> {
+            self.searches.fetch_add(1, Ordering::SeqCst);
+            let found = self.inner.search_groups(key, after, limit).await;
+            let held = self.held.lock().take();
+            if let Some((reach, released)) = held {
+                reach.send(()).unwrap();
+                released.await.unwrap();
+            }
+            found
         }
-        found
-    }
 
-    async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError> {
-        self.inner.scan_groups(after, limit).await
-    }
+        async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
+            self.answer(self.inner.create_group(group, write).await)
+        }
 
-    async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError> {
-        self.answer(self.inner.create_group(group, write).await)
-    }
+        async fn update_group(
+            &self,
+            id: GroupId,
+            patch: GroupPatch,
+            write: Write,
+        ) -> Result<Applied<Group>, StoreError> {
+            self.answer(self.inner.update_group(id, patch, write).await)
+        }
 
-    async fn update_group(
-        &self,
-        id: GroupId,
-        patch: GroupPatch,
-        write: Write,
-    ) -> Result<Applied<Group>, StoreError> {
-        self.answer(self.inner.update_group(id, patch, write).await)
+        async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
+            self.answer(self.inner.dismiss_group(id, write).await)
+        }
     }
-
-    async fn dismiss_group(&self, id: GroupId, write: Write) -> Result<Applied<Version>, StoreError> {
-        self.answer(self.inner.dismiss_group(id, write).await)
-    }
+    fn group(id: GroupId) -> Stored<Group>;
+    fn groups(ids: &[GroupId]) -> Vec<(GroupId, Stored<Group>)>;
+    fn scan_groups(after: Option<GroupId>, limit: usize) -> Vec<Group>;
 }

@@ -74,11 +74,6 @@ pub async fn read(node: &TestNode, by: i64, id: &str) -> ReadSeqs {
     reads(node, by, &[id]).await.remove(0).unwrap()
 }
 
-/// Returns the ranges that a user has skipped.
-pub async fn skipped(node: &TestNode, by: i64, id: &str) -> Vec<(i64, i64)> {
-    read(node, by, id).await.unread_ranges.iter().map(|range| (range.first, range.last)).collect()
-}
-
 /// Waits until a user has read up to a number: its own messages are marked in the background.
 pub async fn until_read(node: &TestNode, by: i64, id: &str, seq: i64) {
     until(async || read(node, by, id).await.read_seq == seq).await;

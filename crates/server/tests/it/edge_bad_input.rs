@@ -84,15 +84,6 @@ async fn large_batches_and_unknown_fields_pass() {
 }
 
 #[tokio::test]
-async fn an_unknown_compression_is_unimplemented() {
-    let node = serve(|_| {}).await;
-    let body = flagged(1, 2, &GET_FINE);
-    let answer = raw::call(node.address, GET_USER, &[("grpc-encoding", "br")], body).await.unwrap();
-    assert_eq!(answer.status().code(), Code::Unimplemented);
-    node.assert_healthy().await;
-}
-
-#[tokio::test]
 async fn what_cannot_be_decoded_is_invalid_argument() {
     let deep_groups = [[0xa3, 0x06].repeat(200), [0xa4, 0x06].repeat(200)].concat();
     let bad_second = [framed(&[]), framed(&[0x0a, 0x40, 0x01])].concat();
@@ -108,16 +99,6 @@ async fn what_cannot_be_decoded_is_invalid_argument() {
         ("a bad message of a stream", IMPORT_USERS, &[], bad_second.into()),
     ];
     assert_each_refused(&calls, Code::InvalidArgument, "MALFORMED_MESSAGE").await;
-}
-
-#[tokio::test]
-async fn unknown_methods_are_unimplemented() {
-    let node = serve(|_| {}).await;
-    for path in ["/kith.user.v1.UserService/Nothing", "/kith.nothing.v1.Nothing/Get", "/", "/x"] {
-        let answer = raw::call(node.address, path, &[], framed(&[])).await.unwrap();
-        assert_eq!(answer.status().code(), Code::Unimplemented, "{path}");
-    }
-    node.assert_healthy().await;
 }
 
 #[tokio::test]
@@ -146,11 +127,6 @@ async fn wrong_metadata_is_invalid_argument() {
     let twice = [("kith-acting-user", "1"), ("kith-acting-user", "2")];
     let call: BadCall<'_> = ("two users", GET_USER, &twice, framed(&GET_FINE));
     assert_each_refused(&[call], Code::InvalidArgument, "INVALID_METADATA").await;
-}
-
-#[tokio::test]
-async fn huge_timeout_counts_as_the_longest() {
-    assert_answered(&serve(|_| {}).await, GET_USER, &[("grpc-timeout", "99999999H")], &GET_FINE).await;
 }
 
 #[tokio::test]

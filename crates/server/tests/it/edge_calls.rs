@@ -6,7 +6,7 @@ use crate::edge::{
     assert_refused,
     raw::{self, GET_USER, framed},
     serve,
-    service::{ACTING, FAILS, FINE, HELD, PANICS, get},
+    service::{FINE, HELD, PANICS, get},
     until,
 };
 use kith_proto::{
@@ -155,26 +155,6 @@ async fn open_exports_keep_their_slots() {
 }
 
 #[tokio::test]
-async fn trailers_say_where_the_answer_came_from() {
-    let node = serve(|_| {}).await;
-    let answer = raw::call(node.address, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
-    let trailer = |name: &str| answer.trailers.get(name).and_then(|value| value.to_str().ok());
-    assert_eq!(trailer("kith-tier"), Some("memory"));
-    assert_eq!(trailer("kith-version"), Some("7"));
-    assert_eq!(trailer("kith-age-ms"), Some("1500"));
-}
-
-#[tokio::test]
-async fn the_acting_user_reaches_the_handler() {
-    let node = serve(|_| {}).await;
-    let message = framed(&[0x08, u8::try_from(ACTING).unwrap()]);
-    for (headers, expected) in [(&[][..], "0"), (&[("kith-acting-user", "42")][..], "42")] {
-        let answer = raw::call(node.address, GET_USER, headers, message.clone()).await.unwrap();
-        assert_eq!(answer.trailers.get("kith-version").unwrap(), expected);
-    }
-}
-
-#[tokio::test]
 async fn panic_fails_only_its_own_call() {
     let node = serve(|_| {}).await;
     let mut client = node.users().await;
@@ -185,13 +165,6 @@ async fn panic_fails_only_its_own_call() {
     assert_refused(&status, Code::Internal, "INTERNAL");
     node.seen.release(1);
     assert!(held.await.unwrap().is_ok(), "on the same connection");
-}
-
-#[tokio::test]
-async fn handler_error_is_passed_on_unchanged() {
-    let node = serve(|_| {}).await;
-    let status = node.users().await.get_user(get(FAILS)).await.unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::Internal, "failed by itself"));
 }
 
 #[tokio::test]

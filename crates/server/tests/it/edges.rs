@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::corrupt_lists::{self, FOLLOWS, MISCOUNTED, SINCE, WRONG};
 
-use crate::node::{TestNode, assert_denied, assert_forbidden, assert_invalid, principal, until_within};
+use crate::node::{TestNode, assert_forbidden, assert_invalid, until_within};
 use crate::relation_calls::counts;
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
@@ -126,13 +126,4 @@ async fn one_run_of_a_kind_ends_with_its_caller() {
     assert!(repair(&node).await.ended);
     drop(unread);
     until_within(Duration::from_secs(20), async || second().await.is_ok()).await;
-}
-
-#[tokio::test]
-async fn users_may_do_none_of_it() {
-    let (node, _data) = damaged_node().await;
-    let mut admin = node.admin();
-    assert_denied(admin.verify_edges(principal(7, VerifyEdgesRequest::default())).await);
-    assert_denied(admin.repair_edges(principal(7, RepairEdgesRequest::default())).await);
-    assert_denied(admin.rebuild_counts(principal(7, RebuildCountsRequest {})).await);
 }

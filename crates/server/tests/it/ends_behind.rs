@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use kith_proto::message::v1::{
     ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
     ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
@@ -22,6 +21,7 @@ use tonic::Code;
 
 use crate::bare_node::{self, user};
 use crate::node::{assert_error, assert_not_found, until};
+use crate::store_over::store_over;
 
 /// Another store's messages. While it is behind, each log seems to lack its last message, until an end is
 /// read with strong consistency.
@@ -42,74 +42,39 @@ impl BehindStore {
     }
 }
 
-#[async_trait]
-impl MessageStore for BehindStore {
-    async fn append(
-        &self,
-        conversation: ConversationId,
-        batch: &[NewMessage],
-    ) -> Result<Vec<Appended>, StoreError> {
-        self.store.append(conversation, batch).await
-    }
-
-    async fn messages(
-        &self,
-        conversation: ConversationId,
-        first: Seq,
-        last: Seq,
-    ) -> Result<Vec<Message>, StoreError> {
-        self.store.messages(conversation, first, last).await
-    }
-
-    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        self.store.document(key).await
-    }
-
-    async fn change(
-        &self,
-        conversation: ConversationId,
-        change: &MessageChange,
-    ) -> Result<MessageChangeOutcome, StoreError> {
-        self.store.change(conversation, change).await
-    }
-
-    async fn headers(
-        &self,
-        conversation: ConversationId,
-        first: Seq,
-        last: Seq,
-    ) -> Result<Vec<StoredHeader>, StoreError> {
-        self.store.headers(conversation, first, last).await
-    }
-
-    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        self.heads.fetch_add(1, Ordering::Relaxed);
-        let mut heads = self.store.heads(asked).await?;
-        for (head, (conversation, _)) in heads.iter_mut().zip(asked) {
-            let end = head.last.as_ref().map_or(0, |last| last.seq) - self.lacks();
-            head.last =
-                if end > 0 { self.store.messages(*conversation, end, end).await?.pop() } else { None };
-            head.headers.retain(|header| header.seq <= end);
+store_over! {
+    MessageStore for BehindStore by store {
+        async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+            self.heads.fetch_add(1, Ordering::Relaxed);
+            let mut heads = self.store.heads(asked).await?;
+            for (head, (conversation, _)) in heads.iter_mut().zip(asked) {
+                let end = head.last.as_ref().map_or(0, |last| last.seq) - self.lacks();
+                head.last =
+                    if end > 0 { self.store.messages(*conversation, end, end).await?.pop() } else { None };
+                head.headers.retain(|header| header.seq <= end);
+            }
+            Ok(heads)
         }
-        Ok(heads)
-    }
 
-    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        self.ends.fetch_add(1, Ordering::Relaxed);
-        let mut ends = self.store.ends(conversations).await?;
-        ends.iter_mut().for_each(|end| end.seq = (end.seq - self.lacks()).max(0));
-        Ok(ends)
-    }
+        async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+            self.ends.fetch_add(1, Ordering::Relaxed);
+            let mut ends = self.store.ends(conversations).await?;
+            ends.iter_mut().for_each(|end| end.seq = (end.seq - self.lacks()).max(0));
+            Ok(ends)
+        }
 
-    async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
-        self.is_behind.store(false, Ordering::Relaxed);
-        self.strong.fetch_add(1, Ordering::Relaxed);
-        self.store.strong_end(conversation).await
+        async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
+            self.is_behind.store(false, Ordering::Relaxed);
+            self.strong.fetch_add(1, Ordering::Relaxed);
+            self.store.strong_end(conversation).await
+        }
     }
-
-    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
-        self.store.seq_at(conversation, time).await
-    }
+    fn append(conversation: ConversationId, batch: &[NewMessage]) -> Vec<Appended>;
+    fn messages(conversation: ConversationId, first: Seq, last: Seq) -> Vec<Message>;
+    fn document(key: DocumentKey) -> Option<LogDocument>;
+    fn change(conversation: ConversationId, change: &MessageChange) -> MessageChangeOutcome;
+    fn headers(conversation: ConversationId, first: Seq, last: Seq) -> Vec<StoredHeader>;
+    fn seq_at(conversation: ConversationId, time: Timestamp) -> Seq;
 }
 
 /// Another store's documents. While the log is behind, no document has any content.
@@ -119,49 +84,25 @@ struct LateSearch {
     log: Arc<BehindStore>,
 }
 
-#[async_trait]
-impl MessageUpkeep for LateSearch {
-    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<TrimResult, StoreError> {
-        self.store.trim(log, below, now).await
-    }
-
-    async fn aged(&self, highest: Range<Timestamp>, limit: usize) -> Result<Vec<AgedDocument>, StoreError> {
-        self.store.aged(highest, limit).await
-    }
-
-    async fn settle_aged(&self, documents: &[AgedDocument]) -> Result<(), StoreError> {
-        self.store.settle_aged(documents).await
-    }
-
-    async fn complete_times(
-        &self,
-        from: Option<DocumentKey>,
-        limit: usize,
-    ) -> Result<CompletedTimes, StoreError> {
-        self.store.complete_times(from, limit).await
-    }
-
-    async fn documents_sent_by(
-        &self,
-        log: ConversationId,
-        sender: UserId,
-        from: Seq,
-    ) -> Result<SentDocuments, StoreError> {
-        if self.log.lacks() > 0 {
-            return Ok(SentDocuments { firsts: Vec::new(), next: None });
+store_over! {
+    MessageUpkeep for LateSearch by store {
+        async fn documents_sent_by(
+            &self,
+            log: ConversationId,
+            sender: UserId,
+            from: Seq,
+        ) -> Result<SentDocuments, StoreError> {
+            if self.log.lacks() > 0 {
+                return Ok(SentDocuments { firsts: Vec::new(), next: None });
+            }
+            self.store.documents_sent_by(log, sender, from).await
         }
-        self.store.documents_sent_by(log, sender, from).await
     }
-
-    async fn erase_document(
-        &self,
-        log: ConversationId,
-        first: Seq,
-        sender: UserId,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        self.store.erase_document(log, first, sender, now).await
-    }
+    fn trim(log: ConversationId, below: Seq, now: Timestamp) -> TrimResult;
+    fn aged(highest: Range<Timestamp>, limit: usize) -> Vec<AgedDocument>;
+    fn settle_aged(documents: &[AgedDocument]) -> ();
+    fn complete_times(from: Option<DocumentKey>, limit: usize) -> CompletedTimes;
+    fn erase_document(log: ConversationId, first: Seq, sender: UserId, now: Timestamp) -> u64;
 }
 
 /// Two users. The second has three unread messages from the first.

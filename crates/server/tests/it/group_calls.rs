@@ -5,9 +5,13 @@ use kith_proto::{
     group::v1::{self as groups, Group, JoinPolicy, Visibility},
     member::v1::*,
 };
+use kith_server::config::{AddedByUsers, Config};
 use tonic::Status;
 
-use crate::node::{TestNode, principal, update_of_group};
+use crate::{
+    node::{TestNode, principal, update_of_group},
+    relation_calls::node_with_users,
+};
 
 /// Makes a group with this visibility and join policy.
 pub fn chess(visibility: Visibility, join_policy: JoinPolicy) -> Group {
@@ -60,6 +64,36 @@ pub async fn add(node: &TestNode, group_id: i64, members: &[i64]) {
     node.members().add_members(request).await.unwrap();
 }
 
+/// Adds users as a user.
+pub async fn add_as(
+    node: &TestNode,
+    by: i64,
+    group_id: i64,
+    user_ids: &[i64],
+) -> Result<AddMembersResponse, Status> {
+    let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
+    Ok(node.members().add_members(principal(by, request)).await?.into_inner())
+}
+
+/// Starts a node whose users may add all others.
+pub async fn with_users_who_add<const N: usize>() -> (TestNode, [i64; N]) {
+    node_with_users(adding_all).await
+}
+
+/// Lets users add all others.
+pub fn adding_all(config: &mut Config) {
+    config.members.added_by_users = AddedByUsers::Everybody;
+}
+
+pub fn to_remove(group_id: i64, user_ids: &[i64]) -> RemoveMembersRequest {
+    RemoveMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() }
+}
+
+/// Removes or bans users as a user. Returns the users who were members.
+pub async fn remove_as(node: &TestNode, by: i64, request: RemoveMembersRequest) -> Result<Vec<i64>, Status> {
+    Ok(node.members().remove_members(principal(by, request)).await?.into_inner().user_ids)
+}
+
 pub async fn join(node: &TestNode, group_id: i64, user_id: i64) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, ..Default::default() };
     Ok(node.members().join(principal(user_id, request)).await?.into_inner().member.unwrap())
@@ -71,8 +105,7 @@ pub async fn leave(node: &TestNode, group_id: i64, user_id: i64) {
 }
 
 pub async fn remove(node: &TestNode, group_id: i64, user_id: i64) {
-    let request = RemoveMembersRequest { group_id, user_ids: vec![user_id], ..Default::default() };
-    node.members().remove_members(request).await.unwrap();
+    node.members().remove_members(to_remove(group_id, &[user_id])).await.unwrap();
 }
 
 pub async fn set_role(node: &TestNode, group_id: i64, user_id: i64, role: Role) {

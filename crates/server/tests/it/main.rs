@@ -77,6 +77,7 @@ mod session_reads;
 mod sessions;
 mod signing;
 mod sockets;
+mod store_over;
 mod strangers;
 mod streams_of_keys;
 mod user_access;

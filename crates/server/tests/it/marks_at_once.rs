@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
@@ -29,6 +28,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use crate::store_over::store_over;
 use crate::{bare_node, broken_store, dialog_calls::to_mark, node::principal};
 
 const READERS: usize = 500;
@@ -59,76 +59,42 @@ impl CountingDialogStore {
     }
 }
 
-#[async_trait]
-impl DialogStore for CountingDialogStore {
-    async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.store.dialogs(keys).await
-    }
-
-    async fn dialog_list(
-        &self,
-        user: UserId,
-        list: DialogList,
-        after: Option<DialogPosition>,
-        limit: usize,
-    ) -> Result<Vec<Dialog>, StoreError> {
-        self.store.dialog_list(user, list, after, limit).await
-    }
-
-    async fn dialog_conversations(
-        &self,
-        user: UserId,
-        after: Option<ConversationId>,
-        limit: usize,
-    ) -> Result<Vec<ConversationId>, StoreError> {
-        self.store.dialog_conversations(user, after, limit).await
-    }
-
-    async fn mark_dialogs(
-        &self,
-        marks: &[DialogMark],
-        now: Timestamp,
-    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
-        let held = self.held.lock().unwrap().take();
-        self.commands.fetch_add(1, Ordering::Relaxed);
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(StoreError::Unavailable {
-                outcome: Outcome::Unknown,
-                source: broken_store::driver(),
-            });
+store_over! {
+    DialogStore for CountingDialogStore by store {
+        async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.store.dialogs(keys).await
         }
-        if matches!(held, Some(Held::BeforeItsWrite)) {
-            self.wait().await;
+
+        async fn mark_dialogs(
+            &self,
+            marks: &[DialogMark],
+            now: Timestamp,
+        ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
+            let held = self.held.lock().unwrap().take();
+            self.commands.fetch_add(1, Ordering::Relaxed);
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(StoreError::Unavailable {
+                    outcome: Outcome::Unknown,
+                    source: broken_store::driver(),
+                });
+            }
+            if matches!(held, Some(Held::BeforeItsWrite)) {
+                self.wait().await;
+            }
+            let made = self.store.mark_dialogs(marks, now).await;
+            if matches!(held, Some(Held::BeforeItsAnswer)) {
+                self.wait().await;
+            }
+            made
         }
-        let made = self.store.mark_dialogs(marks, now).await;
-        if matches!(held, Some(Held::BeforeItsAnswer)) {
-            self.wait().await;
-        }
-        made
     }
-
-    async fn change_dialog(
-        &self,
-        key: DialogKey,
-        patch: DialogPatch,
-        write: Write,
-    ) -> Result<Applied<Dialog>, StoreError> {
-        self.store.change_dialog(key, patch, write).await
-    }
-
-    async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError> {
-        self.store.make_dialogs(keys, now).await
-    }
-
-    async fn reduce_dialogs(
-        &self,
-        user: UserId,
-        ends: &[(ConversationId, Seq)],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.store.reduce_dialogs(user, ends, now).await
-    }
+    fn dialog_list(user: UserId, list: DialogList, after: Option<DialogPosition>, limit: usize)
+        -> Vec<Dialog>;
+    fn dialog_conversations(user: UserId, after: Option<ConversationId>, limit: usize) -> Vec<ConversationId>;
+    fn change_dialog(key: DialogKey, patch: DialogPatch, write: Write) -> Applied<Dialog>;
+    fn make_dialogs(keys: &[DialogKey], now: Timestamp) -> ();
+    fn reduce_dialogs(user: UserId, ends: &[(ConversationId, Seq)], now: Timestamp) -> ();
 }
 
 /// Creates a group with this many members besides its owner. Returns the owner first.

@@ -1,7 +1,8 @@
 //! Message calls that tests share.
 
-use kith_proto::message::v1::{
-    max_seq_result::Result as Max, send_message_request::To, send_result::Result as Sent, *,
+use kith_proto::{
+    message::v1::{max_seq_result::Result as Max, send_message_request::To, send_result::Result as Sent, *},
+    r#type::v1::import_result::Result as Imported,
 };
 use tonic::Status;
 
@@ -59,6 +60,28 @@ pub async fn send_batch(
         Sent::Error(error) => Err((error.reason, error.field)),
     };
     answer.into_inner().results.into_iter().map(result).collect()
+}
+
+/// Imports messages. Returns each message's number, or its error's reason and field.
+pub async fn import_records(
+    node: &TestNode,
+    records: Vec<ImportMessage>,
+) -> Vec<Result<i64, (String, String)>> {
+    let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
+    let requests: Vec<_> =
+        records.chunks(500).map(|records| ImportMessagesRequest { records: records.to_vec() }).collect();
+    let stream = tokio_stream::iter(requests);
+    let mut answers = node.messages().import_messages(stream).await.unwrap().into_inner();
+    let mut results = Vec::new();
+    while let Some(answer) = answers.message().await.unwrap() {
+        results.extend(answer.results);
+    }
+    assert_eq!(results.iter().map(|result| result.record).collect::<Vec<_>>(), numbers);
+    let outcome = |outcome| match outcome {
+        Imported::Id(seq) => Ok(seq),
+        Imported::Error(error) => Err((error.reason, error.field)),
+    };
+    results.into_iter().map(|result| outcome(result.result.unwrap())).collect()
 }
 
 /// Adds `count` texts from a service to a conversation. Each text is its number.

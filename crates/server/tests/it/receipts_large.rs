@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     message::v1::{
@@ -27,6 +26,7 @@ use kith_store_sqlite::SqliteHandle;
 use tokio::sync::Semaphore;
 
 use crate::bare_node;
+use crate::store_over::store_over;
 
 /// Another store's members. Counts row reads; each waits for a permit.
 #[derive(Debug)]
@@ -37,101 +37,38 @@ struct CountingMemberStore {
     permits: Semaphore,
 }
 
-#[async_trait]
-impl MemberStore for CountingMemberStore {
-    async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
-        self.store.members(keys).await
-    }
+store_over! {
+    MemberStore for CountingMemberStore by store {
+        async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+            self.single.fetch_add(keys.len(), Ordering::Relaxed);
+            self.store.stored_members(keys).await
+        }
 
-    async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
-        self.store.former(keys).await
+        async fn group_rows(
+            &self,
+            group: GroupId,
+            after: Option<UserId>,
+            limit: usize,
+        ) -> Result<Vec<MemberRow>, StoreError> {
+            let rows = self.store.group_rows(group, after, limit).await;
+            self.pages.fetch_add(1, Ordering::SeqCst);
+            self.permits.acquire().await.unwrap().forget();
+            rows
+        }
     }
-
-    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
-        self.single.fetch_add(keys.len(), Ordering::Relaxed);
-        self.store.stored_members(keys).await
-    }
-
-    async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
-        self.store.rosters(groups).await
-    }
-
-    async fn change_members(
-        &self,
-        group: GroupId,
-        change: MemberChange,
-        terms: ChangeContext,
-        write: Write,
-    ) -> Result<Applied<MembersUpdated>, StoreError> {
-        self.store.change_members(group, change, terms, write).await
-    }
-
-    async fn member_list(
-        &self,
-        group: GroupId,
-        least: Role,
-        after: Option<UserId>,
-        limit: usize,
-    ) -> Result<Vec<Member>, StoreError> {
-        self.store.member_list(group, least, after, limit).await
-    }
-
-    async fn group_rows(
-        &self,
-        group: GroupId,
-        after: Option<UserId>,
-        limit: usize,
-    ) -> Result<Vec<MemberRow>, StoreError> {
-        let rows = self.store.group_rows(group, after, limit).await;
-        self.pages.fetch_add(1, Ordering::SeqCst);
-        self.permits.acquire().await.unwrap().forget();
-        rows
-    }
-
-    async fn memberships(
-        &self,
-        user: UserId,
-        after: Option<GroupId>,
-        limit: usize,
-    ) -> Result<Vec<GroupId>, StoreError> {
-        self.store.memberships(user, after, limit).await
-    }
-
-    async fn member_changes(
-        &self,
-        group: GroupId,
-        after: MemberChangeEvent,
-        limit: usize,
-    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
-        self.store.member_changes(group, after, limit).await
-    }
-
-    async fn ban_list(
-        &self,
-        group: GroupId,
-        after: Option<UserId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Vec<Ban>, StoreError> {
-        self.store.ban_list(group, after, limit, now).await
-    }
-
-    async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
-        self.store.ban(key, now).await
-    }
-
-    async fn banned_from(
-        &self,
-        user: UserId,
-        after: Option<GroupId>,
-        limit: usize,
-    ) -> Result<Vec<GroupId>, StoreError> {
-        self.store.banned_from(user, after, limit).await
-    }
-
-    async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        self.store.end_members(group, limit, now).await
-    }
+    fn members(keys: &[MemberKey]) -> Vec<(MemberKey, Stored<Member>)>;
+    fn former(keys: &[MemberKey]) -> Vec<Option<FormerMember>>;
+    fn rosters(groups: &[GroupId]) -> Vec<Roster>;
+    fn change_members(group: GroupId, change: MemberChange, terms: ChangeContext, write: Write)
+        -> Applied<MembersUpdated>;
+    fn member_list(group: GroupId, least: Role, after: Option<UserId>, limit: usize) -> Vec<Member>;
+    fn memberships(user: UserId, after: Option<GroupId>, limit: usize) -> Vec<GroupId>;
+    fn member_changes(group: GroupId, after: MemberChangeEvent, limit: usize)
+        -> Option<Vec<MemberChangeEvent>>;
+    fn ban_list(group: GroupId, after: Option<UserId>, limit: usize, now: Timestamp) -> Vec<Ban>;
+    fn ban(key: MemberKey, now: Timestamp) -> Option<Ban>;
+    fn banned_from(user: UserId, after: Option<GroupId>, limit: usize) -> Vec<GroupId>;
+    fn end_members(group: GroupId, limit: usize, now: Timestamp) -> u32;
 }
 
 const PATIENCE: Duration = Duration::from_secs(120);

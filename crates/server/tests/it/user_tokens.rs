@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_proto::{
-    group::v1::{self as groups, ExportGroupsRequest},
+    group::v1::{self as groups},
     message::v1::{ReceiveRequest, message_service_client::MessageServiceClient},
     relation::v1::{BatchGetRelationsRequest, relation_service_client::RelationServiceClient},
     r#type::v1::{Consistency, consistency::Level},
@@ -14,7 +14,6 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     edge::raw::{GET_USER, framed},
-    http,
     node::{assert_denied, assert_error, assert_refused, update_of_group, update_of_user},
     secured_node::{ALL, SecuredNode, by, by_token},
     signing::Signer,
@@ -65,17 +64,6 @@ async fn a_user_reads_and_changes_what_is_its_own() {
     assert_eq!(email(BOB).await, "", "contacts are of their user");
     node.users().update_user(by_token(&token, rename(ANN, "anna", ""))).await.unwrap();
     assert_denied(node.users().update_user(by_token(&token, rename(BOB, "bert", ""))).await);
-}
-
-#[tokio::test]
-async fn a_user_has_no_right_of_a_service() {
-    let (node, signer) = node().await;
-    let token = signer.token(ANN);
-    let user = User { user_name: "cid".into(), ..Default::default() };
-    let create = CreateUserRequest { user: Some(user), ..Default::default() };
-    assert_denied(node.users().create_user(by_token(&token, create)).await);
-    let refused = node.groups().export_groups(by_token(&token, ExportGroupsRequest::default())).await;
-    assert_error(refused, Code::PermissionDenied, "SCOPE_MISSING");
 }
 
 /// Covers threat A51.
@@ -200,20 +188,6 @@ async fn wrong_tokens_get_the_text_of_wrong_keys() {
     assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
     let good = node.users().get_user(by_token(&token, get(ANN))).await;
     assert!(good.is_ok(), "{good:?}");
-}
-
-#[tokio::test]
-async fn http_treats_tokens_as_keys() {
-    let (node, signer) = node().await;
-    let body = r#"{"userId": 7}"#;
-    let bearer = format!("Bearer {}", signer.token(ANN));
-    let headers = [http::JSON, ("authorization", bearer.as_str())];
-    let found = http::send(node.address, "POST", GET_USER, &headers, body).await;
-    assert_eq!(found.json()["user"]["userName"], "ann");
-    let bearer = format!("Bearer {}", Signer::new(2).token(ANN));
-    let headers = [http::JSON, ("authorization", bearer.as_str())];
-    let refused = http::send(node.address, "POST", GET_USER, &headers, body).await;
-    refused.assert_refused(401, "unauthenticated", "CREDENTIALS_REFUSED");
 }
 
 #[tokio::test]

@@ -64,38 +64,6 @@ async fn resumed(address: SocketAddr, user: i64, cursor: &str) -> (Socket, Vec<V
 }
 
 #[tokio::test]
-async fn message_arrives_on_the_sockets_of_both() {
-    let (node, [ann, bea]) = node_with().await;
-    let (mut of_ann, mut of_bea) =
-        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
-    of_ann.send(&json!({"id": 1, "call": "SendMessage", "body": to(&direct(ann, bea), "hello")})).await;
-    let arrived = of_bea.until("message").await;
-    assert_eq!((&arrived["message"]["seq"], &arrived["message"]["body"]), (&json!("1"), &json!("aGVsbG8=")));
-    assert!(arrived["cursor"].is_string());
-    let mut own = [of_ann.next().await, of_ann.next().await];
-    own.sort_by_key(|frame| frame.get("id").is_some());
-    assert_eq!((&own[0]["message"]["seq"], &own[1]["answer"]["seq"]), (&json!("1"), &json!("1")));
-}
-
-#[tokio::test]
-async fn conversations_are_listed_before_what_is_new() {
-    let (node, [ann, bea]) = node_with().await;
-    let mut of_ann = Socket::live(node.address, ann).await;
-    done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "hello")).await;
-    let mut of_bea = Socket::greeted(node.address, &json!({"user": bea})).await;
-    assert_eq!(of_bea.next().await["welcome"]["userId"], bea.to_string());
-    let list = of_bea.next().await;
-    let listed = &list["conversations"][0];
-    assert_eq!(
-        (&listed["conversationId"], &listed["unread"]),
-        (&json!(direct(ann, bea)), &json!("1")),
-        "{list}"
-    );
-    assert_eq!(list["more"], false);
-    assert_eq!(of_bea.next().await["live"], true);
-}
-
-#[tokio::test]
 async fn cursor_brings_missed_messages_once_in_order() {
     let (node, [ann, bea]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;
@@ -257,30 +225,6 @@ async fn notices_work_over_one_socket() {
     assert_eq!(other["error"]["reason"], "NOT_ALLOWED", "{other}");
     let mut refused = Socket::greeted(node.address, &json!({"user": ann, "noticeAudiences": [2]})).await;
     refused.assert_closed(1008, "INVALID_FIELD").await;
-}
-
-#[tokio::test]
-async fn friend_request_goes_over_two_sockets() {
-    let (node, [ann, bea]) = node_with().await;
-    let (mut of_ann, mut of_bea) =
-        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
-    let request = json!({"kind": "KIND_FRIEND", "userId": bea, "message": "Hello"});
-    of_ann.send(&json!({"id": 1, "call": "Apply", "body": request})).await;
-    let asked = of_bea.until("note").await["note"]["application"].clone();
-    assert_eq!(asked["userId"], bea.to_string());
-    let key = json!({"receiver": {"userId": bea}, "applicationId": asked["applicationId"]});
-    let found = done(&mut of_bea, "GetApplication", key.clone()).await;
-    assert_eq!(found["application"]["applicantId"], ann.to_string());
-    assert_eq!(
-        done(&mut of_bea, "CountPending", json!({"receiver": {"userId": bea}})).await["requests"],
-        "1"
-    );
-    assert_eq!(of_ann.until("note").await["note"]["application"], asked);
-    let mut decision = key;
-    decision["decision"] = "DECISION_ACCEPT".into();
-    let decided = done(&mut of_bea, "Decide", decision).await;
-    assert_eq!(decided["application"]["state"], "STATE_ACCEPTED");
-    while of_ann.until("note").await["note"]["application"] != asked {}
 }
 
 #[tokio::test]

@@ -216,19 +216,4 @@ mod tests {
             assert!(asked(kind, user, group).is_err(), "{kind:?} {user} {group}");
         }
     }
-
-    #[test]
-    fn caller_is_the_applicant_by_default() {
-        let principal = UserId::new(7).unwrap();
-        assert_eq!(applicant(0, Principal::User(principal)).unwrap(), principal);
-        assert!(
-            applicant(0, Principal::Service).is_err() && applicant(-1, Principal::User(principal)).is_err()
-        );
-    }
-
-    #[test]
-    fn a_call_marks_one_to_a_hundred() {
-        assert!(ids(&[]).is_err() && ids(&[0]).is_err() && ids(&vec![1; 101]).is_err());
-        assert_eq!(ids(&vec![1; 100]).unwrap().len(), 100);
-    }
 }

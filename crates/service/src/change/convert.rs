@@ -169,31 +169,6 @@ mod tests {
     use crate::sample::{group_id, user};
 
     #[test]
-    fn kinds_need_their_scopes() {
-        let rights = Rights::of(&[Scope::ChangeExport, Scope::UserRead, Scope::MemberRead]);
-        let all = Kinds::asked(&[], rights).unwrap();
-        let has: Vec<_> = KINDS.iter().filter(|(kind, _)| all.has(*kind)).map(|(kind, _)| *kind).collect();
-        assert_eq!(has, [wire::ChangeKind::User, wire::ChangeKind::Member, wire::ChangeKind::Roster]);
-        let error = Kinds::asked(&[1, 7], rights).unwrap_err();
-        assert_eq!(error.to_string(), "the caller does not have the scope message:read");
-        assert!(Kinds::asked(&[], Rights::of(&[Scope::ChangeExport])).is_err());
-        for unknown in [0, -1, 13, 99] {
-            let error = Kinds::asked(&[1, unknown], Rights::ALL).unwrap_err();
-            assert_eq!(error.to_string(), "kinds must be kinds of ChangeKind");
-        }
-        assert!(Kinds::asked(&[9], Rights::ALL).unwrap().names_dialogs);
-        assert!(!Kinds::asked(&[], Rights::ALL).unwrap().names_dialogs);
-    }
-
-    #[test]
-    fn limits_have_bounds() {
-        assert_eq!((limit(0), limit(1), limit(1_000)), (Ok(1_000), Ok(1), Ok(1_000)));
-        for wrong in [-1, 1_001, i32::MAX] {
-            assert_eq!(limit(wrong).unwrap_err().to_string(), "limit must be from 0 to 1000; 0 means 1000");
-        }
-    }
-
-    #[test]
     fn changed_document_is_its_messages() {
         let conversation = ConversationId::Group(group_id(9));
         let record = FeedRecord::Document(DocumentKey { conversation, document: 2 });

@@ -337,45 +337,6 @@ mod tests {
     }
 
     #[test]
-    fn number_above_the_end_is_refused() {
-        for kind in
-            [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(1, 2), range(91, 91)])]
-        {
-            let refused = known().decide(&request(kind, Some(8), None)).err().unwrap();
-            assert_eq!(refused.reason(), Reason::SeqOutOfRange);
-        }
-        let own = MarkRequest { exists: true, ..request(MarkKind::UpTo(91), Some(8), None) };
-        assert_eq!(written(&own).kind, MarkKind::UpTo(91), "the message of a sender is known to exist");
-    }
-
-    #[test]
-    fn mark_of_a_former_member_ends_with_its_stay() {
-        let marks = [
-            (MarkKind::UpTo(90), MarkKind::UpTo(20)),
-            (MarkKind::Hidden(90), MarkKind::Hidden(20)),
-            (
-                MarkKind::Ranges(vec![range(1, 3), range(19, 40), range(50, 60)]),
-                MarkKind::Ranges(vec![range(1, 3), range(19, 20)]),
-            ),
-        ];
-        for (asked, expected) in marks {
-            let mark = written(&request(asked, None, Some(20)));
-            assert_eq!(mark, ReadMark { joined: 8, earlier: vec![range(3, 5)], kind: expected });
-        }
-    }
-
-    #[test]
-    fn former_member_does_not_learn_the_end() {
-        let above =
-            [MarkKind::UpTo(91), MarkKind::Hidden(91), MarkKind::Ranges(vec![range(2, 3), range(91, 91)])];
-        let expected = [MarkKind::UpTo(20), MarkKind::Hidden(20), MarkKind::Ranges(vec![range(2, 3)])];
-        let marks = above.map(|kind| written(&request(kind, None, Some(20))).kind);
-        assert_eq!(marks, expected, "as if the log ended at its leave");
-        let refused = known().decide(&request(MarkKind::UpTo(91), Some(8), Some(95))).err().unwrap();
-        assert_eq!(refused.reason(), Reason::SeqOutOfRange, "the log ends before the last readable number");
-    }
-
-    #[test]
     fn earlier_stays_are_below_the_current_one() {
         let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
         for (joined, earlier) in marks {

@@ -298,46 +298,9 @@ mod tests {
     }
 
     #[test]
-    fn acting_user_is_sender_and_reader() {
-        assert_eq!(sender(0, Principal::User(user(7))).unwrap(), Some(user(7)));
-        assert_eq!(sender(7, Principal::User(user(7))).unwrap(), Some(user(7)));
-        assert!(sender(8, Principal::User(user(7))).is_err());
-        assert_eq!(sender(8, Principal::Service).unwrap(), Some(user(8)));
-        assert_eq!(sender(0, Principal::Service).unwrap(), None);
-        assert_eq!(acting_user(0, Principal::User(user(7))).unwrap(), Some(user(7)));
-        assert!(acting_user(8, Principal::User(user(7))).is_err());
-        assert_eq!(acting_user(0, Principal::Service).unwrap(), None);
-    }
-
-    #[test]
     fn messages_without_id_have_keys_of_their_own() {
         assert_ne!(drafted(request()).message.key, drafted(request()).message.key);
         let named = || wire::SendMessageRequest { client_message_id: "a".to_owned(), ..request() };
         assert_eq!(drafted(named()).message.key, drafted(named()).message.key);
-    }
-
-    #[test]
-    fn client_id_is_for_its_sender_and_services() {
-        let NewMessage { sent, kind, sender, content_type, body, .. } = drafted(request()).message;
-        let message = Message {
-            seq: 1,
-            sender,
-            sent,
-            kind,
-            content_type,
-            body,
-            mentions: Vec::new(),
-            mention_all: false,
-            silent: false,
-            reply_to: None,
-            client_message_id: Some("a".into()),
-            edited: None,
-            recalled: None,
-        };
-        let conversation = ConversationId::direct(user(7), user(8));
-        let shown = |principal| message_to_wire(message.clone(), conversation, principal).client_message_id;
-        assert_eq!(shown(Principal::User(user(7))), "a");
-        assert_eq!(shown(Principal::User(user(8))), "");
-        assert_eq!(shown(Principal::Service), "a");
     }
 }

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use kith_store::{
     Appended, ConversationId, DOCUMENT, DocumentKey, LogDocument, LogEnd, LogHead, Message, MessageChange,
     MessageChangeOutcome, MessageStore, NewMessage, Outcome, Seq, StoreError, StoredHeader, Timestamp,
@@ -18,7 +17,7 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::sample::unavailable;
+use crate::sample::{partial, unavailable};
 
 /// A fault that an append meets.
 #[derive(Clone, Copy, Debug)]
@@ -105,85 +104,74 @@ impl FakeLogs {
     }
 }
 
-#[async_trait]
-impl MessageStore for FakeLogs {
-    async fn append(
-        &self,
-        conversation: ConversationId,
-        batch: &[NewMessage],
-    ) -> Result<Vec<Appended>, StoreError> {
-        self.available()?;
-        self.appends.lock().push(batch.len());
-        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_at_once.fetch_max(now, Ordering::SeqCst);
-        if !self.append_time.is_zero() {
-            sleep(self.append_time).await;
-        }
-        self.at_once.fetch_sub(1, Ordering::SeqCst);
-        let fault = self.faults.lock().pop_front();
-        let add_all = || batch.iter().map(|new| self.add(conversation, new)).collect();
-        match fault {
-            None => Ok(add_all()),
-            Some(AppendFault::NotApplied) => Err(unavailable(Outcome::NotApplied)),
-            Some(AppendFault::Lost) => Err(unavailable(Outcome::Unknown)),
-            Some(AppendFault::Landed) => {
-                let _landed: Vec<Appended> = add_all();
-                Err(unavailable(Outcome::Unknown))
+partial! {
+    MessageStore for FakeLogs {
+        async fn append(
+            &self,
+            conversation: ConversationId,
+            batch: &[NewMessage],
+        ) -> Result<Vec<Appended>, StoreError> {
+            self.available()?;
+            self.appends.lock().push(batch.len());
+            let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most_at_once.fetch_max(now, Ordering::SeqCst);
+            if !self.append_time.is_zero() {
+                sleep(self.append_time).await;
             }
-            Some(AppendFault::Overloaded) => Err(StoreError::Overloaded),
-            Some(AppendFault::Full) => {
-                Err(StoreError::Full { source: Arc::new(std::io::Error::other("full")) })
+            self.at_once.fetch_sub(1, Ordering::SeqCst);
+            let fault = self.faults.lock().pop_front();
+            let add_all = || batch.iter().map(|new| self.add(conversation, new)).collect();
+            match fault {
+                None => Ok(add_all()),
+                Some(AppendFault::NotApplied) => Err(unavailable(Outcome::NotApplied)),
+                Some(AppendFault::Lost) => Err(unavailable(Outcome::Unknown)),
+                Some(AppendFault::Landed) => {
+                    let _landed: Vec<Appended> = add_all();
+                    Err(unavailable(Outcome::Unknown))
+                }
+                Some(AppendFault::Overloaded) => Err(StoreError::Overloaded),
+                Some(AppendFault::Full) => {
+                    Err(StoreError::Full { source: Arc::new(std::io::Error::other("full")) })
+                }
+                Some(AppendFault::Hangs) => std::future::pending().await,
             }
-            Some(AppendFault::Hangs) => std::future::pending().await,
+        }
+
+        async fn messages(
+            &self,
+            conversation: ConversationId,
+            first: Seq,
+            last: Seq,
+        ) -> Result<Vec<Message>, StoreError> {
+            self.available()?;
+            self.reads.lock().push((first, last));
+            // Answers come later, so that reads that are ahead have begun.
+            tokio::task::yield_now().await;
+            let trimmed = self.trimmed.lock().get(&conversation).copied().unwrap_or_default();
+            let is_asked = |message: &Message| (first.max(trimmed + 1)..=last).contains(&message.seq);
+            Ok(self.numbered(conversation).filter(is_asked).collect())
+        }
+
+        async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+            let messages = self.messages(key.conversation, key.first(), key.first() + DOCUMENT - 1).await?;
+            Ok(Some(LogDocument { key, version: Version::FIRST, messages }))
+        }
+
+        async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+            self.available()?;
+            let end =
+                |log: &ConversationId| LogEnd { seq: Seq::try_from(self.log(*log).len()).unwrap(), sent: None };
+            Ok(conversations.iter().map(end).collect())
+        }
+
+        async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
+            let end = Seq::try_from(self.log(conversation).len()).unwrap();
+            let found = self.numbered(conversation).find(|message| message.sent >= time);
+            Ok(found.map_or(end + 1, |message| message.seq))
         }
     }
-
-    async fn messages(
-        &self,
-        conversation: ConversationId,
-        first: Seq,
-        last: Seq,
-    ) -> Result<Vec<Message>, StoreError> {
-        self.available()?;
-        self.reads.lock().push((first, last));
-        // Answers come later, so that reads that are ahead have begun.
-        tokio::task::yield_now().await;
-        let trimmed = self.trimmed.lock().get(&conversation).copied().unwrap_or_default();
-        let is_asked = |message: &Message| (first.max(trimmed + 1)..=last).contains(&message.seq);
-        Ok(self.numbered(conversation).filter(is_asked).collect())
-    }
-
-    async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        let messages = self.messages(key.conversation, key.first(), key.first() + DOCUMENT - 1).await?;
-        Ok(Some(LogDocument { key, version: Version::FIRST, messages }))
-    }
-
-    async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        self.available()?;
-        let end =
-            |log: &ConversationId| LogEnd { seq: Seq::try_from(self.log(*log).len()).unwrap(), sent: None };
-        Ok(conversations.iter().map(end).collect())
-    }
-
-    async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError> {
-        let end = Seq::try_from(self.log(conversation).len()).unwrap();
-        let found = self.numbered(conversation).find(|message| message.sent >= time);
-        Ok(found.map_or(end + 1, |message| message.seq))
-    }
-
-    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("whole messages are read")
-    }
-
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("whole messages are read")
-    }
-
-    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
-        unreachable!("no log seems to be behind")
-    }
-
-    async fn change(&self, _: ConversationId, _: &MessageChange) -> Result<MessageChangeOutcome, StoreError> {
-        unreachable!("nothing is changed")
-    }
+    fn headers(ConversationId, Seq, Seq) -> Result<Vec<StoredHeader>, StoreError>;
+    fn heads(&[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
+    fn strong_end(ConversationId) -> Result<Seq, StoreError>;
+    fn change(ConversationId, &MessageChange) -> Result<MessageChangeOutcome, StoreError>;
 }

@@ -2,7 +2,6 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use kith_cache::{Node, Policy, SystemClock, remote::SharedError};
 use kith_delivery::{
     Append, Confirm, Fill, FillOutcome, HeadLookup, HoldToken, LeaseToken, Span, WindowKeeper, WindowLimits,
@@ -17,7 +16,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{logs::Logs, sample::stored};
-use crate::{error::Error, sample::unavailable, write::caches::CacheFactory};
+use crate::{
+    error::Error,
+    sample::{partial, unavailable},
+    write::caches::CacheFactory,
+};
 
 /// A step that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,131 +81,71 @@ impl StepRecorder {
     }
 }
 
-#[async_trait]
-impl WindowKeeper for StepRecorder {
-    async fn look_up(&self, _: ConversationId, _: Span, _: LeaseToken) -> Result<WindowLookup, SharedError> {
-        unreachable!("nothing is read")
-    }
+partial! {
+    WindowKeeper for StepRecorder {
+        async fn append(&self, _: ConversationId, append: &Append) -> Result<Vec<NodeName>, SharedError> {
+            assert!(append.changes && append.span == Span { first: 9, last: 9 }, "{append:?}");
+            self.record("append");
+            Ok(Vec::new())
+        }
 
-    async fn fill(&self, _: &[Fill]) -> Vec<Result<FillOutcome, SharedError>> {
-        unreachable!("nothing is read")
-    }
+        async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
+            self.record("hold");
+            self.fails(StepFault::Hold)
+        }
 
-    async fn append(&self, _: ConversationId, append: &Append) -> Result<Vec<NodeName>, SharedError> {
-        assert!(append.changes && append.span == Span { first: 9, last: 9 }, "{append:?}");
-        self.record("append");
-        Ok(Vec::new())
+        async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
+            self.record("release");
+            self.fails(StepFault::Release)
+        }
     }
-
-    async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
-        self.record("hold");
-        self.fails(StepFault::Hold)
-    }
-
-    async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
-        self.record("release");
-        self.fails(StepFault::Release)
-    }
-
-    async fn confirm(&self, _: &[Confirm]) -> Vec<Result<(), SharedError>> {
-        unreachable!("nothing is read")
-    }
-
-    async fn heads(
-        &self,
-        _: &[(ConversationId, Seq)],
-        _: LeaseToken,
-    ) -> Vec<Result<HeadLookup, SharedError>> {
-        unreachable!("nothing is read")
-    }
-
-    async fn require_check(&self, _: ConversationId) -> Result<(), SharedError> {
-        unreachable!("nothing is appended")
-    }
+    fn look_up(ConversationId, Span, LeaseToken) -> Result<WindowLookup, SharedError>;
+    fn fill(&[Fill]) -> Vec<Result<FillOutcome, SharedError>>;
+    fn confirm(&[Confirm]) -> Vec<Result<(), SharedError>>;
+    fn heads(&[(ConversationId, Seq)], LeaseToken) -> Vec<Result<HeadLookup, SharedError>>;
+    fn require_check(ConversationId) -> Result<(), SharedError>;
 }
 
-#[async_trait]
-impl MessageStore for StepRecorder {
-    async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
-        unreachable!("nothing is appended")
+partial! {
+    MessageStore for StepRecorder {
+        async fn change(
+            &self,
+            _: ConversationId,
+            change: &MessageChange,
+        ) -> Result<MessageChangeOutcome, StoreError> {
+            self.write()?;
+            let event_sent = change.event.sent;
+            let message = stored(change.seq, 0);
+            Ok(MessageChangeOutcome::Done { message, event_seq: 9, event_sent, replayed: false })
+        }
     }
-
-    async fn messages(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<Message>, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn ends(&self, _: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
-        unreachable!("nothing is read")
-    }
-
-    async fn change(
-        &self,
-        _: ConversationId,
-        change: &MessageChange,
-    ) -> Result<MessageChangeOutcome, StoreError> {
-        self.write()?;
-        let event_sent = change.event.sent;
-        let message = stored(change.seq, 0);
-        Ok(MessageChangeOutcome::Done { message, event_seq: 9, event_sent, replayed: false })
-    }
+    fn append(ConversationId, &[NewMessage]) -> Result<Vec<Appended>, StoreError>;
+    fn messages(ConversationId, Seq, Seq) -> Result<Vec<Message>, StoreError>;
+    fn document(DocumentKey) -> Result<Option<LogDocument>, StoreError>;
+    fn headers(ConversationId, Seq, Seq) -> Result<Vec<StoredHeader>, StoreError>;
+    fn heads(&[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
+    fn ends(&[ConversationId]) -> Result<Vec<LogEnd>, StoreError>;
+    fn strong_end(ConversationId) -> Result<Seq, StoreError>;
+    fn seq_at(ConversationId, Timestamp) -> Result<Seq, StoreError>;
 }
 
-#[async_trait]
-impl MessageUpkeep for StepRecorder {
-    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<TrimResult, StoreError> {
-        unreachable!("nothing is removed")
+partial! {
+    MessageUpkeep for StepRecorder {
+        async fn erase_document(
+            &self,
+            _: ConversationId,
+            _: Seq,
+            _: UserId,
+            _: Timestamp,
+        ) -> Result<u64, StoreError> {
+            self.write().map(|()| 3)
+        }
     }
-
-    async fn aged(&self, _: Range<Timestamp>, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
-        unreachable!("nothing is removed")
-    }
-
-    async fn settle_aged(&self, _: &[AgedDocument]) -> Result<(), StoreError> {
-        unreachable!("nothing is removed")
-    }
-
-    async fn complete_times(&self, _: Option<DocumentKey>, _: usize) -> Result<CompletedTimes, StoreError> {
-        unreachable!("nothing is completed")
-    }
-
-    async fn documents_sent_by(
-        &self,
-        _: ConversationId,
-        _: UserId,
-        _: Seq,
-    ) -> Result<SentDocuments, StoreError> {
-        unreachable!("nothing is searched")
-    }
-
-    async fn erase_document(
-        &self,
-        _: ConversationId,
-        _: Seq,
-        _: UserId,
-        _: Timestamp,
-    ) -> Result<u64, StoreError> {
-        self.write().map(|()| 3)
-    }
+    fn trim(ConversationId, Seq, Timestamp) -> Result<TrimResult, StoreError>;
+    fn aged(Range<Timestamp>, usize) -> Result<Vec<AgedDocument>, StoreError>;
+    fn settle_aged(&[AgedDocument]) -> Result<(), StoreError>;
+    fn complete_times(Option<DocumentKey>, usize) -> Result<CompletedTimes, StoreError>;
+    fn documents_sent_by(ConversationId, UserId, Seq) -> Result<SentDocuments, StoreError>;
 }
 
 /// Whether an error, which is UNAVAILABLE, reports an unknown outcome.

@@ -124,15 +124,4 @@ mod tests {
         assert_eq!(quota.page(call(false), 1_000).unwrap().size, 1_000);
         assert_eq!(RecordQuota::per_minute(0).page(call(true), 1_000).unwrap().size, 1_000);
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn services_are_not_counted_also_for_a_user() {
-        let quota = RecordQuota::per_minute(100);
-        for _ in 0..100 {
-            quota.count(call(false), 100).unwrap();
-            let mut page = quota.page(call(false), 100).unwrap();
-            page.answered(100);
-        }
-        assert_eq!(left(&quota), 100);
-    }
 }

@@ -53,7 +53,7 @@ mod tests {
     use super::{super::convert::to_wire, *};
     use crate::rpc::{
         call::{Call, Principal},
-        rights::{Rights, Scope},
+        rights::Rights,
     };
 
     fn ann() -> User {
@@ -87,14 +87,6 @@ mod tests {
     }
 
     #[test]
-    fn users_see_the_parameters_that_are_for_them() {
-        let call = Call { principal: Principal::User(ann().id), ..Call::internal(Instant::now()) };
-        let shown = |call| to_wire(&ann(), Viewer::of(call), &rules()).params.into_keys().collect::<Vec<_>>();
-        assert_eq!(shown(call), ["lang", "unset"]);
-        assert_eq!(shown(Call { by_user: true, ..call }), ["lang"]);
-    }
-
-    #[test]
     fn written_user_is_the_message() {
         let [other, own] = [8, 7].map(|id| Principal::User(UserId::new(id).unwrap()));
         let rules = rules();
@@ -107,15 +99,5 @@ mod tests {
             let message = GetUserResponse::of(to_wire(&ann(), viewer, &rules)).encode_to_vec();
             assert_eq!(written, message, "{call:?}");
         }
-    }
-
-    #[test]
-    fn contacts_need_the_user_or_the_scope() {
-        let call = Call::internal(Instant::now());
-        let acting = |id| Call { principal: Principal::User(UserId::new(id).unwrap()), ..call };
-        let few = Rights::of(&[Scope::UserRead, Scope::UserOwn]);
-        let sees = |call| Viewer::of(call).sees_contact(ann().id);
-        assert!(sees(call) && sees(acting(7)) && sees(Call { rights: few, ..acting(7) }));
-        assert!(!sees(Call { rights: few, ..call }) && !sees(acting(8)));
     }
 }

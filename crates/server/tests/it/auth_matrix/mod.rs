@@ -4,8 +4,10 @@
 mod absent;
 mod known;
 mod presets;
+mod repeated;
 pub(crate) mod requests;
 mod streams;
+mod wrong_fields;
 
 use std::{
     collections::BTreeMap,

@@ -77,7 +77,7 @@ pub(crate) const REQUESTS: &[(&str, &str)] = &[
     ("RelationService/ImportSettings", r#"{"records": []}"#),
     ("RelationService/ExportSettings", r#"{"userId": 1}"#),
     ("MemberService/AddMembers", r#"{"groupId": 5, "userIds": [9]}"#),
-    ("MemberService/RemoveMembers", r#"{"groupId": 5, "userIds": [20]}"#),
+    ("MemberService/RemoveMembers", r#"{"groupId": 5, "userIds": [20], "ban": true}"#),
     ("MemberService/UnbanMembers", r#"{"groupId": 5, "userIds": [20]}"#),
     ("MemberService/ListBans", r#"{"groupId": 5}"#),
     ("MemberService/ImportMembers", r#"{"records": []}"#),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::store_over::store_over;
 
 /// The moment at which a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,56 +85,34 @@ struct HeldUserStore {
     inner: Arc<dyn UserStore>,
 }
 
-#[async_trait]
-impl UserStore for HeldUserStore {
-    async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError> {
-        self.inner.user(id).await
-    }
+store_over! {
+    UserStore for HeldUserStore by inner {
+        async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
+            self.hold.around(self.inner.create_user(user, write)).await
+        }
 
-    async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError> {
-        self.inner.users(ids).await
-    }
+        async fn update_user(
+            &self,
+            id: UserId,
+            patch: UserPatch,
+            write: Write,
+        ) -> Result<Applied<User>, StoreError> {
+            self.hold.around(self.inner.update_user(id, patch, write)).await
+        }
 
-    async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError> {
-        self.inner.user_by_name(name).await
+        async fn delete_user(
+            &self,
+            id: UserId,
+            name_free_at: Timestamp,
+            write: Write,
+        ) -> Result<Applied<Version>, StoreError> {
+            self.hold.around(self.inner.delete_user(id, name_free_at, write)).await
+        }
     }
-
-    async fn search_users(
-        &self,
-        keyword: &Keyword,
-        after: Option<UserId>,
-        limit: usize,
-    ) -> Result<Vec<User>, StoreError> {
-        self.inner.search_users(keyword, after, limit).await
-    }
-
-    async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError> {
-        self.inner.scan_users(after, limit).await
-    }
-
-    async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError> {
-        self.hold.around(self.inner.create_user(user, write)).await
-    }
-
-    async fn update_user(
-        &self,
-        id: UserId,
-        patch: UserPatch,
-        write: Write,
-    ) -> Result<Applied<User>, StoreError> {
-        self.hold.around(self.inner.update_user(id, patch, write)).await
-    }
-
-    async fn delete_user(
-        &self,
-        id: UserId,
-        name_free_at: Timestamp,
-        write: Write,
-    ) -> Result<Applied<Version>, StoreError> {
-        self.hold.around(self.inner.delete_user(id, name_free_at, write)).await
-    }
-
-    async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError> {
-        self.inner.release_id(id, deleted).await
-    }
+    fn user(id: UserId) -> Stored<User>;
+    fn users(ids: &[UserId]) -> Vec<(UserId, Stored<User>)>;
+    fn user_by_name(name: &UserName) -> Option<User>;
+    fn search_users(keyword: &Keyword, after: Option<UserId>, limit: usize) -> Vec<User>;
+    fn scan_users(after: Option<UserId>, limit: usize) -> Vec<User>;
+    fn release_id(id: UserId, deleted: Timestamp) -> ();
 }

@@ -28,7 +28,7 @@ use kith_proto::user::v1::{
     user_service_server::{UserService, UserServiceServer},
 };
 use kith_server::edge::Routes;
-use kith_service::rpc::call::{AnswerMetadata, Call, Principal};
+use kith_service::rpc::call::AnswerMetadata;
 use tokio::sync::Semaphore;
 use tonic::{
     Request, Response, Status, Streaming, body::Body, codec::CompressionEncoding, server::NamedService,
@@ -42,8 +42,6 @@ pub const HELD: i64 = 2;
 pub const PANICS: i64 = 3;
 /// The service itself fails with INTERNAL.
 pub const FAILS: i64 = 4;
-/// The answer's version is the acting user.
-pub const ACTING: i64 = 5;
 /// An export after this user always has something to send.
 pub const BUSY: i64 = 6;
 
@@ -148,10 +146,6 @@ impl UserService for FakeUsers {
             LARGE => Ok(Response::new(large())),
             PANICS => panic!("asked to"),
             FAILS => Err(Status::internal("failed by itself")),
-            ACTING => match Call::of(&request).principal {
-                Principal::Service => Ok(served(0)),
-                Principal::User(user) => Ok(served(user.get())),
-            },
             _ => Err(Status::not_found("no such user")),
         }
     }

@@ -102,12 +102,14 @@ impl Step {
         let kept = log.users.get_mut(user).unwrap();
         match action {
             Action::Mark(seq) => {
-                mark(node, *user, to_mark(id, *seq)).await.unwrap();
+                let marked = mark(node, *user, to_mark(id, *seq)).await.unwrap();
                 kept.mark(1, kept.seen(*seq));
+                assert_eq!(marked.read_seq, kept.read_seq, "{self:?}");
             }
             Action::Hidden(seq) => {
-                mark(node, *user, to_hide(id, *seq)).await.unwrap();
+                let marked = mark(node, *user, to_hide(id, *seq)).await.unwrap();
                 kept.hide(kept.seen(*seq));
+                assert_eq!(marked.read_seq, kept.read_seq, "{self:?}");
             }
             Action::Ranges(ranges) => {
                 mark(node, *user, to_mark_ranges(id, ranges)).await.unwrap();

@@ -1,24 +1,16 @@
 //! Users bring others into a group: friends are added, all others are invited with one answer.
 
 use crate::application_calls::{accept, of_user, pending, shown};
-use crate::group_calls::{add, is_in, make_admin, private_group, roster};
+use crate::group_calls::{
+    add, add_as, is_in, make_admin, private_group, roster, to_remove, with_users_who_add,
+};
 use crate::node::{TestNode, assert_denied, assert_error, assert_not_found, principal};
-use crate::relation_calls::{block, follow, node_with_users, with_users};
+use crate::relation_calls::{block, follow, with_users};
 use kith_proto::{application::v1::list_applications_request::List, group::v1::JoinPolicy, member::v1::*};
-use kith_server::config::AddedByUsers;
-use tonic::{Code, Status};
+use tonic::Code;
 
 fn request(group_id: i64, user_ids: &[i64]) -> AddMembersRequest {
     AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() }
-}
-
-async fn add_as(
-    node: &TestNode,
-    by: i64,
-    group_id: i64,
-    user_ids: &[i64],
-) -> Result<AddMembersResponse, Status> {
-    Ok(node.members().add_members(principal(by, request(group_id, user_ids))).await?.into_inner())
 }
 
 async fn befriend(node: &TestNode, one: i64, other: i64) {
@@ -104,7 +96,7 @@ async fn members_without_the_role_invite_no_user() {
 }
 
 async fn ban(node: &TestNode, group_id: i64, user: i64) {
-    let request = RemoveMembersRequest { group_id, user_ids: vec![user], ban: true, ..Default::default() };
+    let request = RemoveMembersRequest { ban: true, ..to_remove(group_id, &[user]) };
     node.members().remove_members(request).await.unwrap();
 }
 
@@ -119,8 +111,7 @@ async fn services_add_users_without_asking() {
 
 #[tokio::test]
 async fn setting_lets_users_add_everybody() {
-    let (node, [ann, cid, dan]) =
-        node_with_users(|config| config.members.added_by_users = AddedByUsers::Everybody).await;
+    let (node, [ann, cid, dan]) = with_users_who_add().await;
     let group = private_group(&node, ann, JoinPolicy::Invite).await;
     block(&node, dan, ann).await;
     let answer = add_as(&node, ann, group, &[cid, dan]).await.unwrap();

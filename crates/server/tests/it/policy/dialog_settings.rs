@@ -1,11 +1,9 @@
 //! Dialog settings, and the bounds on the messages that users see.
 
 use crate::dialog_calls::*;
-use crate::group_calls::{add, dismiss, leave, transfer};
+use crate::group_calls::{add, dismiss, transfer};
 use crate::message_calls::*;
-use crate::node::{
-    SERVICE, TestNode, assert_denied, assert_error, assert_not_found, assert_reused, principal,
-};
+use crate::node::{SERVICE, TestNode, assert_denied, assert_error, assert_not_found, principal};
 use kith_proto::group::v1 as groups;
 use kith_proto::message::v1::{send_message_request::To, *};
 use tonic::Code;
@@ -42,83 +40,34 @@ async fn update_changes_what_the_mask_names() {
         update(&node, ann, to_update(&id, all.clone(), &["doNotDisturb", "marked_unread"])).await.unwrap();
     assert_eq!((written.settings.unwrap(), written.settings_version), (all, 2));
     let none = DialogSettings::default();
+    mark_up_to(&node, ann, &id, 1).await;
+    let stale = UpdateDialogRequest { expected_version: 1, ..to_update(&id, none.clone(), &["*"]) };
+    assert_error(update(&node, ann, stale.clone()).await, Code::Aborted, "VERSION_CONFLICT");
+    update(&node, ann, UpdateDialogRequest { expected_version: 2, ..stale }).await.unwrap();
     let written = update(&node, ann, to_update(&id, none.clone(), &["*"])).await.unwrap();
-    assert_eq!((written.settings.unwrap(), written.settings_version), (none, 3));
+    assert_eq!((written.settings.unwrap(), written.settings_version), (none, 4));
     assert_eq!(conversation(&node, bea, &id).await.unwrap().settings_version, 0, "settings are of one user");
 }
 
 #[tokio::test]
-async fn mark_keeps_the_settings_version() {
+async fn repeated_hide_and_clear_keep_later_messages() {
     let (node, [ann, _], _, id) = filled(3).await;
-    let draft = |text: &str| DialogSettings { ext: text.to_owned().into(), ..Default::default() };
-    update(&node, ann, to_update(&id, draft("1"), &["ext"])).await.unwrap();
-    mark_up_to(&node, ann, &id, 2).await;
-    let shown = conversation(&node, ann, &id).await.unwrap();
-    assert_eq!((shown.settings_version, shown.version), (1, 2));
-    let expecting = |version, text| UpdateDialogRequest {
-        expected_version: version,
-        ..to_update(&id, draft(text), &["ext"])
-    };
-    assert_eq!(update(&node, ann, expecting(1, "2")).await.unwrap().settings_version, 2);
-    assert_error(update(&node, ann, expecting(1, "3")).await, Code::Aborted, "VERSION_CONFLICT");
-    assert_eq!(conversation(&node, ann, &id).await.unwrap().ext, "2");
-}
-
-#[tokio::test]
-async fn repeated_request_has_one_effect() {
-    let (node, [ann, _], _, id) = filled(3).await;
-    let settings = DialogSettings { pinned: true, ..Default::default() };
-    let request = UpdateDialogRequest { request_id: "r1".into(), ..to_update(&id, settings, &["pinned"]) };
-    let first = update(&node, ann, request.clone()).await.unwrap();
-    pin(&node, ann, &id, false).await;
-    let again = update(&node, ann, request.clone()).await.unwrap();
-    assert_eq!((again.settings, again.settings_version), (first.settings, 1));
-    assert!(!conversation(&node, ann, &id).await.unwrap().pinned);
-    let other = UpdateDialogRequest { settings: Some(DialogSettings::default()), ..request };
-    assert_reused(update(&node, ann, other).await, "request_id");
-    let hide = HideConversationRequest {
-        conversation_id: id.clone(),
-        request_id: "r2".into(),
-        ..Default::default()
-    };
-    assert_eq!(
-        node.messages()
-            .hide_conversation(principal(ann, hide.clone()))
-            .await
-            .unwrap()
-            .into_inner()
-            .hidden_seq,
-        3
-    );
-    fill(&node, &id, 1).await;
-    let again = node.messages().hide_conversation(principal(ann, hide)).await.unwrap().into_inner();
-    assert_eq!((again.hidden_seq, listed_ids(&node, ann).await), (3, vec![id.clone()]));
-    let clear = ClearConversationRequest {
-        conversation_id: id.clone(),
-        request_id: "r3".into(),
-        ..Default::default()
-    };
+    let (conversation_id, request_id) = (id.clone(), "r1".to_owned());
+    let hide = HideConversationRequest { conversation_id, request_id, ..Default::default() };
     for _ in 0..2 {
-        let cleared =
-            node.messages().clear_conversation(principal(ann, clear.clone())).await.unwrap().into_inner();
-        assert_eq!(cleared.min_seq, 5);
+        let hidden = node.messages().hide_conversation(principal(ann, hide.clone())).await.unwrap();
+        assert_eq!(hidden.into_inner().hidden_seq, 3);
+        fill(&node, &id, 1).await;
+        assert_eq!(listed_ids(&node, ann).await, [&*id]);
+    }
+    let (conversation_id, request_id) = (id.clone(), "r2".to_owned());
+    let clear = ClearConversationRequest { conversation_id, request_id, ..Default::default() };
+    for _ in 0..2 {
+        let cleared = node.messages().clear_conversation(principal(ann, clear.clone())).await.unwrap();
+        assert_eq!(cleared.into_inner().min_seq, 6);
         fill(&node, &id, 1).await;
     }
-    assert_eq!(readable(&node, ann, &id).await, numbers(5, 6));
-}
-
-#[tokio::test]
-async fn clear_hides_all_messages_from_one_user() {
-    let (node, [ann, bea], _, id) = filled(5).await;
-    assert_eq!(clear(&node, ann, &id).await.unwrap().min_seq, 6);
-    assert_eq!(readable(&node, ann, &id).await, [0; 0]);
-    let shown = listed(&node, ann).await.remove(0);
-    assert_eq!((shown.unread, shown.min_seq, shown.max_seq, shown.last_message), (0, 6, 0, None));
-    assert_eq!(count(&node, ann, &[]).await.total, 0);
-    fill(&node, &id, 2).await;
-    assert_eq!(readable(&node, ann, &id).await, [6, 7]);
-    assert_eq!(counts(&node, ann, &[]).await, [(id.clone(), 2)]);
-    assert_eq!(readable(&node, bea, &id).await, numbers(1, 7));
+    assert_eq!(readable(&node, ann, &id).await, numbers(6, 7));
 }
 
 #[tokio::test]
@@ -137,20 +86,6 @@ async fn service_sets_what_a_user_sees() {
     assert_eq!(readable(&node, bea, &id).await, numbers(1, 10));
     let request = SetUserSeqRangeRequest { conversation_id: id.clone(), user_id: ann, ..Default::default() };
     assert_denied(node.messages().set_user_seq_range(principal(ann, request)).await);
-}
-
-#[tokio::test]
-async fn dialog_range_does_not_widen_the_members() {
-    let (node, [_, bea], group, id) = filled(5).await;
-    leave(&node, group, bea).await;
-    fill(&node, &id, 5).await;
-    set_range(&node, bea, &id, Some(1), Some(10)).await;
-    assert_eq!(readable(&node, bea, &id).await, numbers(1, 5));
-    let cid = node.user("cid").await.user_id;
-    add(&node, group, &[cid]).await;
-    fill(&node, &id, 2).await;
-    set_range(&node, cid, &id, Some(1), None).await;
-    assert_eq!(readable(&node, cid, &id).await, [12, 13, 14]);
 }
 
 #[tokio::test]

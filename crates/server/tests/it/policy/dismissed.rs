@@ -1,7 +1,7 @@
 //! A group that is recreated under a dismissed group's id, over gRPC.
 
 use crate::group_calls::{self, chess, dismiss, join, members, roster};
-use crate::node::{TestNode, principal, until};
+use crate::node::{TestNode, assert_not_found, principal, until};
 use crate::relation_calls::with_users;
 use kith_proto::{group::v1::*, member::v1::*};
 
@@ -41,11 +41,6 @@ async fn recreated_group_has_none_of_the_old_members() {
         );
         join(&node, group, bob).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn group_recreated_without_owner_has_no_members() {
-    let (node, [ann, bob]) = with_users().await;
     let group = make(&node, ann, to_make(0, "")).await;
     join(&node, group, bob).await.unwrap();
     dismiss(&node, ann, group).await;
@@ -58,6 +53,7 @@ async fn creation_repeated_after_dismissal_adds_no_one() {
     let (node, [ann, bob]) = with_users().await;
     let group = make(&node, ann, to_make(0, "make")).await;
     dismiss(&node, ann, group).await;
+    assert_not_found(join(&node, group, bob).await);
     until(async || groups_of(&node, ann).await == (vec![], 0)).await;
     assert_eq!(make(&node, ann, to_make(0, "make")).await, group, "it is answered as before");
     assert_eq!(groups_of(&node, ann).await, (vec![], 0));

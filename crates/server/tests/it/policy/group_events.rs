@@ -93,11 +93,6 @@ async fn change_that_changes_nothing_is_no_event() {
     transfer(&node, group, ann).await;
     set_role(&node, group, bea, Role::Admin).await;
     assert_eq!(events(&node, group).await, before);
-}
-
-#[tokio::test]
-async fn part_of_a_change_is_in_its_event() {
-    let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     add(&node, group, &[bea, cid]).await;
     let ban =

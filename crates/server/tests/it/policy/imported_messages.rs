@@ -1,17 +1,16 @@
 //! Message imports: numbers, senders and times are kept, and nothing is stored twice or elsewhere.
 
-use kith_proto::{
-    message::v1::{send_message_request::To, *},
-    r#type::v1::import_result::Result as Outcome,
-};
+use kith_proto::message::v1::{send_message_request::To, *};
 use prost_types::Timestamp;
 use tonic::Code;
 
 use crate::dialog_calls::{conversation, counts, mark_up_to, until_read};
 use crate::group_calls::chat_with_id;
-use crate::message_calls::{direct, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id};
+use crate::message_calls::{
+    direct, import_records, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id,
+};
 use crate::message_streams::live;
-use crate::node::{TestNode, assert_denied, principal, until};
+use crate::node::{TestNode, until};
 use crate::relation_calls::node_with_users;
 
 const IN_2036: Timestamp = Timestamp { seconds: 2_100_000_000, nanos: 0 };
@@ -45,25 +44,6 @@ fn old(id: &str, seq: i64, sender_id: i64, body: &str) -> Message {
 
 fn record(record: i64, message: Message) -> ImportMessage {
     ImportMessage { record, message: Some(message), ..Default::default() }
-}
-
-/// Imports messages. Returns each message's number, or its error's reason and field.
-async fn import_records(node: &TestNode, records: Vec<ImportMessage>) -> Vec<Result<i64, (String, String)>> {
-    let numbers: Vec<i64> = records.iter().map(|record| record.record).collect();
-    let requests: Vec<_> =
-        records.chunks(500).map(|records| ImportMessagesRequest { records: records.to_vec() }).collect();
-    let stream = tokio_stream::iter(requests);
-    let mut answers = node.messages().import_messages(stream).await.unwrap().into_inner();
-    let mut results = Vec::new();
-    while let Some(answer) = answers.message().await.unwrap() {
-        results.extend(answer.results);
-    }
-    assert_eq!(results.iter().map(|result| result.record).collect::<Vec<_>>(), numbers);
-    let outcome = |outcome| match outcome {
-        Outcome::Id(seq) => Ok(seq),
-        Outcome::Error(error) => Err((error.reason, error.field)),
-    };
-    results.into_iter().map(|result| outcome(result.result.unwrap())).collect()
 }
 
 async fn import(node: &TestNode, messages: Vec<Message>) -> Vec<Result<i64, (String, String)>> {
@@ -150,44 +130,40 @@ async fn import_spans_documents_and_stream_messages() {
     );
 }
 
-#[tokio::test]
-async fn number_that_exists_is_taken() {
-    let (node, [ann, _], group) = started().await;
-    let messages = || vec![old(&group, 1, ann, "one"), old(&group, 2, ann, "two")];
-    assert_eq!(import(&node, messages()).await, [Ok(1), Ok(2)]);
-    let longer = [messages(), vec![old(&group, 3, ann, "three")]].concat();
-    let taken = refused("ID_TAKEN", "message.seq");
-    assert_eq!(import(&node, longer).await, [taken.clone(), taken, Ok(3)]);
-    assert_eq!(texts(&all(&node, ann, &group).await), ["one", "two", "three"]);
-}
+/// The numbers and texts of messages that are imported one after the other, and the results.
+type Attempt<'a> = (Vec<Message>, Vec<Result<i64, (String, String)>>, &'a [&'a str]);
 
 #[tokio::test]
-async fn number_that_leaves_a_gap_is_refused() {
-    let (node, [ann, _], group) = started().await;
-    let messages = vec![
-        old(&group, 2, ann, "two"),
-        old(&group, 1, ann, "one"),
-        old(&group, 3, ann, "three"),
-        old(&group, i64::MAX, ann, "last"),
+async fn numbers_are_taken_once_without_gaps() {
+    let (node, [ann, bea], _) = started().await;
+    let taken = || refused("ID_TAKEN", "message.seq");
+    let gap = || refused("VERSION_CONFLICT", "message.seq");
+    let (_, group) = chat_with_id(&node, ann, &[bea]).await;
+    let text = |seq: i64| old(&group, seq, ann, &seq.to_string());
+    let long = Message { content_type: "a".repeat(129), ..text(4) };
+    let with_id = |seq| Message { client_message_id: "a".into(), ..text(seq) };
+    let attempts: [Attempt<'_>; 6] = [
+        (vec![text(2), text(1), text(3), text(i64::MAX)], vec![gap(), Ok(1), gap(), gap()], &["1"]),
+        (vec![text(2), text(3)], vec![Ok(2), Ok(3)], &["1", "2", "3"]),
+        (vec![text(1), text(2), text(4)], vec![taken(), taken(), Ok(4)], &["1", "2", "3", "4"]),
+        // A refused record holds up later ones: they would get other numbers.
+        (
+            vec![text(5), Message { seq: 6, ..long }, text(7)],
+            vec![Ok(5), refused("INVALID_FIELD", "message.content_type"), gap()],
+            &["1", "2", "3", "4", "5"],
+        ),
+        (vec![text(6), text(7)], vec![Ok(6), Ok(7)], &["1", "2", "3", "4", "5", "6", "7"]),
+        // The second message has the first message's id: it would not be stored.
+        (
+            vec![with_id(8), with_id(9)],
+            vec![Ok(8), refused("STATE_FORBIDS", "message.seq")],
+            &["1", "2", "3", "4", "5", "6", "7", "8"],
+        ),
     ];
-    let gap = refused("VERSION_CONFLICT", "message.seq");
-    assert_eq!(import(&node, messages).await, [gap.clone(), Ok(1), gap.clone(), gap]);
-    assert_eq!(texts(&all(&node, ann, &group).await), ["one"]);
-}
-
-/// Otherwise the messages behind it would get other numbers.
-#[tokio::test]
-async fn refused_record_holds_up_later_ones() {
-    let (node, [ann, _], group) = started().await;
-    let long = Message { content_type: "a".repeat(129), ..old(&group, 2, ann, "two") };
-    let messages = vec![old(&group, 1, ann, "one"), long, old(&group, 3, ann, "three")];
-    let results = import(&node, messages).await;
-    assert_eq!(
-        results,
-        [Ok(1), refused("INVALID_FIELD", "message.content_type"), refused("VERSION_CONFLICT", "message.seq")]
-    );
-    let again = vec![old(&group, 2, ann, "two"), old(&group, 3, ann, "three")];
-    assert_eq!(import(&node, again).await, [Ok(2), Ok(3)]);
+    for (messages, results, stored) in attempts {
+        assert_eq!(import(&node, messages).await, results);
+        assert_eq!(texts(&all(&node, ann, &group).await), stored);
+    }
 }
 
 #[tokio::test]
@@ -213,16 +189,6 @@ async fn imported_message_sent_again_is_a_replay() {
     assert_eq!(import(&node, vec![message]).await, [Ok(1)]);
     let sent = send(&node, ann, with_id(To::ConversationId(group), "phone-1", "hi")).await.unwrap();
     assert_eq!((sent.seq, sent.replayed), (1, true));
-}
-
-/// The second message has the first message's id: it would not be stored.
-#[tokio::test]
-async fn id_that_is_used_twice_is_an_error() {
-    let (node, [ann, _], group) = started().await;
-    let with_id = |seq| Message { client_message_id: "a".into(), ..old(&group, seq, ann, "hi") };
-    let results = import(&node, vec![with_id(1), with_id(2)]).await;
-    assert_eq!(results, [Ok(1), refused("STATE_FORBIDS", "message.seq")]);
-    assert_eq!(texts(&all(&node, ann, &group).await), ["hi"]);
 }
 
 #[tokio::test]
@@ -294,16 +260,6 @@ async fn content_of_64_kib_and_none_are_taken() {
         Message { content_type: String::new(), ..old(&group, 2, ann, "") },
     ];
     assert_eq!(import(&node, messages).await, [Ok(1), Ok(2)]);
-}
-
-#[tokio::test]
-async fn import_requires_a_service() {
-    let (node, [ann, _], group) = started().await;
-    let request = ImportMessagesRequest { records: vec![record(1, old(&group, 1, ann, "hi"))] };
-    let refused =
-        node.messages().import_messages(principal(ann, tokio_stream::iter([request]))).await.map(drop);
-    assert_denied(refused);
-    assert_eq!(all(&node, ann, &group).await, []);
 }
 
 #[tokio::test]

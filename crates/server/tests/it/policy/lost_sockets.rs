@@ -123,23 +123,6 @@ async fn closed_socket_names_nothing() {
     assert!(first[0].0 > seq, "the peer closed it, and had the first: {first:?}");
 }
 
-/// This takes ten seconds: the place is freed after that time.
-#[tokio::test]
-async fn lost_socket_gives_its_place() {
-    let (node, [ann, bea]) = node(|config| {
-        config.messages.receivers_of_user = 1;
-        config.ws.ping_every = Duration::from_secs(100);
-    })
-    .await;
-    let (group, _) = chat_with_id(&node, ann, &[bea]).await;
-    let mut lost = Socket::live(node.address, bea).await;
-    let mut new = accepted(&node, bea).await;
-    new.until("live").await;
-    assert_eq!(lost.closed().await.0, 1013);
-    let seq = say(&node, ann, To::GroupId(group), "x").await.unwrap();
-    assert_eq!(new.until("message").await["message"]["seq"], seq.to_string());
-}
-
 /// Returns the users that the node names if it notices a lost socket only by its stop: pings are far apart.
 async fn named_after_stop(answers: bool, drain: Duration) -> Vec<(i64, Vec<i64>)> {
     let (node, [ann, bea]) = node(|config| {

@@ -1,24 +1,17 @@
 //! Group members over gRPC, as callers see them.
 
-use crate::group_calls::{chess, dismiss, groups_of, make, members, private_group, public_group, roster};
+use crate::group_calls::{
+    add_as, chess, groups_of, make, members, private_group, public_group, remove_as, roster, to_remove,
+    with_users_who_add,
+};
 use crate::node::{
     TestNode, all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found,
     principal, until, update_of_group,
 };
 use crate::relation_calls::{self, node_with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation};
-use kith_server::config::{AddedByUsers, Config};
 use prost_types::Timestamp;
 use tonic::Status;
-
-/// Lets users add all others, so that the tests are only about roles.
-fn adding_all(config: &mut Config) {
-    config.members.added_by_users = AddedByUsers::Everybody;
-}
-
-async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
-    node_with_users(adding_all).await
-}
 
 async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Result<Member, Status> {
     let request = JoinRequest { group_id, user_id, code: code.to_owned(), ..Default::default() };
@@ -28,21 +21,6 @@ async fn join(node: &TestNode, group_id: i64, user_id: i64, code: &str) -> Resul
 async fn leave(node: &TestNode, group_id: i64, user_id: i64) -> Result<i64, Status> {
     let request = LeaveRequest { group_id, user_id, ..Default::default() };
     Ok(node.members().leave(principal(user_id, request)).await?.into_inner().version)
-}
-
-async fn add(
-    node: &TestNode,
-    by: i64,
-    group_id: i64,
-    user_ids: &[i64],
-) -> Result<AddMembersResponse, Status> {
-    let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    Ok(node.members().add_members(principal(by, request)).await?.into_inner())
-}
-
-async fn remove(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Result<Vec<i64>, Status> {
-    let request = RemoveMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
-    Ok(node.members().remove_members(principal(by, request)).await?.into_inner().user_ids)
 }
 
 async fn set_role(
@@ -68,7 +46,7 @@ async fn transfer(node: &TestNode, by: i64, group_id: i64, owner_id: i64) -> Res
 
 #[tokio::test]
 async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
-    let (node, [ann, bob]) = with_users().await;
+    let (node, [ann, bob]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
     assert_eq!(groups_of(&node, ann).await, [group]);
@@ -76,11 +54,7 @@ async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
     assert_eq!((count, owner_id), (1, ann));
     assert_denied(rename(&node, bob, group).await);
     rename(&node, ann, group).await.unwrap();
-}
-
-#[tokio::test]
-async fn group_made_by_a_service_is_owned() {
-    let (node, [ann]) = with_users().await;
+    // A service makes a group for a user, and one without an owner.
     let group = node.group(Group { name: "Go".into(), creator_id: ann, ..Default::default() }).await.group_id;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
     let lone = node.group(Group { name: "Go".into(), ..Default::default() }).await.group_id;
@@ -89,7 +63,7 @@ async fn group_made_by_a_service_is_owned() {
 
 #[tokio::test]
 async fn joins_and_leaves_show_at_once_keep_ordinals() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     let joined = join(&node, group, bob, "").await.unwrap();
     assert_eq!((joined.role(), joined.ordinal), (Role::Member, 1));
@@ -105,11 +79,11 @@ async fn joins_and_leaves_show_at_once_keep_ordinals() {
 
 #[tokio::test]
 async fn groups_are_joined_as_their_policy_has_it() {
-    let (node, [ann, bob]) = with_users().await;
+    let (node, [ann, bob]) = with_users_who_add().await;
     for policy in [JoinPolicy::Approval, JoinPolicy::Invite] {
         let group = public_group(&node, ann, policy).await;
         assert_forbidden(join(&node, group, bob, "").await);
-        add(&node, ann, group, &[bob]).await.unwrap();
+        add_as(&node, ann, group, &[bob]).await.unwrap();
         assert_eq!(members(&node, group).await.len(), 2);
     }
     for (visibility, policy) in
@@ -128,7 +102,7 @@ async fn groups_are_joined_as_their_policy_has_it() {
 
 #[tokio::test]
 async fn a57_group_code_is_not_found_by_trying() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let group = private_group(&node, ann, JoinPolicy::Code).await;
     for _ in 0..5 {
         assert_denied(join(&node, group, bob, "ABCDEFGHJKMN").await);
@@ -141,9 +115,9 @@ async fn a57_group_code_is_not_found_by_trying() {
 
 #[tokio::test]
 async fn a58_private_membership_is_for_members() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let group = private_group(&node, ann, JoinPolicy::Invite).await;
-    add(&node, ann, group, &[bob]).await.unwrap();
+    add_as(&node, ann, group, &[bob]).await.unwrap();
     for (user, sees) in [(bob, true), (cid, false)] {
         let list = ListMembersRequest { group_id: group, ..Default::default() };
         let one = GetMemberRequest { group_id: group, user_id: ann, consistency: None };
@@ -162,34 +136,27 @@ async fn a58_private_membership_is_for_members() {
 
 #[tokio::test]
 async fn roles_decide_who_may_what() {
-    let (node, [ann, bob, cid, dan]) = with_users().await;
+    let (node, [ann, bob, cid, dan]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
-    add(&node, ann, group, &[bob, cid]).await.unwrap();
-    assert_denied(add(&node, cid, group, &[dan]).await);
+    add_as(&node, ann, group, &[bob, cid]).await.unwrap();
+    assert_denied(add_as(&node, cid, group, &[dan]).await);
     assert_denied(set_role(&node, bob, group, bob, Role::Admin).await);
     assert_eq!(set_role(&node, ann, group, bob, Role::Admin).await.unwrap().role(), Role::Admin);
     rename(&node, bob, group).await.unwrap();
     assert_denied(rename(&node, cid, group).await);
     let dismiss = DismissGroupRequest { group_id: group, ..Default::default() };
     assert_denied(node.groups().dismiss_group(principal(bob, dismiss)).await);
-    assert_denied(remove(&node, bob, group, &[bob]).await);
-    assert_eq!(remove(&node, bob, group, &[cid, dan]).await.unwrap(), [cid]);
-    assert_denied(join_for(&node, cid, group, dan).await);
-}
-
-/// Lets a user join in another user's name.
-async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Result<(), Status> {
-    let request = JoinRequest { group_id, user_id, ..Default::default() };
-    node.members().join(principal(by, request)).await.map(drop)
+    assert_denied(remove_as(&node, bob, to_remove(group, &[bob])).await);
+    assert_eq!(remove_as(&node, bob, to_remove(group, &[cid, dan])).await.unwrap(), [cid]);
 }
 
 #[tokio::test]
 async fn a85_owner_leaves_after_a_transfer() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     assert_forbidden(leave(&node, group, ann).await);
-    assert_forbidden(remove(&node, ann, group, &[ann]).await);
+    assert_forbidden(remove_as(&node, ann, to_remove(group, &[ann])).await);
     assert_forbidden(set_role(&node, ann, group, ann, Role::Member).await);
     assert_not_found(transfer(&node, ann, group, cid).await);
     assert_denied(transfer(&node, bob, group, bob).await);
@@ -200,24 +167,8 @@ async fn a85_owner_leaves_after_a_transfer() {
 }
 
 #[tokio::test]
-async fn a84_a_group_has_no_more_members_than_it_may() {
-    let node = TestNode::start_with_relations(|config| {
-        adding_all(config);
-        config.members.members_max = 8;
-    })
-    .await;
-    let users: [i64; 30] = relation_calls::users(&node).await;
-    let group = public_group(&node, users[0], JoinPolicy::Open).await;
-    let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
-    let joined = futures::future::join_all(joins).await;
-    assert_eq!(joined.iter().filter(|result| result.is_ok()).count(), 7);
-    joined.into_iter().filter(Result::is_err).for_each(|refused| drop(assert_forbidden(refused)));
-    assert_eq!((roster(&node, group).await.count, members(&node, group).await.len()), (8, 8));
-}
-
-#[tokio::test]
 async fn mute_and_remark_are_part_of_the_member() {
-    let (node, [ann, bob]) = with_users().await;
+    let (node, [ann, bob]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     let mute_time = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
@@ -239,13 +190,12 @@ async fn mute_and_remark_are_part_of_the_member() {
 
 #[tokio::test]
 async fn members_are_listed_by_pages_and_by_role() {
-    let node = TestNode::start_with_relations(adding_all).await;
-    let users: [i64; 25] = relation_calls::users(&node).await;
+    let (node, users) = with_users_who_add::<5>().await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
-    add(&node, users[0], group, &users[1..]).await.unwrap();
-    set_role(&node, users[0], group, users[9], Role::Admin).await.unwrap();
+    add_as(&node, users[0], group, &users[1..]).await.unwrap();
+    set_role(&node, users[0], group, users[3], Role::Admin).await.unwrap();
     let listed = all_pages(async |page_token| {
-        let request = ListMembersRequest { group_id: group, page_size: 10, page_token, ..Default::default() };
+        let request = ListMembersRequest { group_id: group, page_size: 2, page_token, ..Default::default() };
         let page = node.members().list_members(request).await?.into_inner();
         Ok((page.members, page.next_page_token))
     });
@@ -260,7 +210,7 @@ async fn members_are_listed_by_pages_and_by_role() {
 
 #[tokio::test]
 async fn memberships_are_answered_in_order() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
     join(&node, group, bob, "").await.unwrap();
     let request =
@@ -277,7 +227,7 @@ async fn memberships_are_answered_in_order() {
 
 #[tokio::test]
 async fn groups_in_common_are_those_of_both() {
-    let (node, [ann, bob]) = with_users().await;
+    let (node, [ann, bob]) = with_users_who_add().await;
     let mut groups = Vec::new();
     for _ in 0..4 {
         groups.push(public_group(&node, ann, JoinPolicy::Open).await);
@@ -297,16 +247,15 @@ async fn groups_in_common_are_those_of_both() {
 
 #[tokio::test]
 async fn changes_since_a_version_are_returned() {
-    let node = TestNode::start_with_relations(adding_all).await;
-    let users: [i64; 20] = relation_calls::users(&node).await;
+    let (node, users) = with_users_who_add::<8>().await;
     let group = public_group(&node, users[0], JoinPolicy::Open).await;
-    add(&node, users[0], group, &users[1..10]).await.unwrap();
+    add_as(&node, users[0], group, &users[1..5]).await.unwrap();
     let known_version = roster(&node, group).await.version;
-    add(&node, users[0], group, &users[10..]).await.unwrap();
+    add_as(&node, users[0], group, &users[5..]).await.unwrap();
     leave(&node, group, users[3]).await.unwrap();
     let (mut came, mut left, mut page_token) = (Vec::new(), Vec::new(), String::new());
     let version = loop {
-        let request = SyncMembersRequest { group_id: group, known_version, page_size: 4, page_token };
+        let request = SyncMembersRequest { group_id: group, known_version, page_size: 2, page_token };
         let page = node.members().sync_members(request).await.unwrap().into_inner();
         assert!(!page.full_list_needed);
         came.extend(page.members.iter().map(|member| member.user_id));
@@ -317,7 +266,7 @@ async fn changes_since_a_version_are_returned() {
         }
     };
     came.sort_unstable();
-    let mut expected = users[10..].to_vec();
+    let mut expected = users[5..].to_vec();
     expected.sort_unstable();
     assert_eq!((came, left), (expected, vec![users[3]]));
     assert_eq!(version, roster(&node, group).await.version);
@@ -327,55 +276,27 @@ async fn changes_since_a_version_are_returned() {
 }
 
 #[tokio::test]
-async fn who_was_in_a_dismissed_group_is_in_it_no_more() {
-    let (node, [ann, bob]) = with_users().await;
-    let group = public_group(&node, ann, JoinPolicy::Open).await;
-    join(&node, group, bob, "").await.unwrap();
-    dismiss(&node, ann, group).await;
-    assert_not_found(join(&node, group, bob, "").await);
-    until(async || groups_of(&node, bob).await.is_empty() && groups_of(&node, ann).await.is_empty()).await;
-}
-
-#[tokio::test]
-async fn a_request_that_is_sent_twice_has_one_effect() {
-    let (node, [ann, bob]) = with_users().await;
-    let group = public_group(&node, ann, JoinPolicy::Open).await;
-    let request_id = "join-1".to_owned();
-    let request = JoinRequest { group_id: group, user_id: bob, request_id, ..Default::default() };
-    let first = node.members().join(principal(bob, request.clone())).await.unwrap().into_inner().member;
-    remove(&node, ann, group, &[bob]).await.unwrap();
-    let again = node.members().join(principal(bob, request)).await.unwrap().into_inner().member;
-    assert_eq!(first, again);
-    assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
-}
-
-#[tokio::test]
 async fn bad_input_is_refused_by_the_name_of_the_field() {
-    let (node, [ann]) = with_users().await;
+    let (node, [ann]) = with_users_who_add().await;
     let group = public_group(&node, ann, JoinPolicy::Open).await;
-    assert_invalid(add(&node, ann, group, &[]).await, "user_ids");
-    assert_invalid(add(&node, ann, group, &[0]).await, "user_ids");
-    assert_invalid(add(&node, ann, group, &vec![ann; 101]).await, "user_ids");
-    assert_invalid(add(&node, ann, 0, &[ann]).await, "group_id");
+    assert_invalid(add_as(&node, ann, group, &[]).await, "user_ids");
     assert_invalid(set_role(&node, ann, group, ann, Role::Owner).await, "role");
     let remark = "é".repeat(65);
     let request = SetMemberRemarkRequest { group_id: group, user_id: ann, remark, ..Default::default() };
     assert_invalid(node.members().set_member_remark(request).await, "remark");
-    let request = SyncMembersRequest { group_id: group, known_version: -1, ..Default::default() };
-    assert_invalid(node.members().sync_members(request).await, "known_version");
-    assert_not_found(add(&node, ann, group, &[987_654_321]).await);
-    assert_not_found(add(&node, ann, 987_654_321, &[ann]).await);
+    assert_not_found(add_as(&node, ann, group, &[987_654_321]).await);
+    assert_not_found(add_as(&node, ann, 987_654_321, &[ann]).await);
 }
 
 #[tokio::test]
 async fn group_friends_are_for_who_sees_the_group() {
-    let (node, [ann, bob, cid, dan]) = with_users().await;
+    let (node, [ann, bob, cid, dan]) = with_users_who_add().await;
     for friend in [bob, cid, dan] {
         relation_calls::follow(&node, ann, friend).await.unwrap();
         relation_calls::follow(&node, friend, ann).await.unwrap();
     }
     let group = private_group(&node, bob, JoinPolicy::Invite).await;
-    add(&node, bob, group, &[ann, dan]).await.unwrap();
+    add_as(&node, bob, group, &[ann, dan]).await.unwrap();
     let request =
         |user_id| relation::ListFriendsInGroupRequest { user_id, group_id: group, ..Default::default() };
     let page =
@@ -389,14 +310,22 @@ async fn group_friends_are_for_who_sees_the_group() {
 
 #[tokio::test]
 async fn deleted_user_leaves_and_hands_over_groups() {
-    let (node, [ann, bob, cid]) = with_users().await;
+    let (node, [ann, bob, cid]) = with_users_who_add().await;
     let (group, lone) =
         (public_group(&node, ann, JoinPolicy::Open).await, public_group(&node, ann, JoinPolicy::Open).await);
-    add(&node, ann, group, &[bob, cid]).await.unwrap();
+    add_as(&node, ann, group, &[bob, cid]).await.unwrap();
     set_role(&node, ann, group, cid, Role::Admin).await.unwrap();
     node.delete_user(ann).await;
     until(async || groups_of(&node, ann).await.is_empty()).await;
     assert_eq!(members(&node, group).await, [(bob, Role::Member), (cid, Role::Owner)]);
     let left = roster(&node, lone).await;
     assert_eq!((left.count, left.owner_id), (0, 0));
+}
+
+#[tokio::test]
+async fn a84_a_full_group_takes_no_member() {
+    let (node, [ann, bob, cid]) = node_with_users(|config| config.members.members_max = 2).await;
+    let group = public_group(&node, ann, JoinPolicy::Open).await;
+    join(&node, group, bob, "").await.unwrap();
+    assert_forbidden(join(&node, group, cid, "").await);
 }

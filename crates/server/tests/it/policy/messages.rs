@@ -1,8 +1,8 @@
 //! The right to send a message, and the result when a message is sent again.
 
-use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all, remove};
+use crate::group_calls::{add, chat, chat_with_id, chess, dismiss, make, make_admin, mute, mute_all};
 use crate::message_calls::*;
-use crate::node::{SERVICE, assert_denied, assert_error, assert_forbidden, assert_not_found, principal};
+use crate::node::{SERVICE, assert_denied, assert_error, assert_forbidden, assert_not_found};
 use crate::relation_calls::{block, follow, node_with_users, unblock, with_users};
 use kith_proto::{
     group::v1::{Group, GroupType, JoinPolicy, Visibility},
@@ -26,7 +26,7 @@ fn assert_muted(refused: Result<i64, Status>, until: i64) {
 }
 
 #[tokio::test]
-async fn direct_message_is_read_by_both() {
+async fn direct_messages_are_read_by_their_users() {
     let (node, [ann, bea]) = with_users().await;
     let sent = send(&node, ann, text(To::UserId(bea), "hi")).await.unwrap();
     assert_eq!((sent.conversation_id, sent.seq, sent.replayed), (direct(ann, bea), 1, false));
@@ -36,6 +36,15 @@ async fn direct_message_is_read_by_both() {
     for user in [ann, bea] {
         assert_eq!(read_all(&node, user, &direct(ann, bea)).await, ["hi", "hello", "well?"]);
     }
+    let sent = send(&node, ann, text(To::UserId(ann), "milk")).await.unwrap();
+    assert_eq!(sent.conversation_id, direct(ann, ann));
+    assert_eq!(read_all(&node, ann, &direct(ann, ann)).await, ["milk"]);
+    assert_not_found(pull(&node, bea, to_pull(&direct(ann, ann), 0, 0, 0)).await);
+    assert_not_found(say(&node, ann, To::UserId(NONE), "hi").await);
+    assert_not_found(say(&node, NONE, To::UserId(ann), "hi").await);
+    assert_not_found(say(&node, NONE, To::UserId(NONE), "hi").await);
+    let as_itself = text(To::ConversationId(direct(ann, NONE)), "hi");
+    assert_not_found(send(&node, SERVICE, as_itself).await);
 }
 
 #[tokio::test]
@@ -69,25 +78,6 @@ async fn message_has_every_field_that_was_sent() {
         ..Default::default()
     };
     assert_eq!(read, expected);
-}
-
-#[tokio::test]
-async fn notes_to_oneself_are_read_by_oneself() {
-    let (node, [ann, bea]) = with_users().await;
-    let sent = send(&node, ann, text(To::UserId(ann), "milk")).await.unwrap();
-    assert_eq!(sent.conversation_id, direct(ann, ann));
-    assert_eq!(read_all(&node, ann, &direct(ann, ann)).await, ["milk"]);
-    assert_not_found(pull(&node, bea, to_pull(&direct(ann, ann), 0, 0, 0)).await);
-}
-
-#[tokio::test]
-async fn both_users_of_a_direct_message_exist() {
-    let (node, [ann]) = with_users().await;
-    assert_not_found(say(&node, ann, To::UserId(NONE), "hi").await);
-    assert_not_found(say(&node, NONE, To::UserId(ann), "hi").await);
-    assert_not_found(say(&node, NONE, To::UserId(NONE), "hi").await);
-    let as_itself = text(To::ConversationId(direct(ann, NONE)), "hi");
-    assert_not_found(send(&node, SERVICE, as_itself).await);
 }
 
 #[tokio::test]
@@ -137,23 +127,8 @@ async fn only_friends_send_where_that_is_configured() {
 }
 
 #[tokio::test]
-async fn users_send_and_read_for_themselves() {
-    let (node, [ann, bea]) = with_users().await;
-    let other = SendMessageRequest { sender_id: bea, ..text(To::UserId(ann), "hi") };
-    assert_denied(send(&node, ann, other).await);
-    let own = SendMessageRequest { sender_id: ann, ..text(To::UserId(bea), "hi") };
-    assert_eq!(send(&node, ann, own).await.unwrap().seq, 1);
-    let of_both = direct(ann, bea);
-    let request = PullMessagesRequest { user_id: bea, ..to_pull(&of_both, 0, 0, 0) };
-    assert_denied(pull(&node, ann, request.clone()).await);
-    assert_eq!(pull(&node, bea, request).await.unwrap().messages.len(), 1);
-    let messages = vec![text(To::UserId(bea), "hi")];
-    assert_denied(node.messages().batch_send(principal(ann, BatchSendRequest { messages })).await);
-}
-
-#[tokio::test]
-async fn service_sends_as_itself_to_all_that_exists() {
-    let (node, [ann, bea]) = with_users().await;
+async fn service_sends_as_itself_and_for_users() {
+    let (node, [ann, bea, cid]) = with_users().await;
     block(&node, ann, bea).await;
     let group = chat(&node, ann, &[]).await;
     for to in [To::ConversationId(direct(ann, bea)), To::GroupId(group)] {
@@ -162,12 +137,6 @@ async fn service_sends_as_itself_to_all_that_exists() {
     let page = pull(&node, bea, to_pull(&direct(ann, bea), 0, 0, 0)).await.unwrap();
     assert_eq!(page.messages[0].sender_id, 0);
     assert_not_found(send(&node, SERVICE, text(To::GroupId(NONE), "news")).await);
-}
-
-#[tokio::test]
-async fn service_sending_for_a_user_has_its_rights() {
-    let (node, [ann, bea, cid]) = with_users().await;
-    block(&node, ann, bea).await;
     let group = chat(&node, ann, &[bea]).await;
     let request = |sender_id, to| SendMessageRequest { sender_id, ..text(to, "hi") };
     assert_forbidden(send(&node, SERVICE, request(bea, To::UserId(ann))).await);
@@ -201,19 +170,6 @@ async fn only_members_send_to_a_group() {
     assert_denied(say(&node, cid, To::GroupId(group), "hi").await);
     assert_not_found(say(&node, ann, To::GroupId(NONE), "hi").await);
     assert_eq!(read_all(&node, ann, &format!("g{group}")).await, ["hi", "hello"]);
-}
-
-#[tokio::test]
-async fn removed_member_sends_no_more() {
-    let (node, [ann, bea]) = with_users().await;
-    let group = chat(&node, ann, &[bea]).await;
-    for round in 1..=5 {
-        // Between two messages there are the events for the removal and the join.
-        assert_eq!(say(&node, bea, To::GroupId(group), "hi").await.unwrap(), 3 * round - 1);
-        remove(&node, group, bea).await;
-        assert_denied(say(&node, bea, To::GroupId(group), "hi").await);
-        add(&node, group, &[bea]).await;
-    }
 }
 
 #[tokio::test]

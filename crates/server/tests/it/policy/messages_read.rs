@@ -1,32 +1,13 @@
 //! Message pages, and the part of a conversation that each reader may read.
 
-use crate::group_calls::{add, chat, group_with_history, leave, remove};
+use crate::group_calls::{add, group_with_history, leave, remove};
 use crate::message_calls::*;
-use crate::node::{TestNode, assert_not_found};
+use crate::node::TestNode;
 use crate::relation_calls::with_users;
 use kith_proto::message::v1::{send_message_request::To, *};
 use prost_types::Timestamp;
 
 const FAR: Timestamp = Timestamp { seconds: 4_000_000_000, nanos: 0 };
-
-#[tokio::test]
-async fn pull_goes_on_by_pages_through_documents() {
-    let (node, [ann, _], _, conversation) = filled(250).await;
-    for limit in [7, 50, 99, 100, 101, 249] {
-        let (mut found, mut from) = (Vec::new(), 0);
-        loop {
-            let page = pull(&node, ann, to_pull(&conversation, from, 0, limit)).await.unwrap();
-            assert_eq!((page.min_seq, page.max_seq), (1, 250));
-            found.extend(seqs(&page.messages));
-            assert!(page.messages.len() <= usize::try_from(limit).unwrap());
-            if !page.more {
-                break;
-            }
-            from = found.last().unwrap() + 1;
-        }
-        assert_eq!(found, (1..=250).collect::<Vec<_>>(), "pages of {limit}");
-    }
-}
 
 #[tokio::test]
 async fn pull_returns_the_range_that_was_asked() {
@@ -113,21 +94,6 @@ async fn messages_are_found_by_their_numbers() {
 }
 
 #[tokio::test]
-async fn number_is_found_by_time() {
-    let (node, [ann, _], _, conversation) = filled(150).await;
-    let long_ago = Timestamp::default();
-    assert_eq!(seq_by_time(&node, ann, &conversation, long_ago).await.unwrap(), 1);
-    assert_eq!(seq_by_time(&node, ann, &conversation, FAR).await.unwrap(), 151);
-    let messages = pull(&node, ann, to_pull(&conversation, 0, 0, 1_000)).await.unwrap().messages;
-    let times: Vec<_> = messages.iter().map(|message| message.send_time.unwrap()).collect();
-    for time in [times[0], times[99], times[149]] {
-        let first = times.iter().position(|sent| *sent == time).unwrap() + 1;
-        let found = seq_by_time(&node, ann, &conversation, time).await.unwrap();
-        assert_eq!(found, i64::try_from(first).unwrap(), "the first one of that millisecond");
-    }
-}
-
-#[tokio::test]
 async fn highest_numbers_are_in_the_order_asked() {
     let (node, [ann, bea], _, conversation) = filled(3).await;
     say(&node, ann, To::UserId(bea), "hi").await.unwrap();
@@ -144,27 +110,6 @@ async fn reads_do_not_wait_for_a_required_number() {
     assert_eq!(pull(&node, ann, request).await.unwrap().max_seq, 3);
     let request = HistoryRequest { conversation_id: conversation, at_least_seq: 9, ..Default::default() };
     assert_eq!(node.messages().history(request).await.unwrap().into_inner().max_seq, 3);
-}
-
-#[tokio::test]
-async fn stranger_reads_no_messages_of_a_group() {
-    let (node, _, group, conversation) = filled(3).await;
-    let stranger = node.user("stranger").await.user_id;
-    assert_not_found(pull(&node, stranger, to_pull(&conversation, 0, 0, 0)).await);
-    assert_not_found(by_seqs(&node, stranger, &conversation, &[1]).await);
-    assert_not_found(history(&node, stranger, &conversation, 0, 0).await);
-    assert_not_found(seq_by_time(&node, stranger, &conversation, FAR).await);
-    assert_eq!(max_seqs(&node, stranger, &[&conversation]).await, [Err("NOT_FOUND".to_owned())]);
-    // A user who left before there were other messages reads the event for its join.
-    let early = chat(&node, stranger, &[]).await;
-    let other = node.user("other").await.user_id;
-    add(&node, early, &[other]).await;
-    remove(&node, early, other).await;
-    fill(&node, &format!("g{early}"), 3).await;
-    let page = pull(&node, other, to_pull(&format!("g{early}"), 0, 0, 0)).await.unwrap();
-    assert_eq!((seqs(&page.messages), page.max_seq), (vec![1], 1));
-    add(&node, group, &[stranger]).await;
-    assert!(pull(&node, stranger, to_pull(&conversation, 0, 0, 0)).await.is_ok());
 }
 
 /// Checks that every call shows a user a conversation's numbers from `min` to `max` and no others.
@@ -187,17 +132,6 @@ async fn assert_reads(node: &TestNode, user: i64, conversation: &str, min: i64, 
 }
 
 #[tokio::test]
-async fn new_member_reads_from_its_join_on() {
-    let (node, [ann, _], group, conversation) = filled(20).await;
-    let cid = node.user("cid").await.user_id;
-    add(&node, group, &[cid]).await;
-    assert_reads(&node, cid, &conversation, 21, 21).await;
-    fill(&node, &conversation, 5).await;
-    assert_reads(&node, cid, &conversation, 21, 26).await;
-    assert_reads(&node, ann, &conversation, 1, 26).await;
-}
-
-#[tokio::test]
 async fn new_member_reads_shown_history() {
     let (node, [ann, bea]) = with_users().await;
     let group = group_with_history(&node, ann).await;
@@ -208,11 +142,13 @@ async fn new_member_reads_shown_history() {
 }
 
 #[tokio::test]
-async fn former_member_reads_up_to_its_leave() {
+async fn members_read_the_messages_of_their_last_stay() {
     let (node, [ann, bea], group, conversation) = filled(20).await;
     let cid = node.user("cid").await.user_id;
     add(&node, group, &[cid]).await;
+    assert_reads(&node, cid, &conversation, 21, 21).await;
     fill(&node, &conversation, 5).await;
+    assert_reads(&node, cid, &conversation, 21, 26).await;
     leave(&node, group, bea).await;
     remove(&node, group, cid).await;
     fill(&node, &conversation, 5).await;
@@ -220,19 +156,11 @@ async fn former_member_reads_up_to_its_leave() {
     assert_reads(&node, bea, &conversation, 1, 26).await;
     assert_reads(&node, cid, &conversation, 21, 27).await;
     assert_reads(&node, ann, &conversation, 1, 33).await;
-}
-
-#[tokio::test]
-async fn messages_of_an_absence_stay_hidden() {
-    let (node, [_, bea], group, conversation) = filled(20).await;
-    leave(&node, group, bea).await;
-    fill(&node, &conversation, 5).await;
+    // Bea reads from its second join event on.
     add(&node, group, &[bea]).await;
-    // The user reads from its second join event on.
-    assert_reads(&node, bea, &conversation, 27, 27).await;
+    assert_reads(&node, bea, &conversation, 34, 34).await;
     fill(&node, &conversation, 5).await;
-    assert_reads(&node, bea, &conversation, 27, 32).await;
     leave(&node, group, bea).await;
     fill(&node, &conversation, 5).await;
-    assert_reads(&node, bea, &conversation, 27, 32).await;
+    assert_reads(&node, bea, &conversation, 34, 39).await;
 }

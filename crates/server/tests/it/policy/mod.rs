@@ -3,7 +3,7 @@
 mod added_by_users;
 mod applications;
 mod applications_void;
-mod bad_input;
+pub mod bad_input;
 mod bans;
 mod conversation_lists;
 mod dialog_settings;
@@ -16,7 +16,6 @@ mod list_readers;
 mod lost_sockets;
 mod members;
 mod memory_tier;
-mod message_numbers;
 mod messages;
 mod messages_changed;
 mod messages_erased;

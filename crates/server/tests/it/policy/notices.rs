@@ -6,7 +6,7 @@ use tonic::Code;
 use crate::{
     node::{
         TestNode, all_pages, assert_denied, assert_error, assert_exhausted, assert_forbidden, assert_invalid,
-        assert_reused, mask, params, principal,
+        mask, params, principal,
     },
     notice_calls::{audience, ids, in_seconds, list, new_notice, node_with_audience, notice, publish},
 };
@@ -37,34 +37,14 @@ async fn audience_is_registered_and_renamed() {
 }
 
 #[tokio::test]
-async fn audiences_have_a_configured_limit() {
-    let node = node_with_audience(|config| config.notices.audiences_max = 1).await;
-    let other = Audience { audience_id: 2, name: "x".into(), ..Default::default() };
-    let request = RegisterAudienceRequest { audience: Some(other), ..Default::default() };
-    assert_exhausted(node.notices().register_audience(request).await, "TOO_MANY_NOTICES");
-}
-
-/// Guards against a fault in schemes with a key for each platform: a publication that fails half-way.
-#[tokio::test]
-async fn notice_reaches_all_three_platforms_or_none() {
-    let node = TestNode::start_with(|config| config.notices.live_max = 2).await;
-    for id in 1..=3 {
-        audience(&node, id, false).await;
-    }
-    let published = publish(&node, new_notice(&[1, 2, 3])).await;
+async fn audience_takes_as_many_notices_as_configured() {
+    let node = node_with_audience(|config| config.notices.live_max = 1).await;
+    audience(&node, 2, false).await;
+    let published = publish(&node, new_notice(&[1])).await;
     assert!(published.notice_id >= 10_000_000_000, "allocated: {}", published.notice_id);
-    publish(&node, new_notice(&[3])).await;
-    for (audiences, code, reason) in [
-        (&[1, 2, 9][..], Code::NotFound, "NOT_FOUND"),
-        (&[1, 2, 3], Code::ResourceExhausted, "TOO_MANY_NOTICES"),
-    ] {
-        let request = PublishNoticeRequest { notice: Some(new_notice(audiences)), ..Default::default() };
-        assert_error(node.notices().publish_notice(request).await, code, reason);
-        assert_eq!(
-            [all(&node, 1).await.len(), all(&node, 2).await.len(), all(&node, 3).await.len()],
-            [1, 1, 2]
-        );
-    }
+    let request = PublishNoticeRequest { notice: Some(new_notice(&[2, 1])), ..Default::default() };
+    assert_exhausted(node.notices().publish_notice(request).await, "TOO_MANY_NOTICES");
+    assert_eq!(all(&node, 2).await, [0_i64; 0], "all audiences or none");
 }
 
 #[tokio::test]
@@ -178,24 +158,6 @@ async fn update_changes_what_the_mask_names() {
 }
 
 #[tokio::test]
-async fn expected_version_and_request_id_guard_changes() {
-    let node = node_with_audience(|_| {}).await;
-    let request = PublishNoticeRequest { notice: Some(new_notice(&[1])), request_id: "a".into() };
-    let first = node.notices().publish_notice(request.clone()).await.unwrap().into_inner().notice.unwrap();
-    let second = node.notices().publish_notice(request.clone()).await.unwrap().into_inner().notice.unwrap();
-    assert_eq!(first, second);
-    assert_eq!(all(&node, 1).await, [first.notice_id], "published once");
-    let other = Notice { title: "Other".into(), ..new_notice(&[1]) };
-    let refused =
-        node.notices().publish_notice(PublishNoticeRequest { notice: Some(other), ..request }).await;
-    assert_reused(refused, "request_id");
-    let delete =
-        DeleteNoticeRequest { notice_id: first.notice_id, expected_version: 7, ..Default::default() };
-    assert_error(node.notices().delete_notice(delete.clone()).await, Code::Aborted, "VERSION_CONFLICT");
-    node.notices().delete_notice(DeleteNoticeRequest { expected_version: 1, ..delete }).await.unwrap();
-}
-
-#[tokio::test]
 async fn notice_is_deleted_by_audience_then_wholly() {
     let node = node_with_audience(|_| {}).await;
     audience(&node, 2, false).await;
@@ -204,6 +166,8 @@ async fn notice_is_deleted_by_audience_then_wholly() {
         let request = DeleteNoticeRequest { notice_id, audience_ids, ..Default::default() };
         node.notices().delete_notice(request).await.map(|answer| answer.into_inner())
     };
+    let stale = DeleteNoticeRequest { notice_id, expected_version: 7, ..Default::default() };
+    assert_error(node.notices().delete_notice(stale).await, Code::Aborted, "VERSION_CONFLICT");
     let some = delete(vec![1]).await.unwrap();
     assert_eq!((some.version, some.deleted), (2, false));
     assert_eq!((all(&node, 1).await, all(&node, 2).await), (vec![], vec![notice_id]));
@@ -216,7 +180,7 @@ async fn notice_is_deleted_by_audience_then_wholly() {
 #[tokio::test]
 async fn users_only_read_visible_notices() {
     let node = TestNode::start().await;
-    let (ann, bob) = (node.user("ann").await.user_id, node.user("bob").await.user_id);
+    let ann = node.user("ann").await.user_id;
     audience(&node, 1, true).await;
     audience(&node, 2, false).await;
     let visible = publish(&node, new_notice(&[1, 2])).await.notice_id;
@@ -233,35 +197,10 @@ async fn users_only_read_visible_notices() {
     let own = ListNoticesRequest { audience_id: 1, reader_id: ann, ..Default::default() };
     let listed = node.notices().list_notices(principal(ann, own.clone())).await.unwrap().into_inner();
     assert_eq!(ids(&listed.notices), [visible]);
-    assert_denied(node.notices().list_notices(principal(bob, own.clone())).await);
     let refused =
         node.notices().list_notices(principal(ann, ListNoticesRequest { reader_id: 0, ..own.clone() })).await;
     assert_denied(refused);
     let refused =
         node.notices().list_notices(principal(ann, ListNoticesRequest { audience_id: 2, ..own })).await;
     assert_denied(refused);
-    let mark = MarkReadRequest { audience_id: 1, reader_id: ann, all: true, ..Default::default() };
-    assert_denied(node.notices().mark_read(principal(bob, mark.clone())).await);
-    node.notices().mark_read(principal(ann, mark)).await.unwrap();
-
-    let register = RegisterAudienceRequest {
-        audience: Some(Audience { audience_id: 3, name: "x".into(), ..Default::default() }),
-        ..Default::default()
-    };
-    assert_denied(node.notices().register_audience(principal(ann, register)).await);
-    let publish = PublishNoticeRequest { notice: Some(new_notice(&[1])), ..Default::default() };
-    assert_denied(node.notices().publish_notice(principal(ann, publish)).await);
-    let update = UpdateNoticeRequest {
-        notice: Some(Notice { notice_id: visible, ..Default::default() }),
-        ..Default::default()
-    };
-    assert_denied(node.notices().update_notice(principal(ann, update)).await);
-    let delete = DeleteNoticeRequest { notice_id: visible, ..Default::default() };
-    assert_denied(node.notices().delete_notice(principal(ann, delete)).await);
-    let readers = RegisterReadersRequest { audience_id: 1, ..Default::default() };
-    assert_denied(node.notices().register_readers(principal(ann, readers)).await);
-    let count = CountReadersRequest { audience_id: 1, notice_ids: vec![visible] };
-    assert_denied(node.notices().count_readers(principal(ann, count)).await);
-    let readers = ListReadersRequest { audience_id: 1, notice_id: visible, state: 1, ..Default::default() };
-    assert_denied(node.notices().list_readers(principal(ann, readers)).await);
 }

@@ -6,12 +6,9 @@ use crate::dialog_calls::*;
 use crate::group_calls::{add, chat, chat_with_id};
 use crate::message_calls::*;
 use crate::message_streams::live;
-use crate::node::{TestNode, assert_denied, assert_error, assert_exhausted, assert_invalid, principal};
+use crate::node::{TestNode, assert_error, assert_exhausted, assert_invalid};
 use crate::relation_calls::{do_not_disturb, node_with_users};
-use kith_proto::{
-    message::v1::{send_message_request::To, *},
-    r#type::v1::import_result::Result as Imported,
-};
+use kith_proto::message::v1::{send_message_request::To, *};
 use kith_server::config::Config;
 use tonic::{Code, Streaming};
 
@@ -177,17 +174,6 @@ async fn large_groups_name_mentioned_members_alone() {
 }
 
 #[tokio::test]
-async fn repeated_sends_are_entered_once() {
-    let (node, [ann, bea]) = node().await;
-    let mut pusher = Pusher::new(&node).await;
-    for body in ["one", "one", "one"] {
-        send(&node, ann, with_id(To::UserId(bea), "m1", body)).await.unwrap();
-    }
-    say(&node, ann, To::UserId(bea), "two").await.unwrap();
-    assert_eq!([pusher.named().await.0, pusher.named().await.0], [1, 2]);
-}
-
-#[tokio::test]
 async fn batches_name_the_users_of_each_message() {
     let (node, [ann, bea, cid]) = node().await;
     let group = chat(&node, ann, &[bea, cid]).await;
@@ -226,9 +212,7 @@ async fn cursor_resumes_after_what_was_sent() {
 }
 
 #[tokio::test]
-async fn watching_needs_a_service_and_the_setting() {
-    let (node, [ann]) = node().await;
-    assert_denied(node.messages().watch_offline(principal(ann, WatchOfflineRequest::default())).await);
+async fn watching_needs_the_setting() {
     let plain = TestNode::start_with_relations(|_| {}).await;
     let refused = plain.messages().watch_offline(WatchOfflineRequest::default()).await;
     assert_error(refused, Code::FailedPrecondition, "NOT_CONFIGURED");
@@ -273,19 +257,6 @@ async fn cursors_that_are_wrong_are_refused() {
     node.assert_healthy().await;
 }
 
-#[tokio::test]
-async fn offline_logs_are_no_conversations() {
-    let (node, [ann, bea]) = node().await;
-    let mut pusher = Pusher::new(&node).await;
-    say(&node, ann, To::UserId(bea), "x").await.unwrap();
-    pusher.next().await;
-    for log in ["o0", "o1", "o2", "o3"] {
-        let refused = node.messages().send_message(text(To::ConversationId(log.to_owned()), "x")).await;
-        assert_invalid(refused, "conversation_id");
-        assert_invalid(pull(&node, bea, to_pull(log, 0, 0, 10)).await, "conversation_id");
-    }
-}
-
 /// Imports texts without a number, sent at these times. Returns the numbers that they got.
 async fn import_sent(node: &TestNode, id: &str, sender_id: i64, seconds: &[i64]) -> Vec<i64> {
     let record = |(record, seconds): (i64, &i64)| {
@@ -306,16 +277,7 @@ async fn import_sent(node: &TestNode, id: &str, sender_id: i64, seconds: &[i64])
         }
     };
     let records = (1..).zip(seconds).map(record).collect();
-    let requests = tokio_stream::iter([ImportMessagesRequest { records }]);
-    let mut answers = node.messages().import_messages(requests).await.unwrap().into_inner();
-    let mut seqs = Vec::new();
-    while let Some(answer) = answers.message().await.unwrap() {
-        seqs.extend(answer.results.into_iter().map(|result| match result.result.unwrap() {
-            Imported::Id(seq) => seq,
-            Imported::Error(error) => panic!("{error:?}"),
-        }));
-    }
-    seqs
+    import_records(node, records).await.into_iter().map(Result::unwrap).collect()
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ impl Devices {
 }
 
 #[tokio::test]
-async fn settings_of_a_group_reach_own_devices() {
+async fn changes_of_a_group_reach_own_devices() {
     let settings = DialogSettings::default;
     let changes = [
         ("pinned", DialogSettings { pinned: true, ..settings() }),
@@ -69,61 +69,28 @@ async fn settings_of_a_group_reach_own_devices() {
         update(&devices.node, devices.bea, to_update(&devices.group, settings, &[path])).await.unwrap();
         devices.assert_group_noted(path).await;
     }
-}
-
-#[tokio::test]
-async fn do_not_disturb_of_a_user_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    mark_up_to(&devices.node, devices.bea, &devices.direct(), 2).await;
-    devices.assert_noted("do not disturb of a user", &devices.direct(), 2).await;
-    for is_set in [true, false] {
-        do_not_disturb(&devices.node, devices.bea, devices.ann, is_set).await;
-        devices.assert_noted("do not disturb of a user", &devices.direct(), 2).await;
-    }
-}
-
-#[tokio::test]
-async fn hiding_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    hide(&devices.node, devices.bea, &devices.direct()).await.unwrap();
-    devices.assert_noted("hiding", &devices.direct(), 0).await;
-}
-
-#[tokio::test]
-async fn clearing_reaches_own_devices() {
-    let mut devices = Devices::new().await;
     clear(&devices.node, devices.bea, &devices.group).await.unwrap();
     devices.assert_group_noted("clearing").await;
-}
-
-#[tokio::test]
-async fn range_that_a_service_sets_reaches_own_devices() {
-    let mut devices = Devices::new().await;
     set_range(&devices.node, devices.bea, &devices.group, Some(2), None).await;
     devices.assert_group_noted("range that a service sets").await;
 }
 
 #[tokio::test]
-async fn read_mark_reaches_own_devices() {
+async fn marks_and_hiding_reach_own_devices() {
     let mut devices = Devices::new().await;
-    mark_up_to(&devices.node, devices.bea, &devices.direct(), 2).await;
-    devices.assert_noted("read mark", &devices.direct(), 2).await;
-}
-
-#[tokio::test]
-async fn mark_of_ranges_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    let ranges = to_mark_ranges(&devices.direct(), &[(2, 3)]);
-    let read_seq = mark(&devices.node, devices.bea, ranges).await.unwrap().read_seq;
-    devices.assert_noted("mark of ranges", &devices.direct(), read_seq).await;
-    let skipped = to_mark_ranges(&devices.direct(), &[(1, 1)]);
-    let read_seq = mark(&devices.node, devices.bea, skipped).await.unwrap().read_seq;
-    devices.assert_noted("mark of ranges", &devices.direct(), read_seq).await;
-}
-
-#[tokio::test]
-async fn hidden_mark_reaches_own_devices() {
-    let mut devices = Devices::new().await;
-    mark(&devices.node, devices.bea, to_hide(&devices.direct(), 3)).await.unwrap();
-    devices.assert_noted("hidden mark", &devices.direct(), 3).await;
+    let id = devices.direct();
+    hide(&devices.node, devices.bea, &id).await.unwrap();
+    devices.assert_noted("hiding", &id, 0).await;
+    mark(&devices.node, devices.bea, to_mark_ranges(&id, &[(2, 2)])).await.unwrap();
+    devices.assert_noted("mark of ranges", &id, 2).await;
+    mark(&devices.node, devices.bea, to_mark_ranges(&id, &[(1, 1)])).await.unwrap();
+    devices.assert_noted("mark of a skipped range", &id, 2).await;
+    // A mark that changes nothing is no note.
+    mark_up_to(&devices.node, devices.bea, &id, 1).await;
+    for is_set in [true, false] {
+        do_not_disturb(&devices.node, devices.bea, devices.ann, is_set).await;
+        devices.assert_noted("do not disturb of a user", &id, 2).await;
+    }
+    mark(&devices.node, devices.bea, to_hide(&id, 3)).await.unwrap();
+    devices.assert_noted("hidden mark", &id, 3).await;
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::gateway_calls::{Gateway, close, events, gateways_of, online_in, open};
-use crate::group_calls::chat;
-use crate::node::{TestNode, assert_denied, principal};
+use crate::gateway_calls::{Gateway, close, events, open};
+use crate::node::{TestNode, principal};
 use crate::relation_calls::{block, follow, node_with_users, unblock};
 use kith_proto::presence::v1::*;
 use kith_server::config::Config;
@@ -72,40 +71,4 @@ async fn new_friend_is_shown_to_a_watcher() {
     assert_eq!(events(&mut watch, 1).await, [(bob, ONLINE)]);
     close(&node, &mut gateway, bob, "phone").await.unwrap();
     assert_eq!(events(&mut watch, 1).await, [(bob, OFFLINE)]);
-}
-
-#[tokio::test]
-async fn online_members_are_for_unblocked_members() {
-    let (node, [ann, bob, cid, dan]) = start(Duration::from_secs(30)).await;
-    let group_id = chat(&node, ann, &[bob, cid]).await;
-    let mut gateway = Gateway::new("gw-1");
-    for user in [ann, bob, cid] {
-        open(&node, &mut gateway, user, "phone").await.unwrap();
-    }
-    let list = || ListActiveMembersRequest { group_id, ..Default::default() };
-    let seen_by = async |user: i64| {
-        let page = node.presence().list_active_members(principal(user, list())).await?.into_inner();
-        Ok::<Vec<i64>, tonic::Status>(page.members.iter().map(|member| member.user_id).collect())
-    };
-    assert_denied(seen_by(dan).await);
-    block(&node, bob, ann).await;
-    assert_eq!(seen_by(ann).await.unwrap(), [ann, cid]);
-    assert_eq!(seen_by(bob).await.unwrap(), [ann, bob, cid]);
-    assert_eq!(online_in(&node, group_id).await, [ann, bob, cid], "to services");
-    let count = CountActiveMembersRequest { group_id, consistency: None };
-    assert_eq!(
-        node.presence().count_active_members(principal(dan, count)).await.unwrap().into_inner().count,
-        3
-    );
-}
-
-#[tokio::test]
-async fn gateways_of_a_group_are_for_services() {
-    let (node, [ann, bob]) = start(Duration::from_secs(30)).await;
-    let group_id = chat(&node, ann, &[bob]).await;
-    let mut gateway = Gateway::new("gw-1");
-    open(&node, &mut gateway, ann, "phone").await.unwrap();
-    let through = ListActiveGatewaysRequest { group_id, consistency: None };
-    assert_denied(node.presence().list_active_gateways(principal(ann, through)).await);
-    assert_eq!(gateways_of(&node, group_id).await, [("gw-1".to_owned(), 1)]);
 }

@@ -50,11 +50,6 @@ async fn private_group_is_for_members_and_services() {
     assert!(node.groups().get_group(request).await.is_ok(), "to services");
     remove(&node, private, bob).await;
     assert!(is_hidden(&node, bob, private).await, "after it left");
-}
-
-#[tokio::test]
-async fn hidden_private_group_answers_as_absent() {
-    let (node, [ann, bob]) = with_users().await;
     let private = private_group(&node, ann, JoinPolicy::Invite).await;
     let hidden = get(&node, bob, private).await.unwrap_err();
     let absent = get(&node, bob, private + 100).await.unwrap_err();
@@ -64,7 +59,7 @@ async fn hidden_private_group_answers_as_absent() {
 }
 
 #[tokio::test]
-async fn private_group_is_shown_while_invited() {
+async fn private_group_is_shown_while_asked() {
     let (node, [ann, bob, cid]) = with_users().await;
     let private = private_group(&node, ann, JoinPolicy::Invite).await;
     let other = private_group(&node, ann, JoinPolicy::Invite).await;
@@ -74,11 +69,6 @@ async fn private_group_is_shown_while_invited() {
     assert_eq!(batch(&node, bob, &[other, private]).await, [private]);
     refuse(&node, bob, of_user(bob), invite.application_id).await.unwrap();
     assert!(is_hidden(&node, bob, private).await, "after it refused");
-}
-
-#[tokio::test]
-async fn private_group_is_shown_to_who_applies() {
-    let (node, [ann, bob, cid]) = with_users().await;
     let private = private_group(&node, ann, JoinPolicy::Approval).await;
     assert!(is_hidden(&node, bob, private).await);
     apply(&node, bob, to_join(private, "")).await.unwrap();

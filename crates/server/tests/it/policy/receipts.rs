@@ -7,8 +7,8 @@ use kith_proto::{
 };
 use tonic::Code;
 
-use crate::dialog_calls::{mark, mark_up_to, to_hide, to_mark_ranges, until_read};
-use crate::group_calls::{add, chat, leave, remove};
+use crate::dialog_calls::mark_up_to;
+use crate::group_calls::{add, chat, leave};
 use crate::message_calls::*;
 use crate::node::{
     SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
@@ -68,77 +68,15 @@ async fn smallest_is_the_lists_while_few_have_read() {
 }
 
 #[tokio::test]
-async fn quit_bits_follow_memberships() {
-    let (node, [a, b, c, d, e], group, id) = five().await;
-    let before = say_to(&node, a, group).await;
-    leave(&node, group, c).await;
-    let without = say_to(&node, a, group).await;
-    assert_eq!(bits(&node, &id, without).await, [5, 0, 0, 0, 0, 0b0000_0100]);
-    assert_eq!(counts(&node, a, &id, without).await.unwrap(), [0, 3, 0], "three readers without the sender");
-    add(&node, group, &[c]).await;
-    let after = say_to(&node, a, group).await;
-    mark_up_to(&node, c, &id, after).await;
-    assert_eq!(bits(&node, &id, after).await, [5, 0, 0, 0, 0b0000_0100, 0], "it keeps its ordinal");
-    assert_eq!(lists(&node, a, &id, before).await.unwrap(), [vec![], vec![b, d, e], vec![c]]);
-    assert_eq!(bits(&node, &id, without).await, [5, 0, 0, 0, 0, 0b0000_0100]);
-}
-
-#[tokio::test]
-async fn removed_member_is_not_in_next_receipt() {
-    let (node, [a, b, c, ..], group, id) = five().await;
-    remove(&node, group, b).await;
-    let seq = say_to(&node, a, group).await;
-    assert!(!lists(&node, a, &id, seq).await.unwrap().concat().contains(&b));
-    assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [0, 3, 0]);
-    assert_error(counts(&node, b, &id, seq).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
-    assert_eq!(ordinals(&node, c, &id).await.unwrap()[1], (b, true));
-}
-
-#[tokio::test]
-async fn late_member_is_not_counted() {
-    let (node, [a, b, c, d, e], group, id) = five().await;
-    let seq = say_to(&node, a, group).await;
-    let late = node.user("late").await.user_id;
-    add(&node, group, &[late]).await;
-    let last = say_to(&node, a, group).await;
-    mark_up_to(&node, late, &id, last).await;
-    assert_eq!(lists(&node, a, &id, seq).await.unwrap(), [vec![], vec![b, c, d, e], vec![]]);
-    assert_eq!(lists(&node, a, &id, last).await.unwrap()[0], [late]);
-    assert_eq!(bits(&node, &id, seq).await.len(), 6);
-}
-
-#[tokio::test]
 async fn member_who_left_unread_is_listed_as_left() {
     let (node, [a, b, c, ..], group, id) = five().await;
     let seq = say_to(&node, a, group).await;
     mark_up_to(&node, b, &id, seq).await;
     leave(&node, group, b).await;
     leave(&node, group, c).await;
+    assert_eq!(ordinals(&node, a, &id).await.unwrap()[1..3], [(b, true), (c, true)]);
     let [readers, _, left] = lists(&node, a, &id, seq).await.unwrap();
     assert_eq!((readers, left), (vec![b], vec![c]), "what was read stays read");
-}
-
-#[tokio::test]
-async fn sender_is_not_counted() {
-    let (node, [a, b, ..], group, id) = five().await;
-    let seq = say_to(&node, a, group).await;
-    until_read(&node, a, &id, seq).await;
-    mark_up_to(&node, b, &id, seq).await;
-    assert_eq!(lists(&node, a, &id, seq).await.unwrap()[0], [b]);
-    assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [1, 3, 0]);
-}
-
-#[tokio::test]
-async fn marks_out_of_order_and_hidden_ones_are_exact() {
-    let (node, [a, b, c, ..], group, id) = five().await;
-    let first = say_to(&node, a, group).await;
-    let (second, third) = (say_to(&node, a, group).await, say_to(&node, a, group).await);
-    mark(&node, b, to_mark_ranges(&id, &[(third, third)])).await.unwrap();
-    mark(&node, c, to_hide(&id, third)).await.unwrap();
-    let read = async |seq| lists(&node, a, &id, seq).await.unwrap()[0].clone();
-    assert_eq!([read(first).await, read(second).await, read(third).await], [vec![], vec![], vec![b]]);
-    mark(&node, b, to_mark_ranges(&id, &[(first, first)])).await.unwrap();
-    assert_eq!([read(first).await, read(second).await, read(third).await], [vec![b], vec![], vec![b]]);
 }
 
 #[tokio::test]
@@ -265,11 +203,6 @@ async fn direct_reader_is_the_other_user() {
     let note = say(&node, ann, To::UserId(ann), "x").await.unwrap();
     assert_eq!(counts(&node, ann, &direct(ann, ann), note).await.unwrap(), [0, 0, 0]);
     assert_eq!(bits(&node, &direct(ann, ann), note).await, [1, 0, 0, 0, 0, 0]);
-}
-
-#[tokio::test]
-async fn block_hides_what_the_other_read() {
-    let (node, [ann, bea]) = with_users().await;
     let (seq, id) = (say(&node, ann, To::UserId(bea), "x").await.unwrap(), direct(ann, bea));
     mark_up_to(&node, bea, &id, seq).await;
     assert_eq!(counts(&node, ann, &id, seq).await.unwrap(), [1, 0, 0]);

@@ -1,7 +1,7 @@
 //! A stream brings notes and signals besides messages.
 
 use crate::application_calls::{accept, apply, befriend, of_group, of_user, refuse, to_join, withdraw};
-use crate::dialog_calls::{hide, mark, mark_up_to, pin, to_hide};
+use crate::dialog_calls::{mark, mark_up_to, to_hide};
 use crate::group_calls::{add, chat, chat_with_id, mute, mute_all, public_group, set_role, transfer};
 use crate::message_calls::*;
 use crate::message_streams::*;
@@ -16,26 +16,6 @@ use kith_proto::{
     member::v1::Role,
     user::v1::{UpdateUserRequest, User},
 };
-
-fn dialog(id: &str, read_seq: i64) -> Noted {
-    Noted::Dialog(DialogChanged { conversation_id: id.to_owned(), read_seq })
-}
-
-#[tokio::test]
-async fn marks_reach_own_devices() {
-    let (node, [ann, bea], id) = direct_chat().await;
-    for _ in 0..3 {
-        say(&node, ann, To::UserId(bea), "x").await.unwrap();
-    }
-    let mut stream = live(&node, bea).await;
-    mark_up_to(&node, bea, &id, 2).await;
-    assert_eq!(stream.note().await, dialog(&id, 2));
-    mark_up_to(&node, bea, &id, 1).await;
-    pin(&node, bea, &id, true).await;
-    assert_eq!(stream.note().await, dialog(&id, 2), "a mark that changes nothing is no note");
-    hide(&node, bea, &id).await.unwrap();
-    assert_eq!(stream.note().await, dialog(&id, 2));
-}
 
 #[tokio::test]
 async fn notes_are_resumed_by_cursor() {

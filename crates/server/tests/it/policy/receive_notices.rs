@@ -11,7 +11,7 @@ use crate::{
     message_calls::*,
     message_streams::{Stream, after, has, now, open},
     node::TestNode,
-    notice_calls::{audience, in_seconds, mark, new_notice, publish, totals, unmark},
+    notice_calls::{audience, mark, new_notice, publish, unmark},
     relation_calls::with_users,
 };
 
@@ -82,20 +82,6 @@ async fn notice_changes_change_the_totals() {
 }
 
 #[tokio::test]
-async fn due_and_expiring_notices_change_the_totals() {
-    let (node, [ann]) = with_users().await;
-    audience(&node, 1, true).await;
-    let publish_time = Some(in_seconds(2));
-    let expire_time = Some(in_seconds(4));
-    publish(&node, Notice { publish_time, expire_time, ..for_all() }).await;
-    let (mut stream, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, [0, 0, 0])]);
-    assert_eq!(stream.next().await, is(1, [0, 1, 0]));
-    assert_eq!(stream.next().await, is(1, [0, 0, 0]));
-    assert_eq!(totals(&node, 1, ann).await, (0, 0, 0));
-}
-
-#[tokio::test]
 async fn each_audience_has_its_own_totals() {
     let (node, [ann]) = with_users().await;
     for audience_id in [1, 2, 3] {
@@ -137,18 +123,4 @@ async fn stream_that_is_reset_brings_no_totals() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     open(&node, ann, with_totals(ReceiveRequest::default())).await.unwrap().assert_reset().await;
-}
-
-/// A user sees the notices since its own creation, whether it is registered or not.
-#[tokio::test]
-async fn first_totals_equal_count_notices() {
-    let (node, [ann]) = with_users().await;
-    audience(&node, 1, true).await;
-    let publish_time = Some(in_seconds(-100));
-    publish(&node, Notice { publish_time, ..new_notice(&[1]) }).await;
-    let (mut stream, before) = live_with_totals(&node, ann).await;
-    assert_eq!(before, [is(1, [0, 0, 0])]);
-    publish(&node, Notice { publish_time: Some(in_seconds(1)), ..new_notice(&[1]) }).await;
-    assert_eq!(stream.next().await, is(1, [0, 1, 0]));
-    assert_eq!(totals(&node, 1, ann).await, (0, 1, 0));
 }

@@ -42,21 +42,6 @@ async fn lists_are_newest_first_with_own_tokens() {
 }
 
 #[tokio::test]
-async fn block_list_is_newest_first_without_ended() {
-    let (node, [ann, bob, cid]) = with_users().await;
-    block(&node, ann, bob).await;
-    block(&node, ann, cid).await;
-    let list = async || {
-        let request = ListBlocksRequest { user_id: ann, ..Default::default() };
-        let page = node.relations().list_blocks(request).await.unwrap().into_inner();
-        page.settings.iter().map(|one| one.target_id).collect::<Vec<_>>()
-    };
-    assert_eq!(list().await, [cid, bob]);
-    unblock(&node, ann, cid).await;
-    assert_eq!(list().await, [bob]);
-}
-
-#[tokio::test]
 async fn common_users_are_paged_from_either_list() {
     let node = TestNode::start_with_relations(|_| {}).await;
     // 1 follows 10..=459; 2 follows every third user in 10..=1009; every second user in 10..=309 follows 1.

@@ -1,8 +1,8 @@
 //! The logs with users' actions about each other, over gRPC, as callers see them.
 
 use crate::application_calls::{accept, befriend, of_user};
-use crate::node::{TestNode, assert_denied, assert_invalid, principal};
-use crate::relation_calls::{block, follow, unfollow, with_users};
+use crate::node::{TestNode, assert_invalid, principal};
+use crate::relation_calls::with_users;
 use kith_proto::{application::v1::*, relation::v1 as relations};
 use tonic::Status;
 
@@ -52,27 +52,6 @@ async fn end_of_friendship_is_logged_for_both_once() {
 }
 
 #[tokio::test]
-async fn block_is_logged_as_end_of_friendship() {
-    let (node, [ann, bob, cid]) = with_users().await;
-    become_friends(&node, ann, bob).await;
-    follow(&node, cid, ann).await.unwrap();
-    for other in [bob, cid] {
-        block(&node, ann, other).await;
-    }
-    assert_eq!(own_log(&node, bob).await, [(ann, Deed::Unfriended, bob)]);
-    assert_eq!(own_log(&node, ann).await, [(ann, Deed::Unfriended, bob)]);
-    assert_eq!(own_log(&node, cid).await, []);
-}
-
-#[tokio::test]
-async fn end_of_follow_is_not_logged() {
-    let (node, [ann, bob]) = with_users().await;
-    follow(&node, ann, bob).await.unwrap();
-    unfollow(&node, ann, bob).await.unwrap();
-    assert_eq!((own_log(&node, ann).await, own_log(&node, bob).await), (vec![], vec![]));
-}
-
-#[tokio::test]
 async fn permission_change_is_logged_for_both() {
     let (node, [ann, bob]) = with_users().await;
     for permissions in [Some(9), Some(9), Some(0), None] {
@@ -107,34 +86,11 @@ async fn log_continues_after_a_page_or_known_id() {
     let request = ListRelationLogRequest { user_id: ann, after_id: all[2].event_id, ..Default::default() };
     let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
     assert_eq!(page.events, all[3..]);
-}
-
-#[tokio::test]
-async fn a_log_is_for_its_user_and_for_services() {
-    let (node, [ann, bob]) = with_users().await;
-    allow(&node, ann, bob, Some(1)).await;
-    assert_denied(log(&node, bob, ann).await);
-    let request = ListRelationLogRequest { user_id: ann, ..Default::default() };
-    let page = node.applications().list_relation_log(request).await.unwrap().into_inner();
-    assert_eq!(page.events.len(), 1);
-}
-
-#[tokio::test]
-async fn invalid_log_or_page_names_its_field() {
-    let (node, [ann, bob]) = with_users().await;
-    for permissions in 1..=2 {
-        allow(&node, ann, bob, Some(permissions)).await;
-    }
     let whole = ListRelationLogRequest { user_id: ann, ..Default::default() };
     let first = ListRelationLogRequest { page_size: 1, ..whole.clone() };
     let page_token = node.applications().list_relation_log(first).await.unwrap().into_inner().next_page_token;
     assert!(!page_token.is_empty());
     for (request, field) in [
-        (ListRelationLogRequest { user_id: 0, ..whole.clone() }, "user_id"),
-        (ListRelationLogRequest { user_id: -1, ..whole.clone() }, "user_id"),
-        (ListRelationLogRequest { after_id: -1, ..whole.clone() }, "after_id"),
-        (ListRelationLogRequest { page_size: -1, ..whole.clone() }, "page_size"),
-        (ListRelationLogRequest { page_token: "none".into(), ..whole.clone() }, "page_token"),
         (
             ListRelationLogRequest { user_id: bob, page_token: page_token.clone(), ..whole.clone() },
             "page_token",

@@ -162,23 +162,3 @@ pub(super) fn ban_to_wire(ban: &Ban) -> wire::Ban {
         until: ban.until.map(wire_time),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_role_is_given_but_those_below_the_owner() {
-        assert_eq!(role(1).unwrap(), Role::Member);
-        assert_eq!(role(2).unwrap(), Role::Admin);
-        for wrong in [0, 3, 4, -1] {
-            assert!(role(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_change_names_one_to_a_hundred_users() {
-        assert!(users(&[]).is_err() && users(&[0]).is_err());
-        assert!(users(&vec![1; 100]).is_ok() && users(&vec![1; 101]).is_err());
-    }
-}

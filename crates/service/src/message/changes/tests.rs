@@ -1,8 +1,6 @@
 //! Whether two edits are identical.
 
-use kith_proto::message::v1::Event;
-use kith_store::{Edited, MessageKind};
-use prost::Message as _;
+use kith_store::Edited;
 
 use super::{super::sample::stored, *};
 use crate::sample::user;
@@ -30,34 +28,6 @@ fn repeated_edit_is_the_last_edit() {
 }
 
 #[test]
-fn edit_to_the_original_content_is_an_edit() {
-    let ContentChange::Edit(content) = edit("new").of(&message(0, "new"), NOW).content else { panic!() };
-    assert_eq!(content.edits_before, 0);
-}
-
-#[test]
-fn expected_edits_decide() {
-    for expected in [0, 2, 7] {
-        let edit = MessageEdit { expected_edits: Some(expected), ..edit("new") };
-        let ContentChange::Edit(content) = edit.of(&message(2, "new"), NOW).content else { panic!() };
-        assert_eq!(content.edits_before, expected);
-    }
-}
-
-#[test]
-fn mentions_stay_unless_they_are_given() {
-    let mentioning = Message { mentions: vec![user(7)], mention_all: true, ..message(0, "old") };
-    let with = |mentions| {
-        let edit = MessageEdit { mentions, ..edit("new") };
-        let ContentChange::Edit(content) = edit.of(&mentioning, NOW).content else { panic!() };
-        (content.mentions, content.mention_all)
-    };
-    assert_eq!(with(None), (vec![user(7)], true));
-    assert_eq!(with(Some((vec![], false))), (vec![], false));
-    assert_eq!(with(Some((vec![user(8)], true))), (vec![user(8)], true));
-}
-
-#[test]
 fn edits_with_other_mentions_are_not_the_same() {
     let hash = |mentions| MessageEdit { mentions, ..edit("new") }.of(&message(0, "old"), NOW).event.hash;
     let all = [None, Some((vec![], true)), Some((vec![user(7)], false)), Some((vec![user(8)], false))];
@@ -69,19 +39,4 @@ fn edits_with_other_mentions_are_not_the_same() {
     let mentioning = Message { mentions: vec![user(7)], ..message(1, "new") };
     assert_eq!(repeated.edits_before(&mentioning), 0);
     assert_eq!(repeated.edits_before(&message(1, "new")), 1, "another edit");
-}
-
-#[test]
-fn event_is_silent_and_says_which_message() {
-    let target = ChangeTarget { conversation: super::super::sample::group(9), seq: 5, by: Some(user(7)) };
-    let recalled = recall(target, NOW);
-    let edited = edit("new").of(&message(0, "old"), NOW);
-    assert_eq!(recalled.event.key, MessageKey::of_recall(5));
-    assert_eq!(edited.event.key, MessageKey::of_edit(5, 0));
-    for event in [&recalled.event, &edited.event] {
-        assert!(event.silent && event.sender.is_none() && event.kind == MessageKind::Event);
-    }
-    let what = |event: &NewMessage| Event::decode(event.body.clone()).unwrap().what.unwrap();
-    assert_eq!(what(&recalled.event), What::Recalled(MessageRecalled { seq: 5, user_id: 7 }));
-    assert_eq!(what(&edited.event), What::Edited(MessageEdited { seq: 5 }));
 }

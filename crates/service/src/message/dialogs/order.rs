@@ -58,19 +58,6 @@ mod tests {
     }
 
     #[test]
-    fn pinned_ones_come_first_then_the_latest() {
-        let rising = [
-            position(true, 9, "g9"),
-            position(true, i64::MIN, "g8"),
-            position(false, 10, "d7-8"),
-            position(false, 9, "d7-8"),
-            position(false, 9, "g7"),
-            position(false, i64::MIN, "g7"),
-        ];
-        assert!(rising.is_sorted());
-    }
-
-    #[test]
     fn position_survives_its_bytes() {
         for position in [position(true, -5, "g9"), position(false, i64::MAX, "d7-9223372036854775807")] {
             assert_eq!(DialogPosition::of_bytes(&position.to_bytes()), Some(position));

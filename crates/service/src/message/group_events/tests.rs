@@ -1,6 +1,5 @@
 //! Tests the events that member changes write into a group's log.
 
-use kith_store::MessageKind;
 use tokio::time::Instant;
 
 use super::*;
@@ -24,23 +23,6 @@ fn joined(members: Vec<Member>) -> MembershipEvent {
 
 fn event_of(members: Vec<Member>) -> Option<GroupEvent> {
     GroupEvent::of(&joined(members))
-}
-
-#[test]
-fn founder_has_not_joined() {
-    assert_eq!(event_of(vec![member(7, Role::Owner)]), None);
-    assert_eq!(event_of(Vec::new()), None, "all were members already");
-    let event = event_of(vec![member(7, Role::Member), member(8, Role::Member)]).unwrap();
-    assert_eq!(event.event, What::Joined(MembersJoined { user_ids: vec![7, 8] }));
-    assert_eq!(event.key, "members:2");
-}
-
-#[test]
-fn event_is_silent_and_repeated_with_its_key() {
-    let event = event_of(vec![member(7, Role::Member)]).unwrap();
-    let (first, again) = (event.clone().message(Timestamp(1)), event.message(Timestamp(2)));
-    assert_eq!((first.kind, first.silent, first.sender), (MessageKind::Event, true, None));
-    assert_eq!((first.key, first.hash), (again.key, again.hash));
 }
 
 #[test]

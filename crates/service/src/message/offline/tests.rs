@@ -1,6 +1,6 @@
 //! Entries and streams over logs in memory; time is virtual.
 
-use std::{collections::HashMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _};
@@ -14,7 +14,7 @@ use crate::{
         sample::{group, message, mutations, stored},
     },
     rpc::page_token::PageTokens,
-    sample::{user, users},
+    sample::users,
 };
 
 const KEPT: Duration = Duration::from_secs(86_400);
@@ -26,69 +26,24 @@ pub(in crate::message) fn entered(logs: &FakeLogs, conversation: ConversationId)
     entries.map(|entry| (entry.seq, entry.user_ids)).collect()
 }
 
-/// The states for users who have read and set nothing, with exceptions.
-#[derive(Debug, Default)]
-struct FakeRecipientStates(HashMap<UserId, RecipientState>);
+/// The states for users who have read and set nothing.
+#[derive(Debug)]
+struct FakeRecipientStates;
 
 #[async_trait]
 impl RecipientStates for FakeRecipientStates {
     async fn of(&self, _: ConversationId, users: &[UserId]) -> Result<Vec<RecipientState>, Error> {
-        Ok(users.iter().map(|user| self.0.get(user).copied().unwrap_or_default()).collect())
+        Ok(vec![RecipientState::default(); users.len()])
     }
 }
 
 /// Creates it over these logs. No user has read or set anything.
 pub(in crate::message) fn over(store: &Arc<FakeLogs>) -> OfflineLogs {
-    with(store, FakeRecipientStates::default())
+    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(FakeRecipientStates), mutations(), KEPT)
 }
 
-fn with(store: &Arc<FakeLogs>, states: FakeRecipientStates) -> OfflineLogs {
-    OfflineLogs::over(Arc::<FakeLogs>::clone(store), Arc::new(states), mutations(), KEPT)
-}
-
-fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
-    Message { sender: UserId::new(sender).ok(), mentions: users(mentions), ..stored(seq, 1) }
-}
-
-/// The users who are named for a message, and which of them are mentioned.
-fn named(
-    message: &Message,
-    absent: &AbsentRecipients,
-    known: &[(i64, Seq, bool)],
-) -> Option<(Vec<i64>, Vec<i64>)> {
-    let state = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
-        (user(*id), RecipientState { read_seq: *read_seq, do_not_disturb: *do_not_disturb })
-    };
-    let known: Vec<_> = known.iter().map(state).collect();
-    let entry = entry::of(EntryKind::OfMessage, group(9), message, absent, &known)?;
-    let entry = entry::read(&entry.numbered(1)).unwrap();
-    Some((entry.user_ids, entry.mentioned_user_ids))
-}
-
-#[test]
-fn sender_and_readers_are_left_out() {
-    let absent = AbsentRecipients::All(users(&[1, 2, 3, 4]));
-    let known = [(4, 0, false), (1, 0, false), (2, 7, false), (3, 6, false)];
-    assert_eq!(named(&sent_by(7, 1, &[]), &absent, &known), Some((vec![3, 4], vec![])));
-    assert_eq!(named(&sent_by(7, 1, &[1, 2]), &absent, &known), Some((vec![3, 4], vec![])));
-    assert_eq!(named(&sent_by(7, 4, &[]), &absent, &[(4, 0, false)]), None, "no user is left");
-}
-
-#[test]
-fn do_not_disturb_yields_to_a_mention() {
-    let absent = AbsentRecipients::All(users(&[2, 3]));
-    let known = [(2, 0, true), (3, 0, true)];
-    assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
-    let all = Message { mention_all: true, ..sent_by(7, 1, &[]) };
-    assert_eq!(named(&all, &absent, &known), None);
-}
-
-#[test]
-fn large_groups_name_only_mentioned_users() {
-    let absent = AbsentRecipients::Mentioned(users(&[2, 3]));
-    let known = [(2, 0, false), (3, 0, false)];
-    assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
-    assert_eq!(named(&sent_by(8, 1, &[]), &absent, &known), None);
+fn sent(seq: Seq) -> Message {
+    Message { sender: UserId::new(1).ok(), ..stored(seq, 1) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,10 +51,10 @@ async fn entry_is_there_once() {
     let store = Arc::<FakeLogs>::default();
     let logs = over(&store);
     for absent in [&[2, 3][..], &[2], &[2, 3, 4]] {
-        logs.enter(group(9), &[sent_by(7, 1, &[])], &AbsentRecipients::All(users(absent))).await.unwrap();
+        logs.enter(group(9), &[sent(7)], &AbsentRecipients::All(users(absent))).await.unwrap();
     }
     assert_eq!(entered(&store, group(9)), [(7, vec![2, 3])]);
-    let silent = Message { silent: true, ..sent_by(8, 1, &[]) };
+    let silent = Message { silent: true, ..sent(8) };
     logs.enter(group(9), &[silent], &AbsentRecipients::All(users(&[2]))).await.unwrap();
     assert_eq!(entered(&store, group(9)).len(), 1);
 }
@@ -120,7 +75,7 @@ fn seqs(response: &WatchOfflineResponse) -> Vec<Seq> {
 
 /// Enters group messages with these numbers, all for one user.
 async fn enter(logs: &OfflineLogs, id: i64, seqs: std::ops::RangeInclusive<Seq>) {
-    let messages: Vec<Message> = seqs.map(|seq| sent_by(seq, 1, &[])).collect();
+    let messages: Vec<Message> = seqs.map(sent).collect();
     logs.enter(group(id), &messages, &AbsentRecipients::All(users(&[2]))).await.unwrap();
 }
 
@@ -210,7 +165,7 @@ async fn no_log_waits_for_another() {
     let begin = next(&mut watch(&logs, "").await).await.cursor;
     let many = users(&(1_000_000_000_000..1_000_000_000_500).collect::<Vec<_>>());
     for seq in 1..=600 {
-        logs.enter(group(8), &[sent_by(seq, 1, &[])], &AbsentRecipients::All(many.clone())).await.unwrap();
+        logs.enter(group(8), &[sent(seq)], &AbsentRecipients::All(many.clone())).await.unwrap();
     }
     enter(&logs, 9, 1..=1).await;
     let mut stream = watch(&logs, &begin).await;

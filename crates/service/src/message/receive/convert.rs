@@ -216,57 +216,6 @@ pub(super) fn note(note: Note) -> Option<wire::Note> {
 mod tests {
     use super::*;
 
-    fn position(conversation_id: &str, seq: i64) -> wire::Position {
-        wire::Position { conversation_id: conversation_id.to_owned(), seq }
-    }
-
-    fn refused(request: wire::ReceiveRequest) -> bool {
-        let request = wire::ReceiveRequest { user_id: 7, ..request };
-        stream_request(request, Principal::Service).is_err()
-    }
-
-    #[test]
-    fn start_of_a_stream_has_one_form() {
-        let cursor = "x".to_owned();
-        let positions = vec![position("g9", 5)];
-        let now = wire::ReceiveRequest { now: true, ..Default::default() };
-        assert!(!refused(now.clone()));
-        assert!(refused(wire::ReceiveRequest { cursor: cursor.clone(), ..now.clone() }));
-        assert!(refused(wire::ReceiveRequest { positions: positions.clone(), ..now }));
-        assert!(!refused(wire::ReceiveRequest { cursor, positions, ..Default::default() }));
-    }
-
-    #[test]
-    fn each_conversation_has_one_position() {
-        let of = |positions: Vec<_>| wire::ReceiveRequest { positions, ..Default::default() };
-        assert!(!refused(of(vec![position("g9", 5), position("d7-8", 0)])));
-        for wrong in
-            [vec![position("g9", 5), position("g9", 5)], vec![position("x", 1)], vec![position("g9", -1)]]
-        {
-            assert!(refused(of(wrong)));
-        }
-        let many = |count: i64| of((1..=count).map(|id| position(&format!("g{id}"), 1)).collect());
-        assert!(!refused(many(2_000)) && refused(many(2_001)));
-    }
-
-    #[test]
-    fn each_audience_is_there_once() {
-        let of = |notice_audiences: Vec<i32>| wire::ReceiveRequest { notice_audiences, ..Default::default() };
-        assert!(!refused(of((1..=8).collect())));
-        for wrong in [(1..=9).collect(), vec![1, 2, 1], vec![0], vec![-1]] {
-            assert!(refused(of(wrong.clone())), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn device_has_the_form_of_sessions() {
-        let of = |device: &str| wire::ReceiveRequest { device: device.to_owned(), ..Default::default() };
-        assert!(!refused(of("")) && !refused(of("my.phone_1-2")) && !refused(of(&"x".repeat(48))));
-        for wrong in ["a b", "\u{e9}", "a/b", &"x".repeat(49)] {
-            assert!(refused(of(wrong)), "{wrong}");
-        }
-    }
-
     #[test]
     fn signal_comes_back_from_its_bytes() {
         let user = UserId::new(7).unwrap();

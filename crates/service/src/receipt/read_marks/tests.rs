@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use kith_store::{
     Applied, DialogList, DialogMark, DialogPatch, DialogPosition, MarkBase, Outcome, Seq, Timestamp, Write,
@@ -10,7 +9,7 @@ use kith_store::{
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::sample::unavailable;
+use crate::sample::{partial, unavailable};
 
 /// A store in which every user has read up to the same number.
 #[derive(Debug)]
@@ -23,66 +22,24 @@ struct Stored {
     permits: Semaphore,
 }
 
-#[async_trait]
-impl DialogStore for Stored {
-    async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
-        self.permits.acquire().await.unwrap().forget();
-        if self.is_away.load(Ordering::Relaxed) {
-            return Err(unavailable(Outcome::NotApplied));
+partial! {
+    DialogStore for Stored {
+        async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
+            self.permits.acquire().await.unwrap().forget();
+            if self.is_away.load(Ordering::Relaxed) {
+                return Err(unavailable(Outcome::NotApplied));
+            }
+            self.reads.fetch_add(keys.len(), Ordering::Relaxed);
+            let read = ReadRanges::new(self.read_seq.load(Ordering::Relaxed), Vec::new()).unwrap();
+            Ok(keys.iter().map(|key| Dialog { read: read.clone(), ..Dialog::absent(*key) }).collect())
         }
-        self.reads.fetch_add(keys.len(), Ordering::Relaxed);
-        let read = ReadRanges::new(self.read_seq.load(Ordering::Relaxed), Vec::new()).unwrap();
-        Ok(keys.iter().map(|key| Dialog { read: read.clone(), ..Dialog::absent(*key) }).collect())
     }
-
-    async fn dialog_list(
-        &self,
-        _: UserId,
-        _: DialogList,
-        _: Option<DialogPosition>,
-        _: usize,
-    ) -> Result<Vec<Dialog>, StoreError> {
-        unreachable!("receipts read no list")
-    }
-
-    async fn dialog_conversations(
-        &self,
-        _: UserId,
-        _: Option<ConversationId>,
-        _: usize,
-    ) -> Result<Vec<ConversationId>, StoreError> {
-        unreachable!("receipts read no list")
-    }
-
-    async fn mark_dialogs(
-        &self,
-        _: &[DialogMark],
-        _: Timestamp,
-    ) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError> {
-        unreachable!("receipts write nothing")
-    }
-
-    async fn change_dialog(
-        &self,
-        _: DialogKey,
-        _: DialogPatch,
-        _: Write,
-    ) -> Result<Applied<Dialog>, StoreError> {
-        unreachable!("receipts write nothing")
-    }
-
-    async fn make_dialogs(&self, _: &[DialogKey], _: Timestamp) -> Result<(), StoreError> {
-        unreachable!("receipts write nothing")
-    }
-
-    async fn reduce_dialogs(
-        &self,
-        _: UserId,
-        _: &[(ConversationId, Seq)],
-        _: Timestamp,
-    ) -> Result<(), StoreError> {
-        unreachable!("receipts write nothing")
-    }
+    fn dialog_list(UserId, DialogList, Option<DialogPosition>, usize) -> Result<Vec<Dialog>, StoreError>;
+    fn dialog_conversations(UserId, Option<ConversationId>, usize) -> Result<Vec<ConversationId>, StoreError>;
+    fn mark_dialogs(&[DialogMark], Timestamp) -> Result<Vec<Result<MarkBase, StoreError>>, StoreError>;
+    fn change_dialog(DialogKey, DialogPatch, Write) -> Result<Applied<Dialog>, StoreError>;
+    fn make_dialogs(&[DialogKey], Timestamp) -> Result<(), StoreError>;
+    fn reduce_dialogs(UserId, &[(ConversationId, Seq)], Timestamp) -> Result<(), StoreError>;
 }
 
 fn over(permits: usize) -> (Arc<Stored>, ReadMarks) {

@@ -1,12 +1,11 @@
 //! Bad input about changes: the same code and field by gRPC and by JSON.
 
-use kith_proto::change::v1::{GetCursorRequest, ReadChangesRequest};
 use serde_json::json;
 
 use super::{assert_field_refused, called};
 use crate::{
     change_calls::{cursor, keeping, page},
-    node::{TestNode, assert_denied, principal},
+    node::TestNode,
 };
 
 const READ: &str = "/kith.change.v1.ChangeService/ReadChanges";
@@ -46,13 +45,4 @@ async fn limits_and_kinds_have_bounds() {
     assert_field_refused(&node, READ, &dialogs, "kinds", "changes.dialogs is not set").await;
     page(&node, &cursor, &[], 1_000).await.unwrap();
     node.assert_healthy().await;
-}
-
-#[tokio::test]
-async fn users_read_no_changes() {
-    let node = TestNode::start_with(keeping).await;
-    let user = node.user("ann").await.user_id;
-    assert_denied(node.changes().get_cursor(principal(user, GetCursorRequest {})).await);
-    let read = ReadChangesRequest { cursor: cursor(&node).await, ..Default::default() };
-    assert_denied(node.changes().read_changes(principal(user, read)).await);
 }

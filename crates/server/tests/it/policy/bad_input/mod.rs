@@ -3,6 +3,7 @@
 
 mod changes;
 mod dialogs;
+mod limits;
 mod messages;
 mod notices;
 mod receipts;

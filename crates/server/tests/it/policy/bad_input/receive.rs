@@ -4,8 +4,7 @@
 use serde_json::json;
 use tonic::Code;
 
-use super::{WRONG_IDS, assert_field_refused, called_once, with};
-use crate::message_calls::direct;
+use super::WRONG_IDS;
 use crate::message_streams::*;
 use crate::node::assert_refused;
 use crate::notice_calls::audience;
@@ -89,26 +88,5 @@ async fn streams_have_no_json_form() {
         let answer = crate::http::Connection::open(node.address).await.json(&path, &body).await;
         answer.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
     }
-    node.assert_healthy().await;
-}
-
-#[tokio::test]
-async fn signals_with_a_wrong_field_are_refused() {
-    let (node, [ann, bea]) = with_users().await;
-    let right = json!({ "userId": ann, "conversationId": direct(ann, bea), "kind": "SIGNAL_KIND_TYPING" });
-    let of = |fields| with(right.clone(), fields);
-    let mut wrong = vec![
-        (of(json!({ "userId": 0 })), "user_id", "must be given"),
-        (of(json!({ "userId": -1 })), "user_id", "must be above 0"),
-        (of(json!({ "userId": i64::MIN.to_string() })), "user_id", "must be above 0"),
-        (of(json!({ "kind": 0 })), "kind", "must be"),
-        (of(json!({ "kind": 99 })), "kind", "must be"),
-        (of(json!({ "kind": -1 })), "kind", "must be"),
-    ];
-    wrong.extend(WRONG_IDS.map(|id| (of(json!({ "conversationId": id })), "conversation_id", "must")));
-    for (body, field, why) in wrong {
-        assert_field_refused(&node, "SendSignal", &body, field, why).await;
-    }
-    assert_eq!(called_once(&node, "SendSignal", &right).await.code, "ok");
     node.assert_healthy().await;
 }
