@@ -28,6 +28,7 @@ mod repeated;
 mod reserved;
 mod rolling;
 mod shared_redis;
+mod site_fault;
 mod strict;
 mod tally;
 

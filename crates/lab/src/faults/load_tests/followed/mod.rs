@@ -1,8 +1,6 @@
 //! Every change is followed by cursor while nodes and stores fail: none is missed.
 
-mod cluster_faults;
 mod file_faults;
-mod file_node;
 mod reader;
 mod tally;
 mod writer;
@@ -16,16 +14,17 @@ use std::{
 };
 
 use anyhow::Result;
-use kith_lab_servers::imported::fill_up_to;
 use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::{task::JoinSet, time::Instant};
 use tonic::transport::Channel;
 
-use self::{file_node::FileNode, reader::ChangesReader, tally::ChangesTally, writer::ChangesWriter};
+use self::{reader::ChangesReader, tally::ChangesTally, writer::ChangesWriter};
 use super::{
     Sizes,
+    embedded_node::EmbeddedNode,
     progress::{Progress, disturb},
+    site_fault::{FaultTurns, SiteFault},
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -34,6 +33,20 @@ const WRITERS: i64 = 32;
 /// Changes of a write, on average: a join also changes the roster, a message the dialog of its sender.
 const CHANGES_OF_A_WRITE: u64 = 2;
 const SETTINGS: [&str; 2] = ["changes.kept=1h", "changes.dialogs=true"];
+/// The node that leads a feed is one of those that are killed.
+const FAULTS: FaultTurns<'_> = FaultTurns {
+    faults: &[
+        SiteFault::NodeKilled,
+        SiteFault::MongodbPaused,
+        SiteFault::NodeKilled,
+        SiteFault::CassandraFrozen,
+        SiteFault::RedisFrozen,
+        SiteFault::MongodbKilled,
+    ],
+    node: None,
+    lasts: &[Duration::from_secs(3)],
+    healthy_for: Duration::from_secs(5),
+};
 /// How long after the last answer everything is read.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 
@@ -55,14 +68,16 @@ pub(super) async fn in_cluster(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>
     let plan = Plan { nodes: NODES, settings, ..plan.clone() };
     let mut site = Site::with_users(&plan, writer::users(WRITERS)).await?;
     let state = FollowedState::new(site.channels(), sizes);
-    let faults = cluster_faults::inject(&mut site, &state);
+    let faults = async {
+        let count = FAULTS.inject(&mut site, &state.progress).await?;
+        Ok(vec![Figure::at_least_count("faults", count, FAULTS.faults.len() as u64)])
+    };
     follow(&state, plan.seed, faults).await
 }
 
 /// Figures of one data file: the same while its node is killed and the file is replaced by a backup.
 pub(super) async fn in_file(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let mut node = FileNode::start(&plan.kith, &SETTINGS).await?;
-    fill_up_to(node.channel()?, writer::users(WRITERS)).await?;
+    let mut node = EmbeddedNode::start(&plan.kith, &SETTINGS, writer::users(WRITERS), false).await?;
     let state = FollowedState::new(vec![node.channel()?], sizes);
     let faults = file_faults::inject(&mut node, &state);
     follow(&state, plan.seed, faults).await

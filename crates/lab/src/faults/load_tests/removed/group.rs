@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{MEMBERS, PreparedCall, RemovalState, tally::STORED};
 use crate::{
-    faults::answered::{make_group, until_answered},
+    faults::answered::{call, make_group, until_answered},
     history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -125,15 +125,11 @@ impl RemovalGroup {
         let nodes = &self.state.nodes;
         let changed = if comes {
             let request = AddMembersRequest { group_id, user_ids, request_id };
-            let added = until_answered(nodes, node, request, |node, request| async move {
-                MemberServiceClient::new(node).add_members(request).await
-            });
+            let added = until_answered(nodes, node, request, call!(MemberServiceClient::add_members));
             added.await.map(drop)
         } else {
             let request = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-            let removed = until_answered(nodes, node, request, |node, request| async move {
-                MemberServiceClient::new(node).remove_members(request).await
-            });
+            let removed = until_answered(nodes, node, request, call!(MemberServiceClient::remove_members));
             removed.await.map(drop)
         };
         changed.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))

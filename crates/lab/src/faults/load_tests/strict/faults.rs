@@ -7,10 +7,17 @@ use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::StrictState;
-use crate::faults::{Figure, Member, Node, Site};
+use crate::faults::{
+    Figure, Site,
+    load_tests::site_fault::{FaultTurns, SiteFault},
+};
 
 /// How a node's link to Redis is cut, in turn.
-const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::HoldAnswers];
+const CUTS: [SiteFault; 3] = [
+    SiteFault::NodeCut(Mode::Refuse),
+    SiteFault::NodeCut(Mode::Freeze),
+    SiteFault::NodeCut(Mode::HoldAnswers),
+];
 /// How long a cut lasts: long enough that the node first trusts its memory and then does not.
 const CUT_FOR: Duration = Duration::from_secs(2);
 /// Pause between two faults, from when both nodes trust their memories again.
@@ -52,13 +59,20 @@ impl StrictFault {
 
     /// Repeats the fault until enough writes are acknowledged. Returns how often it occurred.
     pub(super) async fn inject(self, site: &mut Site, state: &StrictState) -> Result<u64> {
+        let node = match self {
+            Self::WriterCut => Some(0),
+            Self::ReaderCut => Some(1),
+            Self::Nothing | Self::WriterDies => None,
+        };
+        if node.is_some() {
+            let cuts = FaultTurns { faults: &CUTS, node, lasts: &[CUT_FOR], healthy_for: HEALTHY_FOR };
+            return cuts.inject(site, &state.progress).await;
+        }
         let mut times = 0;
         while !state.progress.has_enough() {
             match self {
-                Self::Nothing => sleep(LOOK).await,
-                Self::WriterCut => cut(site, 0, times).await?,
-                Self::ReaderCut => cut(site, 1, times).await?,
                 Self::WriterDies => die(site, state).await?,
+                _ => sleep(LOOK).await,
             }
             times += 1;
         }
@@ -76,18 +90,8 @@ impl StrictFault {
     }
 }
 
-async fn cut(site: &mut Site, at: usize, times: u64) -> Result<()> {
-    let Member { to_redis, .. } = site.members.get(at).context("there are two nodes")?;
-    to_redis.set(CUTS[usize::try_from(times)? % CUTS.len()]);
-    sleep(CUT_FOR).await;
-    to_redis.set(Mode::Pass);
-    site.until_trusted().await?;
-    sleep(HEALTHY_FOR).await;
-    Ok(())
-}
-
 async fn die(site: &mut Site, state: &StrictState) -> Result<()> {
-    let node: &mut Node = &mut site.members.first_mut().context("there are two nodes")?.node;
+    let node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
     node.run_with_variables(&[("KITH_FAILPOINT", DIES)])?;
     while !node.ended()? && !state.progress.has_enough() {
