@@ -70,7 +70,7 @@ pub(super) async fn in_cluster(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>
     let state = FollowedState::new(site.channels(), sizes);
     let faults = async {
         let count = FAULTS.inject(&mut site, &state.progress).await?;
-        Ok(vec![Figure::at_least_count("faults", count, FAULTS.faults.len() as u64)])
+        anyhow::Ok(vec![Figure::at_least_count("faults", count, FAULTS.faults.len() as u64)])
     };
     follow(&state, plan.seed, faults).await
 }

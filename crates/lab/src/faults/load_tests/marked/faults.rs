@@ -38,7 +38,7 @@ const DIES: &str = "after_commit=die@25";
 const DEATHS_MIN: u64 = 3;
 const DIES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Goes on until enough marks are acknowledged, and each fault was there once. Returns how often there was one.
+/// Goes on until enough marks are acknowledged, and each fault was there once. The figure: how many.
 pub(super) async fn inject(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<Figure> {
     match loss {
         MarkLoss::Redis => Ok(Figure::count("faults of Redis", FAULTS.inject(site, &state.progress).await?)),

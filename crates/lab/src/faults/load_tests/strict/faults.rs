@@ -12,16 +12,17 @@ use crate::faults::{
     load_tests::site_fault::{FaultTurns, SiteFault},
 };
 
-/// How a node's link to Redis is cut, in turn.
-const CUTS: [SiteFault; 3] = [
-    SiteFault::NodeCut(Mode::Refuse),
-    SiteFault::NodeCut(Mode::Freeze),
-    SiteFault::NodeCut(Mode::HoldAnswers),
-];
-/// How long a cut lasts: long enough that the node first trusts its memory and then does not.
-const CUT_FOR: Duration = Duration::from_secs(2);
-/// Pause between two faults, from when both nodes trust their memories again.
-const HEALTHY_FOR: Duration = Duration::from_millis(500);
+/// A node's link to Redis is cut: long enough that the node first trusts its memory and then does not.
+const CUTS: FaultTurns<'_> = FaultTurns {
+    faults: &[
+        SiteFault::NodeCut(Mode::Refuse),
+        SiteFault::NodeCut(Mode::Freeze),
+        SiteFault::NodeCut(Mode::HoldAnswers),
+    ],
+    node: None,
+    lasts: &[Duration::from_secs(2)],
+    healthy_for: Duration::from_millis(500),
+};
 /// Time between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// With a fault, the goal has this many times fewer writes, because most of them wait.
@@ -59,24 +60,25 @@ impl StrictFault {
 
     /// Repeats the fault until enough writes are acknowledged. Returns how often it occurred.
     pub(super) async fn inject(self, site: &mut Site, state: &StrictState) -> Result<u64> {
-        let node = match self {
-            Self::WriterCut => Some(0),
-            Self::ReaderCut => Some(1),
-            Self::Nothing | Self::WriterDies => None,
-        };
-        if node.is_some() {
-            let cuts = FaultTurns { faults: &CUTS, node, lasts: &[CUT_FOR], healthy_for: HEALTHY_FOR };
-            return cuts.inject(site, &state.progress).await;
-        }
-        let mut times = 0;
-        while !state.progress.has_enough() {
-            match self {
-                Self::WriterDies => die(site, state).await?,
-                _ => sleep(LOOK).await,
+        let progress = &state.progress;
+        match self {
+            Self::WriterCut => FaultTurns { node: Some(0), ..CUTS }.inject(site, progress).await,
+            Self::ReaderCut => FaultTurns { node: Some(1), ..CUTS }.inject(site, progress).await,
+            Self::WriterDies => {
+                let mut deaths = 0;
+                while !progress.has_enough() {
+                    die(site, state).await?;
+                    deaths += 1;
+                }
+                Ok(deaths)
             }
-            times += 1;
+            Self::Nothing => {
+                while !progress.has_enough() {
+                    sleep(LOOK).await;
+                }
+                Ok(0)
+            }
         }
-        Ok(times)
     }
 
     /// How often the fault occurred. `None` without a fault.
