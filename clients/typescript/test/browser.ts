@@ -119,6 +119,8 @@ export class Node {
   frames: Json[] = [];
   messages = new Map<string, Json[]>();
   read = new Map<string, number>();
+  /** By conversation and number. */
+  reactions = new Map<string, Json>();
   welcome: Json = { userId: "7", calls: 8, frameBytes: 262144 };
   cursor = 0;
   /** What calls of this name do in place of their answer, in order: an error, or `lost`. */
@@ -202,6 +204,15 @@ export class Node {
     if (name === "History") {
       const page = all.filter(({ seq }) => Number(seq) < Number(body["beforeSeq"] ?? Infinity)).toReversed();
       return { messages: page.slice(0, body["limit"]), minSeq: "1", maxSeq: String(all.length), more: page.length > body["limit"] };
+    }
+    if (name === "React" || name === "Unreact") {
+      const reacted = { reactions: [{ kind: body["kind"], count: 1 }], ownKinds: [body["kind"]] };
+      this.reactions.set(`${id}/${body["seq"]}`, name === "React" ? reacted : {});
+      return {};
+    }
+    if (name === "BatchGetReactions") {
+      const found = body["seqs"].map((seq: string) => ({ seq, ...this.reactions.get(`${id}/${seq}`) }));
+      return { messages: found.filter((message: Json) => message["reactions"]) };
     }
     if (name === "BatchGetUsers") return { results: body["userIds"].map((userId: string) => ({ userId, user: { userId, userName: `name-${userId}` } })) };
     return {};

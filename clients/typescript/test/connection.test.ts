@@ -188,6 +188,31 @@ test("counts_of_groups_are_read_when_opened_and_by_signals", async (t) => {
   await until(made.clock, "counted", () => conversationOf(session, "g9").receipts.get(1)?.read === "3");
 });
 
+test("reactions_are_read_when_opened_and_by_signals", async (t) => {
+  const made = browser(t);
+  for (const text of ["a", "b"]) made.node.say(ID, "8", text);
+  made.node.reactions.set(`${ID}/1`, { reactions: [{ kind: "yes", count: 2 }], ownKinds: ["yes"] });
+  const session = await live(made, made.tab());
+  const of = (seq: number): unknown => conversationOf(session, ID).reactions.get(seq);
+  await session.open(ID);
+  await until(made.clock, "read", () => of(1) !== undefined);
+  assert.deepEqual([of(1), of(2)], [[{ kind: "yes", count: 2, isMine: true }], undefined]);
+  made.node.reactions.set(`${ID}/1`, {});
+  made.node.reactions.set(`${ID}/2`, { reactions: [{ kind: "no", count: 1 }] });
+  const before = made.node.calls("BatchGetReactions").length;
+  for (const seq of ["1", "2"]) made.node.push({ signal: { conversationId: ID, userId: "8", reactions: { seq } } });
+  await until(made.clock, "read again", () => of(1) === undefined && of(2) !== undefined);
+  assert.deepEqual(of(2), [{ kind: "no", count: 1, isMine: false }]);
+  assert.equal(made.node.calls("BatchGetReactions").length, before + 1, "one read for both signals");
+  // A conversation that is not shown is not read.
+  made.node.push({ signal: { conversationId: "g9", userId: "8", reactions: { seq: "1" } } });
+  await session.react(ID, 1, "yes");
+  await until(made.clock, "reacted", () => of(1) !== undefined);
+  await session.unreact(ID, 1, "yes");
+  await until(made.clock, "taken back", () => of(1) === undefined);
+  assert.deepEqual(new Set(made.node.calls("BatchGetReactions").map(({ conversationId }) => conversationId)), new Set([ID]));
+});
+
 test("names_in_last_messages_are_read", async (t) => {
   const made = browser(t);
   made.node.say("g9", "5", "hi");

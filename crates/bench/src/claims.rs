@@ -178,6 +178,9 @@ claims! {
     /// Processor time that a node in single-node mode takes for a message to one conversation, 50 at a time /
     /// for `SetDoNotDisturb`.
     SEND_CPU = Claim::cost("send_cpu", "us").target(1.5);
+    /// Like `SEND_CPU`, for the last 50 messages with the counts of reactions to half of them / without the
+    /// counts.
+    PULL_50_REACTIONS = Claim::cost("pull_50_reactions", "us").target(1.15);
     /// Processor time that a cluster node takes for the last 20 messages in a conversation / for an LRANGE,
     /// decoded, and a bare tonic server that echoes them.
     PULL_20_CPU = Claim::cost("pull_20_cpu", "us").target(2.0);

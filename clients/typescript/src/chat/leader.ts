@@ -37,6 +37,7 @@ export class Leader {
     seen: (id: string, seq: number) => this.marks.seen(id, [[seq, seq]]),
     // For others these messages stay unread.
     skip: (id: string, upTo: number) => this.marks.call(id, { upTo: String(upTo), hidden: true }, []),
+    react: (id: string, seq: number, kind: string, isThere: boolean) => this.people.react(id, seq, kind, isThere),
     typing: (id: string) => this.timers.soon(`typed ${id}`, TYPING_EVERY, () => {}) && this.connection.call("SendSignal", { conversationId: id, kind: "SIGNAL_KIND_TYPING" }),
     volatile: () => this.tab.state.volatile,
   };
@@ -89,6 +90,7 @@ export class Leader {
     const lowest = page.more ? (messages.at(-1)?.seq ?? floor) : minSeq;
     store.commit([...entriesOf(messages), [`c:${id}`, { ...record, minSeq, here: withRange(record.here, [lowest, floor - 1]) }]]);
     this.people.wantOf(messages);
+    this.people.wantReactions(id, messages);
   }
 
   /** Reads shown messages again that were edited. Those that fail now are read after the next reconnect. */
@@ -124,6 +126,7 @@ export class Leader {
     const loaded = state.messages.get(id)?.size ?? 0;
     if (record.maxSeq && (floorOf(record) > record.maxSeq || loaded < PAGE / 2)) await this.older(id);
     await this.reread(id);
+    this.people.wantReactions(id, state.messages.get(id)?.values() ?? []);
     if (id.startsWith("g")) await this.people.learnGroup(id);
     const { results = [] } = await this.connection.repeat("GetReadSeqs", { conversationIds: [id] });
     const [known, read] = [state.conversations.get(id), results[0]?.read];

@@ -1,10 +1,10 @@
-// Names and pictures, who is online, who types, who has read.
+// Names and pictures, who is online, who types, who has read, who reacts.
 
-import type { ReceiptCountJson, SignalJson } from "../gen/kith/message/v1/message_pb.js";
+import type { MessageReactionsJson, ReceiptCountJson, SignalJson } from "../gen/kith/message/v1/message_pb.js";
 import type { PresenceJson } from "../gen/kith/presence/v1/presence_pb.js";
 import { quietly } from "./error.js";
 import type { Leader } from "./leader.js";
-import { type ChatMessage, peerOf } from "./records.js";
+import { type ChatMessage, type Reaction, peerOf } from "./records.js";
 
 const BATCH = 100;
 const SOON = 50;
@@ -19,6 +19,9 @@ const NAMED = 4;
 export class People {
   #wanted = new Set<string>();
   #watched = "";
+  /** By conversation: messages whose reactions are to be read. */
+  #reactedTo = new Map<string, Set<number>>();
+  #reading: Promise<unknown> = Promise.resolve();
   #presence = new Map<string, PresenceJson>();
 
   constructor(readonly leader: Leader) {}
@@ -82,11 +85,12 @@ export class People {
     this.#counted(id, results.flatMap(({ receipt }) => receipt ?? []));
   }
 
-  signal({ conversationId: id = "", userId = "", activity, readSeq, receipts, profile }: SignalJson): void {
+  signal({ conversationId: id = "", userId = "", activity, readSeq, receipts, reactions, profile }: SignalJson): void {
     const { state, store } = this.leader.tab;
     if (profile) this.want([`u${userId}`], true);
     if (activity) this.types(id, userId, activity === "SIGNAL_KIND_TYPING");
     if (receipts?.counts) this.#counted(id, receipts.counts);
+    if (reactions && state.messages.has(id)) this.wantReactions(id, [{ seq: Number(reactions.seq) }]);
     const known = state.conversations.get(id);
     if (known && Number(readSeq ?? 0) > known.peerReadSeq) store.commit([[`c:${id}`, { ...known, peerReadSeq: Number(readSeq) }]]);
   }
@@ -99,6 +103,36 @@ export class People {
     if (isTyping) timers.set(`typing ${id} ${userId}`, TYPING, () => this.types(id, userId, false));
     if (isTyping === known.length > others.length) return;
     this.leader.set({ typing: new Map(state.volatile.typing).set(id, isTyping ? [...others, userId] : others) });
+  }
+
+  /** Adds or removes a reaction of this user. Large groups get no signal of it. */
+  async react(id: string, seq: number, kind: string, isThere: boolean): Promise<void> {
+    await this.leader.connection.call(isThere ? "React" : "Unreact", { conversationId: id, seq: String(seq), kind });
+    this.wantReactions(id, [{ seq }]);
+  }
+
+  /** Reads the reactions to messages again, soon: signals come for one message each. */
+  wantReactions(id: string, messages: Iterable<{ seq: number }>): void {
+    const wanted = this.#reactedTo.get(id) ?? new Set();
+    for (const { seq } of messages) wanted.add(seq);
+    this.#reactedTo.set(id, wanted);
+    // One read after the other: an answer is never older than the one before.
+    const read = (): Promise<unknown> => (this.#reading = this.#reading.then(() => quietly(this.#learnReactions(id))));
+    if (wanted.size) this.leader.timers.soon(`reactions ${id}`, SOON, () => void read());
+  }
+
+  async #learnReactions(id: string): Promise<void> {
+    const wanted = this.#reactedTo.get(id) ?? new Set();
+    while (wanted.size) {
+      const seqs = [...wanted].sort((one, other) => other - one).slice(0, BATCH);
+      for (const seq of seqs) wanted.delete(seq);
+      const { messages = [] } = await this.leader.connection.repeat("BatchGetReactions", { conversationId: id, seqs: seqs.map(String) });
+      const { reactions } = this.leader.tab.state.volatile;
+      const known = new Map(reactions.get(id));
+      for (const seq of seqs) known.delete(seq);
+      for (const message of messages) known.set(Number(message.seq), reactionsOf(message));
+      this.leader.set({ reactions: new Map(reactions).set(id, known) });
+    }
   }
 
   #counted(id: string, counts: readonly ReceiptCountJson[]): void {
@@ -132,4 +166,8 @@ export class People {
       ]);
     }
   }
+}
+
+function reactionsOf({ reactions = [], ownKinds = [] }: MessageReactionsJson): Reaction[] {
+  return reactions.map(({ kind = "", count = 0 }) => ({ kind, count: Number(count), isMine: ownKinds.includes(kind) }));
 }

@@ -53,6 +53,13 @@ export interface OutboxEntry extends Required<Pick<SendMessageRequestJson, "clie
   readonly failed?: Problem;
 }
 
+/** How many users react to a message with a kind, and whether this user does. */
+export interface Reaction {
+  readonly kind: string;
+  readonly count: number;
+  readonly isMine: boolean;
+}
+
 /** A user (`u7`) or a group (`g9`) as lists show it. */
 export interface Face {
   readonly name: string;

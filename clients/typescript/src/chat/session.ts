@@ -104,6 +104,12 @@ export class ChatSession {
   /** The user is typing. May be called for each key. */
   readonly typing = (conversationId: string): void => void quietly(this.#tab.ask("typing", conversationId));
 
+  /** Reacts to a message: with an emoji, or a name of your product. */
+  readonly react = (conversationId: string, seq: number, kind: string): Promise<unknown> => this.#tab.ask("react", conversationId, seq, kind, true);
+
+  /** Takes a reaction back. */
+  readonly unreact = (conversationId: string, seq: number, kind: string): Promise<unknown> => this.#tab.ask("react", conversationId, seq, kind, false);
+
   /** Removes the content of an own message for all. */
   readonly recall = (conversationId: string, seq: number): Promise<unknown> => this.call("RecallMessage", { conversationId, seq: String(seq) });
 

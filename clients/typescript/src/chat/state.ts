@@ -2,7 +2,7 @@
 
 import type { NoticeTotalsJson, ReceiptCountJson } from "../gen/kith/message/v1/message_pb.js";
 import type { Status } from "./connection.js";
-import { type ChatMessage, type ConversationRecord, type Face, type OutboxEntry, type Patch, type Problem, floorOf, peerOf, unknownConversation } from "./records.js";
+import { type ChatMessage, type ConversationRecord, type Face, type OutboxEntry, type Patch, type Problem, type Reaction, floorOf, peerOf, unknownConversation } from "./records.js";
 
 /** What is not kept: it is the same in all tabs, and begins again with each socket. */
 export interface Volatile {
@@ -14,6 +14,8 @@ export interface Volatile {
   readonly typing: ReadonlyMap<string, readonly string[]>;
   /** By group and number: how many have read a message of the user. */
   readonly receipts: ReadonlyMap<string, ReadonlyMap<number, ReceiptCountJson>>;
+  /** By conversation and number: the reactions to messages of conversations that were opened. */
+  readonly reactions: ReadonlyMap<string, ReadonlyMap<number, readonly Reaction[]>>;
   /** Totals by audience. */
   readonly notices: ReadonlyMap<number, NoticeTotalsJson>;
   /** By group, once it is opened. */
@@ -40,6 +42,8 @@ export interface Conversation extends ConversationRecord {
   readonly members: readonly string[];
   /** Of messages of this user in a group, by number. */
   readonly receipts: ReadonlyMap<number, ReceiptCountJson>;
+  /** Of messages with reactions, by number; empty until the conversation is opened. */
+  readonly reactions: ReadonlyMap<number, readonly Reaction[]>;
 }
 
 /** Everything that a page shows. A new object after each change; conversations that did not change are the same objects. */
@@ -58,11 +62,11 @@ export interface ChatSnapshot extends Pick<Volatile, "status" | "problem" | "fri
 }
 
 const NO_USERS: readonly string[] = [];
-const NONE: ReadonlyMap<number, ReceiptCountJson> = new Map();
+const NONE = new Map<number, never>();
 
 /** What is not kept, before anything is known. */
 export function unknownVolatile(status: Status): Volatile {
-  return { status, problem: undefined, online: new Set(), friends: NO_USERS, typing: new Map(), receipts: new Map(), notices: new Map(), members: new Map() };
+  return { status, problem: undefined, online: new Set(), friends: NO_USERS, typing: new Map(), receipts: new Map(), reactions: new Map(), notices: new Map(), members: new Map() };
 }
 
 /** The state of one tab. Only `apply` and `set` change it. */
@@ -148,7 +152,7 @@ export class State {
     if (this.#snapshot) return this.#snapshot;
     const ids = [...this.conversations.keys(), ...this.messages.keys(), ...[...this.outbox.values()].map(({ conversationId }) => conversationId)];
     const views = [...new Set(ids)].map((id) => this.#view(this.conversation(id)));
-    const { typing: _typing, receipts: _receipts, members: _members, ...shown } = this.volatile;
+    const { typing: _typing, receipts: _receipts, reactions: _reactions, members: _members, ...shown } = this.volatile;
     this.#snapshot = {
       ...shown,
       me: this.me,
@@ -165,7 +169,7 @@ export class State {
     const { id, minSeq, maxSeq } = record;
     const built = this.#views.get(id);
     if (built) return built;
-    const { online, typing, receipts, members, status } = this.volatile;
+    const { online, typing, receipts, reactions, members, status } = this.volatile;
     const peer = peerOf(id, this.me);
     const face = this.faces.get(peer ? `u${peer}` : id);
     const floor = floorOf(record);
@@ -182,6 +186,7 @@ export class State {
       hasOlder: floor > minSeq && maxSeq >= minSeq,
       members: members.get(id) ?? NO_USERS,
       receipts: receipts.get(id) ?? NONE,
+      reactions: reactions.get(id) ?? NONE,
     };
     this.#views.set(id, view);
     return view;

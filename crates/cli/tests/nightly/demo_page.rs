@@ -38,6 +38,14 @@ async fn phone_shows_pictures_and_a_lost_connection() {
     say(&mut browser, &phone, &"\u{4f60}\u{597d}".repeat(80)).await;
     let overflow = "document.documentElement.scrollWidth - innerWidth";
     assert_eq!(browser.run(&phone, overflow).await, 0, "nothing is beside the screen");
+
+    browser.run(&phone, "document.querySelector('#messages [aria-expanded]').click()").await;
+    browser.until(&phone, "document.querySelectorAll('.reaction').length === 6").await;
+    browser.run(&phone, "document.querySelector('.reaction').click()").await;
+    let counted = "document.querySelector('.reaction[aria-pressed=\"true\"]')?.textContent === '👍 1'";
+    browser.until(&phone, counted).await;
+    browser.run(&phone, "document.querySelector('.reaction').click()").await;
+    browser.until(&phone, "!document.querySelector('.reaction')").await;
     demo.kill();
     let about = "document.getElementById('talk-about')";
     let is_shown = format!("{about}.offsetHeight > 0 && {about}.textContent.startsWith('not connected')");

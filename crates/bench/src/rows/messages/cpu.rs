@@ -7,14 +7,15 @@ use anyhow::{Context as _, Result, ensure};
 use fred::prelude::{KeysInterface as _, ListInterface as _};
 use kith_lab_servers::{imported::fill_up_to, usage};
 use kith_proto::{
-    message::v1::{Message, PullMessagesRequest},
+    message::v1::{Message, PullMessagesRequest, ReactRequest},
     relation::v1::SetDoNotDisturbRequest,
 };
 use prost::Message as _;
+use tonic::transport::Channel;
 
-use super::stage::{GROUP, MessageStage, USER, text};
+use super::stage::{GROUP, MessageClient, MessageStage, USER, fill_from, text};
 use crate::{
-    claims::{PULL_20_CPU, Plan, SEND_CPU},
+    claims::{PULL_20_CPU, PULL_50_REACTIONS, Plan, SEND_CPU},
     echo,
     load::{Callers, compare_cpu},
     ratio::Pair,
@@ -35,11 +36,20 @@ const OTHERS: i64 = 20;
 /// Messages in the conversation, and on a page.
 const MESSAGES: i64 = 60;
 const PAGE: i64 = 20;
+/// Messages on the page with reactions.
+const REACTED: i64 = 50;
 const CONVERSATION: &str = "d1-2";
 
 /// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    results.row(&SEND_CPU, Box::pin(sends(plan))).await?;
+    if plan.wants_any(&[&SEND_CPU, &PULL_50_REACTIONS]) {
+        let kith = ServerProcess::kith(plan)?;
+        let channel = kith.connect().await?;
+        fill_up_to(channel.clone(), OTHERS + 1).await?;
+        make_group(&channel, 1, &[USER]).await?;
+        results.row(&SEND_CPU, sends(plan, &kith)).await?;
+        results.row(&PULL_50_REACTIONS, reactions(plan, &kith, channel)).await?;
+    }
     if plan.wants(&PULL_20_CPU)
         && let Some(stage) = MessageStage::start(plan, "cpu", 2).await?
     {
@@ -52,11 +62,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Compares sends with another small durable write.
-async fn sends(plan: &Plan) -> Result<Vec<Pair<f64>>> {
-    let kith = ServerProcess::kith(plan)?;
-    let channel = kith.connect().await?;
-    fill_up_to(channel.clone(), OTHERS + 1).await?;
-    make_group(&channel, 1, &[USER]).await?;
+async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let settings: Vec<_> =
         [true, false].into_iter().flat_map(|on| (2..=OTHERS).map(move |to| quiet(to, on))).collect();
     let write = Callers::connect(kith.address, 1, SET_DO_NOT_DISTURB, settings).await?;
@@ -66,8 +72,43 @@ async fn sends(plan: &Plan) -> Result<Vec<Pair<f64>>> {
         plan.rounds,
         calls,
         calls,
-        async |calls| write.cpu_micros(&kith, calls, WRITERS).await,
-        async |calls| send.cpu_micros(&kith, calls, WRITERS).await,
+        async |calls| write.cpu_micros(kith, calls, WRITERS).await,
+        async |calls| send.cpu_micros(kith, calls, WRITERS).await,
+    )
+    .await
+}
+
+/// Compares a page of messages, half of which have two kinds of reactions, with and without the counts.
+async fn reactions(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
+    let conversation_id = CONVERSATION.to_owned();
+    fill_from(&channel, &[(USER, conversation_id.clone())], usize::try_from(MESSAGES)?).await?;
+    let page = PullMessagesRequest {
+        conversation_id: conversation_id.clone(),
+        user_id: USER,
+        from_seq: MESSAGES - REACTED + 1,
+        limit: i32::try_from(REACTED)?,
+        ..Default::default()
+    };
+    let mut messages = MessageClient::new(channel);
+    for seq in (page.from_seq..page.from_seq + REACTED).step_by(2) {
+        for (user_id, kind) in [(USER, "👍"), (USER, "❤️"), (2, "👍")] {
+            let (conversation_id, kind) = (conversation_id.clone(), kind.to_owned());
+            messages.react(ReactRequest { user_id, conversation_id, seq, kind }).await?;
+        }
+    }
+    let with_reactions = PullMessagesRequest { with_reactions: true, ..page.clone() };
+    let answer = messages.pull_messages(with_reactions.clone()).await?.into_inner();
+    let counted = answer.messages.iter().filter(|message| !message.reactions.is_empty()).count();
+    ensure!(counted == 25 && answer.messages.len() == 50, "{counted} messages have reactions");
+    let without = Callers::connect(kith.address, CONNECTIONS, PULL_MESSAGES, vec![page]).await?;
+    let with = Callers::connect(kith.address, CONNECTIONS, PULL_MESSAGES, vec![with_reactions]).await?;
+    let calls = plan.size(20_000, 1_000);
+    compare_cpu(
+        plan.rounds,
+        calls,
+        calls,
+        async |calls| without.cpu_micros(kith, calls, IN_FLIGHT).await,
+        async |calls| with.cpu_micros(kith, calls, IN_FLIGHT).await,
     )
     .await
 }

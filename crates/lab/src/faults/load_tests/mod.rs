@@ -22,6 +22,7 @@ mod overload;
 mod own_marks;
 mod progress;
 mod raw;
+mod reacted;
 mod recalled;
 mod removed;
 mod repeated;
@@ -80,10 +81,11 @@ enum LoadTestKind {
     LostReceivers,
     FollowedInCluster,
     FollowedInFile,
+    Reacted,
 }
 
 /// All measured rows, ordered by name.
-pub const LOAD_TESTS: [LoadTest; 35] = [
+pub const LOAD_TESTS: [LoadTest; 36] = [
     load_test("F35a", "ten times the reads that the store can serve", LoadTestKind::Reads),
     load_test("F35b", "ten times the writes that the store can serve", LoadTestKind::Writes),
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
@@ -170,6 +172,11 @@ pub const LOAD_TESTS: [LoadTest; 35] = [
         "F69b",
         "all changes of a data file are followed while its node is killed and a backup is restored",
         LoadTestKind::FollowedInFile,
+    ),
+    load_test(
+        "F70",
+        "users react while messages are recalled and erased, nodes are killed and stores stand still",
+        LoadTestKind::Reacted,
     ),
 ];
 
@@ -258,6 +265,7 @@ impl LoadTest {
                 | LoadTestKind::FastClock
                 | LoadTestKind::LostReceivers
                 | LoadTestKind::FollowedInCluster
+                | LoadTestKind::Reacted
         )
     }
 
@@ -292,6 +300,7 @@ impl LoadTest {
             LoadTestKind::LostReceivers => Box::pin(lost_receivers::run(plan, sizes)).await,
             LoadTestKind::FollowedInCluster => Box::pin(followed::in_cluster(plan, sizes)).await,
             LoadTestKind::FollowedInFile => Box::pin(followed::in_file(plan, sizes)).await,
+            LoadTestKind::Reacted => Box::pin(reacted::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;
         Ok(figures.into_iter().map(|figure| figure.of(self.name)).collect())

@@ -7,7 +7,7 @@ use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::progress::Progress;
-use crate::faults::{Member, Site, relations};
+use crate::faults::{Figure, Member, Site, relations};
 
 /// How often Redis is emptied, and the pause between.
 const EMPTIED: usize = 3;
@@ -89,6 +89,27 @@ impl SiteFault {
         }
         Ok(())
     }
+}
+
+/// Faults of nodes and stores. The node that leads a feed, or works for all, is one of those killed.
+const OF_STORES: FaultTurns<'_> = FaultTurns {
+    faults: &[
+        SiteFault::NodeKilled,
+        SiteFault::MongodbPaused,
+        SiteFault::NodeKilled,
+        SiteFault::CassandraFrozen,
+        SiteFault::RedisFrozen,
+        SiteFault::MongodbKilled,
+    ],
+    node: None,
+    lasts: &[Duration::from_secs(3)],
+    healthy_for: Duration::from_secs(5),
+};
+
+/// Repeats faults of nodes and stores until there is enough progress, and each was there once.
+pub(super) async fn fail_stores(site: &mut Site, progress: &Progress) -> Result<Vec<Figure>> {
+    let count = OF_STORES.inject(site, progress).await?;
+    Ok(vec![Figure::at_least_count("faults", count, OF_STORES.faults.len() as u64)])
 }
 
 /// Faults that are repeated in turn.

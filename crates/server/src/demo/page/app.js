@@ -68,7 +68,7 @@ async function start(user) {
   const onFrame = ({ error }) => error?.code === "unauthenticated" && tokens?.refused();
   chat = openChat({ user, ...token, device: "demo", noticeAudiences, onFrame, environment: { webSocket: Wire } });
   bell = new Bell(chat, () => view.draw());
-  view = new View(chat, bell, { show, recall: (id, seq) => tried(chat.recall(id, seq)), who, readers: readersOf });
+  view = new View(chat, bell, { show, recall: (id, seq) => tried(chat.recall(id, seq)), react, who, readers: readersOf });
   chat.subscribe(() => view.draw());
   view.draw();
 }
@@ -82,6 +82,11 @@ async function show(id) {
 // What the node refuses is said where the person looks.
 function tried(work) {
   work.then(() => ($("problem").textContent = ""), ({ message }) => ($("problem").textContent = message));
+}
+
+function react(id, seq, kind, isThere) {
+  tried(isThere ? chat.react(id, seq, kind) : chat.unreact(id, seq, kind));
+  view.draw();
 }
 
 // Asks who has read a message. `has`: how many have, by which it is asked again when more have.

@@ -8,6 +8,7 @@ const $ = (id) => document.getElementById(id);
 // Names that are written out in a line about many people.
 const NAMED_OF_EVENT = 3;
 const NAMED_OF_READERS = 20;
+const KINDS = ["👍", "❤️", "😂", "😮", "😢", "🎉"];
 
 // An element with a class, and children that are elements or texts.
 export function make(tag, name, ...children) {
@@ -30,7 +31,7 @@ export function face(element, key, name, icon = "") {
 export class View {
   // `act`: what gestures do. `bell`: draws itself.
   constructor(chat, bell, act) {
-    Object.assign(this, { chat, bell, act, open: "", due: false, drawn: "", older: "", unwatch: () => {} });
+    Object.assign(this, { chat, bell, act, open: "", choosing: 0, due: false, drawn: "", older: "", unwatch: () => {} });
   }
 
   // Many changes within a frame of the screen are drawn once.
@@ -61,6 +62,7 @@ export class View {
   // Shows a conversation; empty: none.
   show(id) {
     this.unwatch();
+    this.choosing = 0;
     this.open = id;
     if (id) this.unwatch = observeSeen(this.chat, id, $("messages"));
     this.draw();
@@ -170,6 +172,8 @@ export class View {
     const item = make("li", `${mine ? "mine" : ""}${mentioned ? " mention" : ""}`, bubble);
     const receipt = mine && chat.receipts.get(seq);
     if (receipt) bubble.append(...this.receipt(chat, seq, receipt));
+    bubble.append(...this.reactions(chat, seq));
+    item.append(this.chooser(seq));
     if (mine) item.append(button("recall", say("recall"), () => this.act.recall(chat.id, seq)));
     return keyed(item, seq, seq);
   }
@@ -180,6 +184,31 @@ export class View {
     const count = button("receipt", say("readBy", [has, of]), () => this.act.who(id, seq, has));
     const who = this.act.readers(id, seq, has);
     return who ? [count, make("span", "about readers", this.names(who, NAMED_OF_READERS))] : [count];
+  }
+
+  // Those that are there, and those to choose from once they were asked for.
+  reactions({ id, reactions }, seq) {
+    const there = reactions.get(seq) ?? [];
+    const known = new Set(there.map(({ kind }) => kind));
+    const others = this.choosing === seq ? KINDS.filter((kind) => !known.has(kind)).map((kind) => ({ kind, count: 0, isMine: false })) : [];
+    const chips = [...there, ...others].map(({ kind, count, isMine }) => {
+      const chip = button("reaction", count ? `${kind} ${count}` : kind, () => {
+        this.choosing = 0;
+        this.act.react(id, seq, kind, !isMine);
+      });
+      chip.setAttribute("aria-pressed", isMine);
+      return chip;
+    });
+    return chips.length ? [make("div", "reactions", ...chips)] : [];
+  }
+
+  chooser(seq) {
+    const choose = button("recall", say("react"), () => {
+      this.choosing = this.choosing === seq ? 0 : seq;
+      this.draw();
+    });
+    choose.setAttribute("aria-expanded", this.choosing === seq);
+    return choose;
   }
 
   pending(entry) {

@@ -24,7 +24,7 @@ use super::{
     Sizes,
     embedded_node::EmbeddedNode,
     progress::{Progress, disturb},
-    site_fault::{FaultTurns, SiteFault},
+    site_fault::fail_stores,
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -33,20 +33,6 @@ const WRITERS: i64 = 32;
 /// Changes of a write, on average: a join also changes the roster, a message the dialog of its sender.
 const CHANGES_OF_A_WRITE: u64 = 2;
 const SETTINGS: [&str; 2] = ["changes.kept=1h", "changes.dialogs=true"];
-/// The node that leads a feed is one of those that are killed.
-const FAULTS: FaultTurns<'_> = FaultTurns {
-    faults: &[
-        SiteFault::NodeKilled,
-        SiteFault::MongodbPaused,
-        SiteFault::NodeKilled,
-        SiteFault::CassandraFrozen,
-        SiteFault::RedisFrozen,
-        SiteFault::MongodbKilled,
-    ],
-    node: None,
-    lasts: &[Duration::from_secs(3)],
-    healthy_for: Duration::from_secs(5),
-};
 /// How long after the last answer everything is read.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 
@@ -68,10 +54,7 @@ pub(super) async fn in_cluster(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>
     let plan = Plan { nodes: NODES, settings, ..plan.clone() };
     let mut site = Site::with_users(&plan, writer::users(WRITERS)).await?;
     let state = FollowedState::new(site.channels(), sizes);
-    let faults = async {
-        let count = FAULTS.inject(&mut site, &state.progress).await?;
-        anyhow::Ok(vec![Figure::at_least_count("faults", count, FAULTS.faults.len() as u64)])
-    };
+    let faults = fail_stores(&mut site, &state.progress);
     follow(&state, plan.seed, faults).await
 }
 

@@ -1,0 +1,202 @@
+//! Users react to messages and take reactions back, while messages are recalled, messages of a user are
+//! erased, nodes are killed and stores stand still. Afterwards each node counts what is in the store, and no
+//! reaction is left of a message without content.
+
+mod ender;
+mod judge;
+mod reactor;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use kith_proto::group::v1::Group;
+use parking_lot::Mutex;
+use rand::{SeedableRng as _, rngs::SmallRng};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tonic::transport::Channel;
+
+use self::{
+    ender::{recall_messages, until_erased},
+    judge::judge,
+    reactor::Reactor,
+};
+use super::{
+    Sizes,
+    outcomes::{FailedCalls, Violations},
+    progress::{Progress, disturb},
+    site_fault::fail_stores,
+};
+use crate::{
+    faults::{Figure, Plan, Site, answered::make_group, messages::PreparedCall},
+    history::{Draft, MessageOutcome, MessageRequest, SendOutcome},
+};
+
+const NODES: u32 = 3;
+const GROUPS: i64 = 8;
+/// Members of a group. All of them react, and the messages of the first one are erased.
+const MEMBERS: i64 = 8;
+/// Messages in each group: more than two documents.
+const MESSAGES: u64 = 240;
+/// Messages in one call.
+const BATCH: usize = 60;
+/// There is one change of a reaction for this many writes in other rows.
+const FEWER: u64 = 10;
+/// Reads agree with the store this long after the last write.
+const AGREES_WITHIN: Duration = Duration::from_secs(11);
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A reaction is refused though its message has its content.
+const REFUSED: &str = "reactions refused";
+
+/// A reaction, as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ReactionRow {
+    conversation: String,
+    seq: i64,
+    user: i64,
+    kind: String,
+}
+
+/// The state that a run's tasks share.
+#[derive(Debug)]
+struct ReactedState {
+    nodes: Vec<Channel>,
+    /// Reactions that are added or taken back.
+    progress: Progress,
+    /// The numbers of messages whose end was asked for, or is about to be, by conversation.
+    ending: Mutex<HashSet<(String, i64)>>,
+    failed: Mutex<FailedCalls>,
+    violations: Mutex<Violations>,
+}
+
+/// A group with its messages.
+#[derive(Clone, Debug)]
+struct ReactedGroup {
+    conversation: String,
+    users: Vec<i64>,
+    /// By rising number.
+    messages: Vec<SentMessage>,
+}
+
+/// A message, whose number all nodes know.
+#[derive(Clone, Copy, Debug)]
+struct SentMessage {
+    seq: i64,
+    sender: i64,
+}
+
+/// Figures: reactions that were lost, left over, or counted wrongly.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let mut site = Site::with_users(&plan, GROUPS * MEMBERS).await?;
+    let state = Arc::new(ReactedState::new(site.channels(), sizes));
+    let mut groups = Vec::new();
+    for number in 1..=GROUPS {
+        groups.push(ReactedGroup::create(&state, number).await?);
+    }
+    let reacting = begin(&state, &groups, plan.seed);
+    let faults = fail_stores(&mut site, &state.progress);
+    let (mut figures, expected, took) = disturb(&state.progress, reacting, faults).await?;
+    for group in &groups {
+        until_erased(&state, group).await?;
+    }
+    let expected: BTreeSet<ReactionRow> = expected.into_iter().flatten().collect();
+    figures.extend(judged(&site, &state, &groups, &expected).await?);
+    figures.push(Figure::took(took));
+    Ok(figures)
+}
+
+/// Each member reacts, and messages of each group are recalled. The tasks return the reactions that must be
+/// there if their messages are.
+fn begin(
+    state: &Arc<ReactedState>,
+    groups: &[ReactedGroup],
+    seed: u64,
+) -> JoinSet<Result<BTreeSet<ReactionRow>>> {
+    let mut tasks = JoinSet::new();
+    for group in groups {
+        for user in group.users.iter().copied() {
+            let random = SmallRng::seed_from_u64(seed.wrapping_add(user.unsigned_abs()));
+            tasks.spawn(Reactor::new(state, group, user, random).work());
+        }
+        tasks.spawn(recall_messages(Arc::clone(state), group.clone()));
+    }
+    tasks
+}
+
+/// Compares until all agree, or the time is over. Differences count when nothing is left to wait for.
+async fn judged(
+    site: &Site,
+    state: &ReactedState,
+    groups: &[ReactedGroup],
+    expected: &BTreeSet<ReactionRow>,
+) -> Result<Vec<Figure>> {
+    let began = Instant::now();
+    let found = loop {
+        let found = judge(site, state, groups, expected).await?;
+        if found.agrees() || began.elapsed() > AGREES_WITHIN {
+            break found;
+        }
+        sleep(LOOK).await;
+    };
+    let changes = Figure::at_least_count("changes", state.progress.done(), state.progress.goal());
+    let mut figures = vec![changes, Figure::within("agreement after", began.elapsed(), AGREES_WITHIN)];
+    figures.extend(found.figures());
+    figures.extend(state.violations.lock().figures([REFUSED]));
+    let failed = state.failed.lock();
+    figures.push(Figure::count("calls failed", failed.count));
+    figures.extend(failed.figures());
+    Ok(figures)
+}
+
+impl ReactedState {
+    fn new(nodes: Vec<Channel>, sizes: &Sizes) -> Self {
+        Self {
+            nodes,
+            progress: Progress::new("reactions are changed", sizes.writes.div_ceil(FEWER)),
+            ending: Mutex::default(),
+            failed: Mutex::default(),
+            violations: Mutex::default(),
+        }
+    }
+}
+
+impl ReactedGroup {
+    /// Makes the group with this number. Its members send messages in turn.
+    async fn create(state: &ReactedState, number: i64) -> Result<Self> {
+        let users: Vec<i64> = ((number - 1) * MEMBERS + 1..=number * MEMBERS).collect();
+        let creator_id = users[0];
+        let group = Group { group_id: number, name: "reacting".to_owned(), creator_id, ..Group::default() };
+        make_group(&state.nodes, group, users[1..].to_vec()).await?;
+        let mut made = Self { conversation: format!("g{number}"), users, messages: Vec::new() };
+        let drafts: Vec<Draft> = (1..=MESSAGES).map(|value| made.draft(value)).collect();
+        for drafts in drafts.chunks(BATCH) {
+            let request = MessageRequest::Send(drafts.to_vec());
+            let sent = PreparedCall { request, named: true }.send(state.nodes[0].clone()).await;
+            let MessageOutcome::Sent(results) = sent else { bail!("messages are not sent: {sent:?}") };
+            for (draft, result) in drafts.iter().zip(results) {
+                let SendOutcome::At(seq) = result else { bail!("a message is not sent: {result:?}") };
+                made.messages.push(SentMessage { seq: seq.cast_signed(), sender: draft.sender });
+            }
+        }
+        Ok(made)
+    }
+
+    fn draft(&self, value: u64) -> Draft {
+        let sender = self.users.iter().copied().cycle().nth(usize::try_from(value).unwrap_or_default());
+        let conversation = self.conversation.clone();
+        Draft { conversation, sender: sender.unwrap_or_default(), value, silent: false }
+    }
+
+    /// The member whose messages are erased.
+    fn erased_user(&self) -> i64 {
+        self.users[0]
+    }
+}
