@@ -20,7 +20,7 @@ async fn read_with_a_token_is_never_older() {
     stop([a, b]).await;
 }
 
-/// A call in a session; the first has an empty one.
+/// A call in a session; the first session is empty.
 pub(super) fn in_session<T>(session: &str, message: impl IntoRequest<T>) -> Request<T> {
     let mut request = message.into_request();
     request.metadata_mut().insert("kith-session", session.parse().unwrap());

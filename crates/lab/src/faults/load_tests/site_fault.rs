@@ -34,7 +34,7 @@ pub(super) enum SiteFault {
 }
 
 impl SiteFault {
-    /// Begins the fault, and ends it after this time. `at`: the node, counted on after the last one.
+    /// Begins the fault, and ends it after this time. `at`: the node; numbers go on after the last node.
     pub(super) async fn inject(self, site: &mut Site, at: usize, lasts: Duration) -> Result<()> {
         let count = site.members.len();
         let Member { node, to_redis, .. } = site.members.get_mut(at % count).context("there is a node")?;
@@ -91,7 +91,7 @@ impl SiteFault {
     }
 }
 
-/// Faults of nodes and stores. The node that leads a feed, or works for all, is one of those killed.
+/// Faults of nodes and stores. The node that leads a feed, or works for all, is killed, too.
 const OF_STORES: FaultTurns<'_> = FaultTurns {
     faults: &[
         SiteFault::NodeKilled,

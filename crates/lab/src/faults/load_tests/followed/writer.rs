@@ -52,7 +52,7 @@ pub(super) struct ChangesWriter {
     random: SmallRng,
     /// Counts the writes, so that each sets another value.
     writes: i64,
-    /// Whether the second user is a member, is followed, and the third one is blocked; `None`: not known.
+    /// Whether the second user is a member, is followed, and the third user is blocked; `None`: not known.
     is_set: [Option<bool>; 3],
     /// The restores that it knows of.
     restores: u64,
