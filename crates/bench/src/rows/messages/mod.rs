@@ -17,7 +17,7 @@ const CONTENT_TYPE: &str = "text/plain";
 /// Runs the requested rows.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Box::pin(reads::rows(plan, results)).await?;
-    cpu::rows(plan, results).await
+    Box::pin(cpu::rows(plan, results)).await
 }
 
 pub(in crate::rows) fn body() -> Vec<u8> {
