@@ -79,14 +79,7 @@ claims! {
     /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same
     /// request with the same message.
     GET_USER_CPU = Claim::cost("get_user_cpu", "us").target(1.15);
-    /// Calls a second on both sides under all the load that they can take.
-    GET_USER_THROUGHPUT = Claim::gain("get_user_throughput", "calls/s");
-    /// Time within which all but the slowest hundredth of calls are answered, at half of that load.
-    GET_USER_P99 = Claim::cost("get_user_p99_at_half", "us");
-    /// A node's processor time for `GetUser` with a key / a bare tonic server behind an interceptor that
-    /// hashes the key and compares in constant time.
-    GET_USER_KEY_CPU = Claim::cost("get_user_key_cpu", "us").target(1.15);
-    /// Like `GET_USER_KEY_CPU`: a node that needs a key / an open node.
+    /// Like `GET_USER_CPU`: a node that needs a key / an open node.
     KEY_COST_CPU = Claim::cost("key_cost_cpu", "us").target(1.04);
     /// Time for all but the slowest hundredth of `GetUser` calls, at half of what the node can do, while
     /// other connections hold all possible health watches / without health watches.
@@ -143,14 +136,6 @@ claims! {
     /// A change that is broadcast to every node / `findOneAndUpdate` and one script that sets, logs and
     /// publishes.
     WRITE_PUBLISHED = Claim::cost("write_published", "us").target(1.15);
-    /// From a commit on one node until another node's memory has dropped the old value / from PUBLISH to its
-    /// message.
-    DROPPED = Claim::cost("dropped", "us").target(1.5);
-    /// Like `DROPPED`, for all but the slowest hundredth.
-    DROPPED_P99 = Claim::cost("dropped_p99", "us").target(3.0);
-    /// From the end of a write on one node to the first read on another that gives its value / from PUBLISH
-    /// to its message and a GET then.
-    NEW_READ = Claim::cost("new_read", "us").target(0.6);
 
     /// Processor time for `CheckPermission` from memory / a bare tonic server that echoes the answer.
     CHECK_PERMISSION_CPU = Claim::cost("check_permission_cpu", "us").target(1.15);
@@ -168,8 +153,6 @@ claims! {
     FANS_DEEP_CQL = Claim::cost("fans_deep_cql", "us").target(1.2);
     /// A follow in CQL / the same statements sent by the driver.
     FOLLOW_CQL = Claim::cost("follow_cql", "us").target(1.25);
-    /// A follow in CQL / one logged batch with two rows.
-    FOLLOW_TWO_ROWS_CQL = Claim::cost("follow_two_rows_cql", "us");
     /// Follows a second that one user makes in CQL / that a thousand users make.
     CELEBRITY_CQL = Claim::gain("celebrity_cql", "follows/s").target(0.5);
     /// All of two thousand friends from CQL by a node with an empty memory / both lists read by the driver.
@@ -188,48 +171,19 @@ claims! {
     /// Like `MEMBERS_DEEP_CQL`, from SQLite.
     MEMBERS_DEEP_SQLITE = Claim::cost("members_deep_sqlite", "us").target(1.2);
 
-    /// Appending one message to a log in MongoDB / a bare push of the same element with the same concern.
-    APPEND_MONGODB = Claim::cost("append_mongodb", "us").target(1.5);
-    /// Time for all but the slowest hundredth of 1 KiB appends to one log, at the end of a document / at its
-    /// start.
-    APPEND_END_1K = Claim::cost("append_end_1k", "us").target(4.0);
-    /// Like `APPEND_END_1K`, with 64 KiB.
-    APPEND_END_64K = Claim::cost("append_end_64k", "us").target(4.0);
-    /// Messages a second that 64 callers append to an embedded store / the same rows in group commits.
-    APPEND_SQLITE = Claim::gain("append_sqlite", "messages/s").target(0.8);
-    /// Commands for a thousand messages that 32 callers send to one group through one node, less those that
-    /// store some.
-    APPEND_OPERATIONS = Claim::cost("append_operations", "commands").difference().target(2.0);
-    /// Like `APPEND_OPERATIONS`, through three nodes at the same time.
-    APPEND_OPERATIONS_OF_3 = Claim::cost("append_operations_of_3", "commands").difference().target(60.0);
-    /// Like `APPEND_OPERATIONS`, in batches of a hundred.
-    APPEND_OPERATIONS_STEPS = Claim::cost("append_operations_steps", "commands").difference().target(60.0);
-    /// Median time to send a message to a direct conversation / a bare push.
-    SEND_DIRECT = Claim::cost("send_direct", "us").target(1.5);
-    /// Messages a second that 32 callers send to one group / as many bare pushes into one log.
-    SEND_ONE_GROUP = Claim::gain("send_one_group", "messages/s").target(3.0);
     /// The last 50 messages in a log / a find of their documents.
     PULL_RECENT = Claim::cost("pull_recent", "us").target(1.3);
     /// A thousand messages in the middle of a log / a find of their ten documents.
     PULL_1000 = Claim::cost("pull_1000", "us").target(1.3);
-    /// A list with 200 conversations / one find of their last documents' sizes.
-    LIST_200 = Claim::cost("list_200", "us").target(2.0);
-    /// Share of message reads that do not reach MongoDB: pages from conversations with uneven popularity,
-    /// nine in ten among the last hundred messages.
-    RECENT_MIX = Claim::gain("recent_mix", "share").kith_alone().target(0.97);
     /// Processor time that a node in single-node mode takes for a message to one conversation, 50 at a time /
     /// for `SetDoNotDisturb`.
     SEND_CPU = Claim::cost("send_cpu", "us").target(1.5);
-    /// Like `SEND_CPU`, for a list of 20 conversations with unread counts / for `GetUser`.
-    LIST_20_CPU = Claim::cost("list_20_cpu", "us").target(5.0);
     /// Like `SEND_CPU`, for the last 50 messages with the counts of reactions to half of them / without the
     /// counts.
     PULL_50_REACTIONS = Claim::cost("pull_50_reactions", "us").target(1.15);
     /// Processor time that a cluster node takes for the last 20 messages in a conversation / for an LRANGE,
     /// decoded, and a bare tonic server that echoes them.
     PULL_20_CPU = Claim::cost("pull_20_cpu", "us").target(2.0);
-    /// Like `PULL_20_CPU`, for the ends of 20 conversations / for a bare tonic server that echoes them.
-    MAX_SEQS_CPU = Claim::cost("max_seqs_cpu", "us");
 
     /// Processor time in all cluster servers (node, MongoDB, Cassandra, Redis) for a message, with 50 under
     /// way, to 1,000 groups of ten / in MongoDB for inserting one document with as many bytes, with the same
@@ -314,27 +268,6 @@ claims! {
     /// MongoDB's processor time with two nodes, over that with one node.
     IDLE_MONGOD_NEXT = Claim::cost("idle_mongod_next", "ms/s").difference().target(4.0);
 
-    /// Redis' processor time for an entry when a fan-out writes to 500 inboxes / for a plain XADD in a
-    /// pipeline.
-    FAN_OUT_500 = Claim::cost("fan_out_500", "us").target(3.0);
-    /// Like `FAN_OUT_500`, for a message when four go out at once.
-    FAN_OUT_COALESCED = Claim::cost("fan_out_coalesced", "us").target(1.0);
-    /// A node's memory for each of 10,000 Receive streams, in KiB; the baseline is a bare tonic server.
-    RECEIVE_MEMORY = Claim::cost("receive_memory", "KiB").kith_alone().target(40.0);
-    /// Time from the answer to the sender to the delivery, of 300 direct messages a second among 10,000
-    /// streams, all but the slowest hundredth / from PUBLISH to SUBSCRIBE.
-    DELIVER_P99 = Claim::cost("deliver_p99", "us").target(3.0);
-    /// Seconds from a node's death with 10,000 streams until all are live on another node, while messages are
-    /// sent.
-    RECEIVE_AGAIN = Claim::cost("receive_again", "s").kith_alone().target(30.0);
-    /// Time to read a user on the node that takes over, all but the slowest hundredth / before.
-    RECEIVE_AGAIN_P99 = Claim::cost("receive_again_p99", "ms").target(3.0);
-    /// Seconds until one message to a group with 100,000 members has reached 10,000 streams on two nodes; the
-    /// baseline is two bare servers.
-    GROUP_100K = Claim::cost("group_100k", "s").kith_alone().target(1.0);
-    /// Processor time in the nodes for such a delivery / in bare tonic servers that send the same.
-    GROUP_100K_CPU = Claim::cost("group_100k_cpu", "us").target(1.5);
-
     /// A node's processor time for how many of ten notices a reader has read, out of memory / a bare tonic
     /// server that echoes it.
     COUNT_NOTICES_CPU = Claim::cost("count_notices_cpu", "us").target(1.15);
@@ -342,64 +275,14 @@ claims! {
     RECEIPT_CPU = Claim::cost("receipt_cpu", "us").target(1.15);
     /// Median time for how many of 1000 notices a reader has read, out of memory / of ten.
     NOTICE_TOTALS_FLAT = Claim::cost("notice_totals_flat", "us").target(1.5);
-    /// Median time for how many of ten notices a reader has read, by its record from Redis / a GET of the
-    /// same bytes.
-    NOTICE_TOTALS_10 = Claim::cost("notice_totals_10", "us").target(1.3);
-    /// Like `NOTICE_TOTALS_10`, for a hundred notices.
-    NOTICE_TOTALS_100 = Claim::cost("notice_totals_100", "us").target(1.3);
-    /// Like `NOTICE_TOTALS_10`, for a thousand notices.
-    NOTICE_TOTALS_1000 = Claim::cost("notice_totals_1000", "us").target(1.3);
-    /// Like `NOTICE_TOTALS_10` / by the script that looks at a bitmap for each notice, among a thousand other
-    /// keys.
-    NOTICE_TOTALS_10_SCRIPT = Claim::cost("notice_totals_10_script", "us");
-    /// Like `NOTICE_TOTALS_10_SCRIPT`, for a hundred notices.
-    NOTICE_TOTALS_100_SCRIPT = Claim::cost("notice_totals_100_script", "us");
-    /// Like `NOTICE_TOTALS_10_SCRIPT`, for a thousand notices.
-    NOTICE_TOTALS_1000_SCRIPT = Claim::cost("notice_totals_1000_script", "us");
-    /// Median time for a mark through a node / for a bare `findOneAndUpdate`, then a script that publishes it
-    /// and SETBIT.
-    NOTICE_MARK_MONGODB = Claim::cost("notice_mark_mongodb", "us").target(1.3);
-    /// Like `NOTICE_MARK_MONGODB`, through a node in single-node mode / for a bare commit.
-    NOTICE_MARK_SQLITE = Claim::cost("notice_mark_sqlite", "us").target(1.3);
-    /// Median time to count who among 100,000 readers has read a notice / two BITCOUNT in one pipeline.
-    NOTICE_READERS = Claim::cost("notice_readers", "us").target(1.3);
-    /// Bytes in the bitmaps for a notice with 100,000 readers; the baseline is one bit for each.
-    NOTICE_BYTES = Claim::cost("notice_bytes", "bytes").kith_alone().target(12_600.0);
-    /// Median time for the receipts for 50 messages in a group with 200 members, out of memory / for a GET of
-    /// its read marks.
-    RECEIPTS_50 = Claim::cost("receipts_50", "us").target(1.5);
-    /// Like `RECEIPTS_50`, for one receipt in a group with 100,000 members / for GET of its 98 read mark
-    /// blocks in one pipeline.
-    RECEIPT_100K = Claim::cost("receipt_100k", "us").target(2.0);
-    /// Median time to mark 500 unread messages through a node / for a bare `$max`, then a script that
-    /// publishes it and SETRANGE.
-    RECEIPT_MARK_500 = Claim::cost("receipt_mark_500", "us").target(1.3);
-    /// Like `RECEIPT_MARK_500` / for a bit for each message and an update of their documents.
-    RECEIPT_MARK_500_BITS = Claim::cost("receipt_mark_500_bits", "us");
-    /// Marks a second by 64 callers in 200 groups / in commands with up to 250 bare `$max`.
-    RECEIPT_MARKS = Claim::gain("receipt_marks", "marks/s").target(0.6);
 
-    /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as
-    /// plain commands.
-    PRESENCE_RENEW = Claim::cost("presence_renew", "cores");
-    /// Like `PRESENCE_RENEW`, but the absolute figure with Kith alone.
+    /// Processors that Redis takes for renewing 100,000 sessions once a minute.
     PRESENCE_RENEW_CORE = Claim::cost("presence_renew_core", "cores").kith_alone().target(0.05);
-    /// Processors that the node takes for it / the client that sends the plain commands.
-    PRESENCE_RENEW_NODE = Claim::cost("presence_renew_node", "cores");
-    /// Redis commands a second, including those that scripts call.
-    PRESENCE_RENEW_COMMANDS = Claim::cost("presence_renew_commands", "commands/s");
-    /// Median time to open a session for a user in 500 groups, until all groups know / plain commands in one
-    /// pipeline.
-    OPEN_SESSION = Claim::cost("open_session_500", "ms");
-    /// Like `OPEN_SESSION`, but the absolute figure with Kith alone.
+    /// Median time to open a session for a user in 500 groups, until all groups know.
     OPEN_SESSION_TIME = Claim::cost("open_session_500_time", "ms").kith_alone().target(20.0);
 
     /// Median time for one sequence number / INCR over a similar connection.
     TAKE = Claim::cost("take", "us").target(1.3);
     /// Like `TAKE`, for all but the slowest hundredth.
     TAKE_P99 = Claim::cost("take_p99", "us").target(2.0);
-    /// Numbers a second that 32 callers take from one sequence / that as many take by INCR.
-    TAKE_32 = Claim::gain("take_32", "numbers/s").target(0.7);
-    /// The longest wait among these callers, including blocks from the store.
-    TAKE_LONGEST_WAIT = Claim::cost("take_longest_wait", "ms").kith_alone().target(20.0);
 }

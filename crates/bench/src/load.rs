@@ -237,7 +237,7 @@ mod tests {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        tokio::spawn(echo::serve(address, None));
+        tokio::spawn(echo::serve(address));
         let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
         let put_user = Method::new(echo::PUT_USER, |answer: &GetUserResponse| answer.user.is_some());
         Callers::connect(address, 2, put_user, vec![message]).await.unwrap()

@@ -33,12 +33,7 @@ struct Arguments {
 enum Command {
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
-    EchoServer {
-        listen: SocketAddr,
-        /// Takes calls with this key alone.
-        #[arg(long)]
-        key: Option<String>,
-    },
+    EchoServer { listen: SocketAddr },
     /// Sends streams of the same messages, bare or behind the edge of a node.
     #[command(hide = true)]
     FramesServer {
@@ -66,9 +61,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         None => arguments.bench.run().await,
-        Some(Command::EchoServer { listen, key }) => {
-            echo::serve(listen, key.as_deref()).await.map(|()| ExitCode::SUCCESS)
-        }
+        Some(Command::EchoServer { listen }) => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
         Some(Command::FramesServer { listen, edge }) => {
             frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
         }

@@ -8,7 +8,7 @@ use crate::{
     results::Results,
     rows::{
         all_servers, changes, cluster, held, keys, members, memory, messages, mongodb, presence, readers,
-        receive, redis, relations, rpc, sqlite, streams, tokens,
+        redis, relations, rpc, sqlite, streams, tokens,
     },
     table::table,
 };
@@ -57,8 +57,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     Box::pin(messages::rows(plan, &mut results)).await?;
     Box::pin(all_servers::rows(plan, &mut results)).await?;
     Box::pin(changes::rows(plan, &mut results)).await?;
-    Box::pin(receive::rows(plan, &mut results)).await?;
-    Box::pin(readers::rows(plan, &mut results)).await?;
+    readers::rows(plan, &mut results).await?;
     Box::pin(presence::rows(plan, &mut results)).await?;
     let rows = results.into_rows();
     print!("{}", table(&rows));

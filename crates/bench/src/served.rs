@@ -101,11 +101,10 @@ impl ServerProcess {
         })
     }
 
-    /// The bare server in [`crate::echo`]. With a key, it accepts only calls with that key.
-    pub(crate) fn echo(key: Option<&str>) -> Result<Self> {
+    /// The bare server in [`crate::echo`].
+    pub(crate) fn echo() -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
             command.args(["echo-server", &address.to_string()]);
-            command.args(key.map(|key| format!("--key={key}")));
         })
     }
 
@@ -131,16 +130,6 @@ impl ServerProcess {
     /// A connection to it, see [`connect`].
     pub(crate) async fn connect(&self) -> Result<Channel> {
         connect(self.address).await
-    }
-
-    /// Ends its process at once.
-    ///
-    /// # Errors
-    /// When the system does not.
-    pub(crate) fn kill(&mut self) -> Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
     }
 
     /// Its process id.

@@ -46,28 +46,22 @@ pub(crate) struct CacheNode {
 }
 
 impl CacheNode {
-    /// Begins to follow what `followed` reports about the server `shared`. Its memory is trusted later, see
-    /// [`Self::until_trusted`].
-    pub(crate) fn start(
-        id: u64,
-        shared: &Arc<dyn SharedBackend>,
-        followed: Arc<dyn SharedBackend>,
-        epochs: Arc<dyn Epochs>,
-    ) -> Self {
+    /// Begins to follow the server `shared`. Its memory is trusted later, see [`Self::until_trusted`].
+    pub(crate) fn start(id: u64, shared: &Arc<dyn SharedBackend>, epochs: Arc<dyn Epochs>) -> Self {
         let following = FollowerConfig::default();
         let (queue, lease_waiters) =
             (Arc::new(UnpublishedQueue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,
-            sharing: Sharing { backend: followed, queue, lease_waiters, patience: PATIENCE },
+            sharing: Sharing { backend: Arc::clone(shared), queue, lease_waiters, patience: PATIENCE },
             epochs,
             mac: MessageMac::new(&[7; 32]),
             confirmations,
             bound: CHANGE_BOUND,
         });
         let node = Node::new(NodeConfig::following(Arc::<SharedBus>::clone(&bus)));
-        let sharing = Sharing { backend: Arc::clone(shared), ..bus.sharing.clone() };
+        let sharing = bus.sharing.clone();
         let member = ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following);
         let mut tasks = JoinSet::new();
         let (following, publishing) = (member.clone(), member.clone());

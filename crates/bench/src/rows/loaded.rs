@@ -49,21 +49,14 @@ impl LoadedServer {
         loaded.with_its_key().await
     }
 
-    /// A bare server with this node's users, which checks the same key.
-    ///
-    /// # Errors
-    /// Fails, too, if it takes calls without the key.
+    /// A bare server with this node's users.
     pub(super) async fn echo(served: ServerProcess, node: &Self, ids: &[i64]) -> Result<Self> {
         let answers = node.answers(ids).await?;
         let puts = u64::try_from(answers.len())?;
         let put_user: Method<GetUserResponse, GetUserResponse> = GET_USER.at(echo::PUT_USER);
         let put = Callers::connect(served.address, 1, put_user, answers).await?;
-        let put = match node.key {
-            Some(key) => put.with_key(key)?,
-            None => put,
-        };
         put.closed(puts, IN_FLIGHT).await?;
-        Self::connect(served, GET_USER.at(echo::GET_USER), node.key, ids).await?.with_its_key().await
+        Self::connect(served, GET_USER.at(echo::GET_USER), None, ids).await
     }
 
     /// Returns this server, for callers with this credential.

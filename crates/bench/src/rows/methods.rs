@@ -2,8 +2,8 @@
 
 use kith_proto::{
     message::v1::{
-        GetMaxSeqsRequest, GetMaxSeqsResponse, ListConversationsRequest, ListConversationsResponse,
-        PullMessagesRequest, PullMessagesResponse, SendMessageRequest, SendMessageResponse,
+        ListConversationsRequest, ListConversationsResponse, PullMessagesRequest, PullMessagesResponse,
+        SendMessageRequest, SendMessageResponse,
     },
     notice::v1::{CountNoticesRequest, CountNoticesResponse},
     receipt::v1::{GetReceiptRequest, GetReceiptResponse},
@@ -32,8 +32,6 @@ pub(super) const LIST_CONVERSATIONS: Method<ListConversationsRequest, ListConver
     });
 pub(super) const PULL_MESSAGES: Method<PullMessagesRequest, PullMessagesResponse> =
     Method::new("/kith.message.v1.MessageService/PullMessages", |answer| !answer.messages.is_empty());
-pub(super) const GET_MAX_SEQS: Method<GetMaxSeqsRequest, GetMaxSeqsResponse> =
-    Method::new("/kith.message.v1.MessageService/GetMaxSeqs", |answer| !answer.results.is_empty());
 pub(super) const COUNT_NOTICES: Method<CountNoticesRequest, CountNoticesResponse> =
     Method::new("/kith.notice.v1.NoticeService/CountNotices", |answer| answer.totals.is_some());
 pub(super) const GET_RECEIPT: Method<GetReceiptRequest, GetReceiptResponse> =

@@ -41,52 +41,7 @@ fn rows_of_several_nodes_measure_both_sides() {
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_messages_measure_both_sides() {
-    let rows = [
-        "append_mongodb",
-        "append_end_1k",
-        "append_end_64k",
-        "append_operations",
-        "append_operations_of_3",
-        "append_operations_steps",
-        "send_direct",
-        "send_one_group",
-        "pull_recent",
-        "pull_1000",
-        "list_200",
-        "recent_mix",
-        "send_cpu",
-        "list_20_cpu",
-        "pull_20_cpu",
-        "max_seqs_cpu",
-        "fan_out_500",
-    ];
-    measure(&[MONGODB, CQL, REDIS], &rows);
-}
-
-#[test]
-#[ignore = "needs servers: run cargo xtask test"]
-fn notice_and_receipt_rows_measure_both_sides() {
-    let rows = [
-        "count_notices_cpu",
-        "receipt_cpu",
-        "notice_totals_flat",
-        "notice_totals_10",
-        "notice_totals_100",
-        "notice_totals_1000",
-        "notice_totals_10_script",
-        "notice_totals_100_script",
-        "notice_totals_1000_script",
-        "notice_mark_mongodb",
-        "notice_mark_sqlite",
-        "notice_readers",
-        "notice_bytes",
-        "receipts_50",
-        "receipt_100k",
-        "receipt_mark_500",
-        "receipt_mark_500_bits",
-        "receipt_marks",
-    ];
-    measure(&[MONGODB, CQL, REDIS], &rows);
+    measure(&[MONGODB, CQL, REDIS], &["pull_recent", "pull_1000", "send_cpu", "pull_20_cpu"]);
 }
 
 #[test]

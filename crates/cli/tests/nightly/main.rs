@@ -1,5 +1,5 @@
 //! Long tests, run by `cargo xtask nightly`: two browser windows, which need Chromium and report if there is
-//! none; notices with 100,000 readers; and keys that are swapped for a minute.
+//! none; and keys that are swapped for a minute.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -9,20 +9,15 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     time::Duration,
 };
 
 use serde_json::Value;
 use sha2::Digest as _;
-use tonic::Code;
 
 use crate::{
-    polls::{block_until, until},
-    rotation::{Pace, called, keys_are_swapped_under_load},
+    polls::block_until,
+    rotation::{Pace, keys_are_swapped_under_load},
     spawned::{self, FREE, Started, kith, output_of},
 };
 
@@ -183,47 +178,6 @@ fn callers_change_and_a_wrong_file_is_visible() {
     let has_ended = || event(&first, "caller_changed") || event(&first, "caller_removed");
     block_until(PATIENCE, has_ended, || "the revoked key is valid");
     assert!(event(&first, "keys_ended") && !event(&second, "keys_ended"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_change_under_load_without_a_refused_call() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |keys: &[&str]| {
-        fs::write(dir.path().join("new"), keys.join("\n")).unwrap();
-        fs::rename(dir.path().join("new"), dir.path().join("kith.key")).unwrap();
-    };
-    write(&[CHOSEN]);
-    let settings = ["--set", "api_key_file=kith.key", "--set", "auth.read_again_every=50ms"];
-    let node = Started::new(dir.path(), &settings);
-    let channel = node.channel().await;
-    assert_eq!(called(&channel, "correct-horse-battery-staple-no-key").await, Code::Unauthenticated);
-    let (load, ended) = (channel.clone(), Arc::new(AtomicBool::new(false)));
-    let calling = tokio::spawn({
-        let ended = Arc::clone(&ended);
-        async move {
-            let mut calls = 0;
-            while !ended.load(Ordering::Relaxed) {
-                assert_eq!(called(&load, CHOSEN).await, Code::NotFound, "a valid key is refused");
-                calls += 1;
-            }
-            calls
-        }
-    });
-    let comes_to =
-        async |key: &str, code: Code| until(PATIENCE, async || called(&channel, key).await == code).await;
-    let mut last = None::<String>;
-    for at in 0..3 {
-        let key = format!("correct-horse-battery-staple-key-{at}");
-        write(&[CHOSEN, &key]);
-        comes_to(&key, Code::NotFound).await;
-        if let Some(before) = last.replace(key) {
-            assert_eq!(called(&channel, &before).await, Code::Unauthenticated, "it was removed");
-        }
-    }
-    ended.store(true, Ordering::Relaxed);
-    assert!(calling.await.unwrap() > 10);
-    write(&[last.as_deref().unwrap()]);
-    comes_to(CHOSEN, Code::Unauthenticated).await;
 }
 
 /// The node looks at its files more often than by default.

@@ -19,45 +19,34 @@ use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use crate::{
-    backup::node::{backup, restore},
-    spawned::{Started, kith, output_of},
+    backup::node::{Node, backup, restore},
+    spawned::{kith, output_of},
 };
 
-const KILLS: i64 = 8;
+const KILLS: i64 = 4;
 const WRITERS: i64 = 8;
 
-/// A node that keeps changes; killed when dropped.
-struct KeepingNode {
-    process: Started,
-    channel: Channel,
+/// Starts a node that keeps changes.
+async fn start(data: &Path) -> Node {
+    Node::start_with(data, &["--set", "changes.kept=1h"]).await
 }
 
-impl KeepingNode {
-    async fn start(data: &Path) -> Self {
-        let arguments = ["--data-dir", data.to_str().unwrap(), "--set", "changes.kept=1h"];
-        let process = Started::new(&std::env::temp_dir(), &arguments);
-        process.until_ready(|code, _| code == 200);
-        let channel = process.channel().await;
-        Self { process, channel }
-    }
+async fn cursor(node: &Node) -> String {
+    let mut changes = ChangeServiceClient::new(node.channel.clone());
+    changes.get_cursor(GetCursorRequest {}).await.unwrap().into_inner().cursor
+}
 
-    async fn cursor(&self) -> String {
-        let mut changes = ChangeServiceClient::new(self.channel.clone());
-        changes.get_cursor(GetCursorRequest {}).await.unwrap().into_inner().cursor
-    }
-
-    /// Everything after the cursor.
-    async fn read(&self, cursor: &str) -> Result<Vec<Change>, Status> {
-        let (mut all, mut cursor) = (Vec::new(), cursor.to_owned());
-        let mut changes = ChangeServiceClient::new(self.channel.clone());
-        loop {
-            let request = ReadChangesRequest { cursor, ..Default::default() };
-            let page = changes.read_changes(request).await?.into_inner();
-            all.extend(page.changes);
-            cursor = page.cursor;
-            if page.ask_again_after.unwrap() != prost_types::Duration::default() {
-                return Ok(all);
-            }
+/// Everything after the cursor.
+async fn read(node: &Node, cursor: &str) -> Result<Vec<Change>, Status> {
+    let (mut all, mut cursor) = (Vec::new(), cursor.to_owned());
+    let mut changes = ChangeServiceClient::new(node.channel.clone());
+    loop {
+        let request = ReadChangesRequest { cursor, ..Default::default() };
+        let page = changes.read_changes(request).await?.into_inner();
+        all.extend(page.changes);
+        cursor = page.cursor;
+        if page.ask_again_after.unwrap() != prost_types::Duration::default() {
+            return Ok(all);
         }
     }
 }
@@ -84,9 +73,9 @@ async fn killed_node_loses_no_acknowledged_change() {
     let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
     let mut begin = None;
     for round in 0..KILLS {
-        let node = KeepingNode::start(data.path()).await;
+        let node = start(data.path()).await;
         if begin.is_none() {
-            begin = Some(node.cursor().await);
+            begin = Some(cursor(&node).await);
         }
         let before = acknowledged.lock().len();
         let writers: Vec<_> = (0..WRITERS)
@@ -105,8 +94,8 @@ async fn killed_node_loses_no_acknowledged_change() {
             writer.await.unwrap();
         }
     }
-    let node = KeepingNode::start(data.path()).await;
-    let read = node.read(&begin.unwrap()).await.unwrap();
+    let node = start(data.path()).await;
+    let read = read(&node, &begin.unwrap()).await.unwrap();
     let users = read.iter().filter(|change| change.kind() == ChangeKind::User);
     let read: BTreeSet<i64> = users.map(|change| change.user_id).collect();
     let acknowledged = acknowledged.lock();
@@ -118,19 +107,19 @@ async fn killed_node_loses_no_acknowledged_change() {
 async fn restored_node_refuses_earlier_cursors() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy.db"));
-    let node = KeepingNode::start(&data).await;
+    let node = start(&data).await;
     create(&node.channel, 7).await.unwrap();
     backup(&data, &copy);
-    let cursor = node.cursor().await;
+    let before = cursor(&node).await;
     create(&node.channel, 8).await.unwrap();
     drop(node);
     let restored = folder.path().join("restored");
     restore(&copy, &restored);
-    let node = KeepingNode::start(&restored).await;
-    let refused = node.read(&cursor).await.unwrap_err();
+    let node = start(&restored).await;
+    let refused = read(&node, &before).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
     assert_eq!(refused.get_details_error_info().unwrap().reason, "CURSOR_EXPIRED");
-    let begin = node.cursor().await;
+    let begin = cursor(&node).await;
     create(&node.channel, 9).await.unwrap();
     let printed = {
         let mut command = kith(folder.path(), &["changes", "-o", "json", "--after", &begin]);

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-use crate::spawned::{FREE, Started, kith, output_of};
+use crate::spawned::{FREE, Started, kith, output_of, without_variables};
 
 const PAGE: u64 = 4096;
 
@@ -139,11 +139,7 @@ async fn limit_on_file_size_is_a_full_store() {
     let mut command = Command::new("sh");
     // The limit is 2 MiB, or 4 MiB where a shell block has 1024 bytes.
     command.args(["-c", "ulimit -f 4096 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kith")]).args(FREE);
-    command.current_dir(dir.path());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KITH_")) {
-        command.env_remove(name);
-    }
-    let node = Started::of(command);
+    let node = Started::of(without_variables(command, dir.path()));
     let body = node.until_ready(|_, body| !reasons(body).is_empty());
     assert_eq!(reasons(&body), ["store_nearly_full"], "it warns before it is full");
     assert_eq!(checked(dir.path(), &node, "store_free_bytes"), "critical");

@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use crate::spawned::{FREE, Started, output_of};
+use crate::spawned::{FREE, Started, output_of, without_variables};
 use kith_proto::{
     r#type::v1::{Consistency, consistency},
     user::v1::{CreateUserRequest, GetUserRequest, User, user_service_client::UserServiceClient},
@@ -31,11 +31,8 @@ fn start(dir: &Path, room: &str) -> Option<Started> {
     }
     let script = format!("mkdir -p data && mount -t tmpfs -o size={room} tmpfs data && exec \"$@\"");
     command.args(["-Urm", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_kith")]).args(FREE);
-    command.args(["--log", "error"]).current_dir(dir);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KITH_")) {
-        command.env_remove(name);
-    }
-    Some(Started::of(command))
+    command.args(["--log", "error"]);
+    Some(Started::of(without_variables(command, dir)))
 }
 
 /// Runs a command in the node's mount namespace: it has the same disk.

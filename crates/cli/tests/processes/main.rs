@@ -13,7 +13,6 @@ mod changes_killed;
 mod cluster;
 mod cluster_keys;
 mod cluster_observer;
-mod cluster_paused;
 mod commands;
 mod config_command;
 mod configuration_schema;
@@ -48,8 +47,6 @@ mod operations;
 mod polls;
 mod port;
 mod process;
-#[cfg(feature = "embedded")]
-mod receipts_killed;
 #[cfg(feature = "embedded")]
 #[path = "../../../forward/tests/it/receiver.rs"]
 mod receiver;

@@ -29,7 +29,7 @@ enum ClientFault {
     CutFromRedis,
     /// Connections stay open and carry nothing.
     Frozen,
-    /// The node does not hear what the other one has changed.
+    /// The node does not hear what the other node has changed.
     Behind,
     Slow,
     /// The node ends in order and starts again: its connections are asked to go away.

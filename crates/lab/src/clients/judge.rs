@@ -38,7 +38,7 @@ pub enum Kind {
     Unanswered,
     /// It was acknowledged and is not stored.
     Lost,
-    /// It is stored under another number than the acknowledged one.
+    /// It is stored under another number than the acknowledged number.
     Moved,
     /// It is stored more than once.
     Repeated,

@@ -21,6 +21,14 @@ const PAUSE: Duration = Duration::from_millis(30);
 /// How often a call is attempted.
 const TRIES: usize = 400;
 
+/// The call of a client's method, such as `call!(MemberServiceClient::leave)`.
+macro_rules! call {
+    ($client:ident::$method:ident) => {
+        async |node, request| $client::new(node).$method(request).await
+    };
+}
+pub(super) use call;
+
 /// Sends a request to one node after the other until one answers it, or refuses it. Returns the answer, or
 /// the refusal, or the last error if no node answers.
 pub(super) async fn until_answered<Q, A, F>(
@@ -80,9 +88,7 @@ pub(super) async fn send_message(
         body: "x".into(),
         ..SendMessageRequest::default()
     };
-    let sent = until_answered(nodes, first, request, |node, request| async move {
-        MessageServiceClient::new(node).send_message(request).await
-    });
+    let sent = until_answered(nodes, first, request, call!(MessageServiceClient::send_message));
     Ok(sent.await.with_context(|| format!("a message of user {sender_id} is not stored"))?.seq)
 }
 
@@ -93,9 +99,7 @@ pub(super) async fn send_message(
 pub(super) async fn make_group(nodes: &[Channel], group: Group, user_ids: Vec<i64>) -> Result<()> {
     let group_id = group.group_id;
     let request = CreateGroupRequest { group: Some(group), request_id: format!("group-{group_id}") };
-    let made = until_answered(nodes, 0, request, |node, request| async move {
-        GroupServiceClient::new(node).create_group(request).await
-    });
+    let made = until_answered(nodes, 0, request, call!(GroupServiceClient::create_group));
     match made.await {
         // An earlier call that was not answered has created it.
         Err(status) if status.code() == Code::AlreadyExists => {}
@@ -105,8 +109,6 @@ pub(super) async fn make_group(nodes: &[Channel], group: Group, user_ids: Vec<i6
         return Ok(());
     }
     let request = AddMembersRequest { group_id, user_ids, request_id: format!("members-{group_id}") };
-    let added = until_answered(nodes, 0, request, |node, request| async move {
-        MemberServiceClient::new(node).add_members(request).await
-    });
+    let added = until_answered(nodes, 0, request, call!(MemberServiceClient::add_members));
     added.await.map(drop).with_context(|| format!("group {group_id} has no members"))
 }

@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 use super::{
     load::{Load, Measured, Times, measure},
     processes::Processes,
-    stage::{ClusterStage, fill_from},
+    stage::ClusterStage,
 };
 use crate::{
     claims::{
@@ -22,7 +22,7 @@ use crate::{
     ratio::{Claim, Pair, Side, each, interleave},
     results::Results,
     rows::{
-        messages::MessageClient,
+        messages::{MessageClient, fill_from},
         methods::{GET_USER, LIST_CONVERSATIONS},
     },
     served::ServerProcess,

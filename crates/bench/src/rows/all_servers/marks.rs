@@ -11,13 +11,13 @@ use kith_proto::message::v1::MarkReadRequest;
 use super::{
     load::{Load, Measured, measure},
     sends::insert,
-    stage::{ClusterStage, fill_from},
+    stage::ClusterStage,
 };
 use crate::{
     claims::{MARKS_RATE, Plan},
     ratio::{Side, each, interleave},
     results::Results,
-    rows::messages::MessageClient,
+    rows::messages::{MessageClient, fill_from},
 };
 
 const CALLERS: usize = 50;

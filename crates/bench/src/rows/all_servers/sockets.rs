@@ -16,15 +16,12 @@ use kith_lab_servers::{usage, wait::until};
 use tokio::{net::TcpStream, task::JoinSet, time::sleep};
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 
-use super::{
-    processes::Processes,
-    stage::{ClusterStage, fill_from},
-};
+use super::{processes::Processes, stage::ClusterStage};
 use crate::{
     claims::{Plan, SOCKET_DELIVERY_CPU, SOCKET_MEMORY, SOCKETS_OPENED},
     ratio::{Pair, count},
     results::Results,
-    rows::messages::{MessageClient, text},
+    rows::messages::{MessageClient, fill_from, text},
 };
 
 const GROUP: i64 = 1004;

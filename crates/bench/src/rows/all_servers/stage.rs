@@ -16,15 +16,11 @@ use crate::{
     ratio::count,
     rows::{
         groups::make_group,
-        messages::{MessageClient, send_batch, text},
         relations::{Keyspace, NodeProcess},
-        until_done::until_done,
     },
 };
 
-/// The most messages in a BatchSend.
-const BATCH: usize = 100;
-/// Groups, or conversations, that are filled at the same time.
+/// Groups that are made at the same time.
 const AT_ONCE: usize = 32;
 /// Connections that callers have to a node, each with fewer calls than a node allows.
 const CONNECTIONS: usize = 8;
@@ -131,27 +127,6 @@ impl ClusterStage {
         self.inserts.remove().await?;
         self.keyspace.remove(plan).await
     }
-}
-
-/// Sends so many messages from one user to each of these conversations.
-pub(in crate::rows) async fn fill_from(
-    channel: &Channel,
-    conversations: &[(i64, String)],
-    messages: usize,
-) -> Result<()> {
-    let client = MessageClient::new(channel.clone());
-    let filling = stream::iter(conversations).map(async |(sender_id, conversation)| {
-        let mut left = messages;
-        while left > 0 {
-            let mut message = text(conversation);
-            message.sender_id = *sender_id;
-            let all = vec![message; left.min(BATCH)];
-            until_done(async || send_batch(&mut client.clone(), all.clone()).await).await?;
-            left -= all.len();
-        }
-        anyhow::Ok(())
-    });
-    filling.buffer_unordered(AT_ONCE / 4).try_collect().await
 }
 
 /// Entries that a stream has ever got, in the answer to `XINFO STREAM`.

@@ -7,19 +7,15 @@ use anyhow::{Context as _, Result, ensure};
 use fred::prelude::{KeysInterface as _, ListInterface as _};
 use kith_lab_servers::{imported::fill_up_to, usage};
 use kith_proto::{
-    message::v1::{
-        GetMaxSeqsRequest, ListConversationsRequest, Message, PullMessagesRequest, ReactRequest,
-        message_service_client::MessageServiceClient,
-    },
+    message::v1::{Message, PullMessagesRequest, ReactRequest},
     relation::v1::SetDoNotDisturbRequest,
-    user::v1::GetUserRequest,
 };
 use prost::Message as _;
 use tonic::transport::Channel;
 
-use super::stage::{GROUP, MessageStage, USER, fill_through, text};
+use super::stage::{GROUP, MessageClient, MessageStage, USER, fill_from, text};
 use crate::{
-    claims::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, PULL_50_REACTIONS, Plan, SEND_CPU},
+    claims::{PULL_20_CPU, PULL_50_REACTIONS, Plan, SEND_CPU},
     echo,
     load::{Callers, compare_cpu},
     ratio::Pair,
@@ -27,9 +23,7 @@ use crate::{
     rows::{
         groups::make_group,
         loaded::{CONNECTIONS, IN_FLIGHT},
-        methods::{
-            GET_MAX_SEQS, GET_USER, LIST_CONVERSATIONS, PULL_MESSAGES, SEND_MESSAGE, SET_DO_NOT_DISTURB,
-        },
+        methods::{PULL_MESSAGES, SEND_MESSAGE, SET_DO_NOT_DISTURB},
         redis::RawRedis,
     },
     served::ServerProcess,
@@ -37,39 +31,40 @@ use crate::{
 
 /// Sends, or other writes, at the same time.
 const WRITERS: usize = 50;
-/// Conversations in the list, and messages on a page.
-const LISTED: i64 = 20;
+/// Users whose notes are set, besides the caller.
+const OTHERS: i64 = 20;
+/// Messages in the conversation, and on a page.
+const MESSAGES: i64 = 60;
+const PAGE: i64 = 20;
 /// Messages on the page with reactions.
-const PAGE: i64 = 50;
-/// Messages in each conversation.
-const MESSAGES: usize = 60;
+const REACTED: i64 = 50;
+const CONVERSATION: &str = "d1-2";
 
 /// Runs the requested rows.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants_any(&[&SEND_CPU, &LIST_20_CPU, &PULL_50_REACTIONS]) {
-        Box::pin(embedded(plan, results)).await?;
+    if plan.wants_any(&[&SEND_CPU, &PULL_50_REACTIONS]) {
+        let kith = ServerProcess::kith(plan)?;
+        let channel = kith.connect().await?;
+        fill_up_to(channel.clone(), OTHERS + 1).await?;
+        make_group(&channel, 1, &[USER]).await?;
+        results.row(&SEND_CPU, sends(plan, &kith)).await?;
+        results.row(&PULL_50_REACTIONS, reactions(plan, &kith, channel)).await?;
     }
-    if plan.wants_any(&[&PULL_20_CPU, &MAX_SEQS_CPU]) {
-        Box::pin(cluster(plan, results)).await?;
+    if plan.wants(&PULL_20_CPU)
+        && let Some(stage) = MessageStage::start(plan, "cpu", 2).await?
+    {
+        stage.fill(CONVERSATION, MESSAGES).await?;
+        let bare = ServerProcess::echo()?;
+        results.add(&PULL_20_CPU, &pages(plan, &stage, &bare).await?)?;
+        stage.remove(plan).await?;
     }
     Ok(())
 }
 
-/// Compares sends with another small durable write, a list of conversations with a user, and a page with
-/// reactions with the same page without.
-async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let kith = ServerProcess::kith(plan)?;
-    let channel = kith.connect().await?;
-    fill_up_to(channel.clone(), LISTED + 1).await?;
-    make_group(&channel, 1, &[USER]).await?;
-    results.row(&SEND_CPU, sends(plan, &kith)).await?;
-    results.row(&LIST_20_CPU, lists(plan, &kith, channel.clone())).await?;
-    results.row(&PULL_50_REACTIONS, reactions(plan, &kith, channel)).await
-}
-
+/// Compares sends with another small durable write.
 async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let settings: Vec<_> =
-        [true, false].into_iter().flat_map(|on| (2..=LISTED).map(move |to| quiet(to, on))).collect();
+        [true, false].into_iter().flat_map(|on| (2..=OTHERS).map(move |to| quiet(to, on))).collect();
     let write = Callers::connect(kith.address, 1, SET_DO_NOT_DISTURB, settings).await?;
     let send = Callers::connect(kith.address, 1, SEND_MESSAGE, vec![text(GROUP)]).await?;
     let calls = plan.size(20_000, 1_000);
@@ -83,37 +78,19 @@ async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     .await
 }
 
-async fn lists(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
-    fill_through(channel, &direct_logs(), MESSAGES).await?;
-    let users = (1..=LISTED + 1).map(|user_id| GetUserRequest { user_id, consistency: None }).collect();
-    let get_user = Callers::connect(kith.address, CONNECTIONS, GET_USER, users).await?;
-    let request = ListConversationsRequest { user_id: USER, page_size: 20, ..Default::default() };
-    let list = Callers::connect(kith.address, CONNECTIONS, LIST_CONVERSATIONS, vec![request]).await?;
-    let calls = plan.size(20_000, 1_000);
-    compare_cpu(
-        plan.rounds,
-        calls,
-        calls,
-        async |calls| get_user.cpu_micros(kith, calls, IN_FLIGHT).await,
-        async |calls| list.cpu_micros(kith, calls, IN_FLIGHT).await,
-    )
-    .await
-}
-
 /// Compares a page of messages, half of which have two kinds of reactions, with and without the counts.
 async fn reactions(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Result<Vec<Pair<f64>>> {
-    let conversation_id = direct_logs().remove(0);
-    // The row of lists may have filled it.
-    fill_through(channel.clone(), std::slice::from_ref(&conversation_id), MESSAGES).await?;
+    let conversation_id = CONVERSATION.to_owned();
+    fill_from(&channel, &[(USER, conversation_id.clone())], usize::try_from(MESSAGES)?).await?;
     let page = PullMessagesRequest {
         conversation_id: conversation_id.clone(),
         user_id: USER,
-        from_seq: i64::try_from(MESSAGES)? - PAGE + 1,
-        limit: i32::try_from(PAGE)?,
+        from_seq: MESSAGES - REACTED + 1,
+        limit: i32::try_from(REACTED)?,
         ..Default::default()
     };
-    let mut messages = MessageServiceClient::new(channel);
-    for seq in (page.from_seq..page.from_seq + PAGE).step_by(2) {
+    let mut messages = MessageClient::new(channel);
+    for seq in (page.from_seq..page.from_seq + REACTED).step_by(2) {
         for (user_id, kind) in [(USER, "👍"), (USER, "❤️"), (2, "👍")] {
             let (conversation_id, kind) = (conversation_id.clone(), kind.to_owned());
             messages.react(ReactRequest { user_id, conversation_id, seq, kind }).await?;
@@ -136,50 +113,19 @@ async fn reactions(plan: &Plan, kith: &ServerProcess, channel: Channel) -> Resul
     .await
 }
 
-/// The direct conversations in the list.
-fn direct_logs() -> Vec<String> {
-    (2..=LISTED + 1).map(|other| format!("d{USER}-{other}")).collect()
-}
-
-/// Compares a page out of a window, and the ends of conversations, with an echo of the same answers.
-async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let Some(stage) = MessageStage::start(plan, "cpu", 1, LISTED + 1).await? else { return Ok(()) };
-    stage.fill(&direct_logs(), MESSAGES).await?;
-    let bare = ServerProcess::echo(None)?;
-    results.row(&MAX_SEQS_CPU, ends(plan, &stage, &bare)).await?;
-    results.row(&PULL_20_CPU, pages(plan, &stage, &bare)).await?;
-    stage.remove(plan).await
-}
-
-async fn ends(plan: &Plan, stage: &MessageStage, bare: &ServerProcess) -> Result<Vec<Pair<f64>>> {
-    let node = &stage.nodes[0].served;
-    let request = GetMaxSeqsRequest { user_id: USER, conversation_ids: direct_logs(), ..Default::default() };
-    let answer = stage.client(0).get_max_seqs(request.clone()).await?.into_inner();
-    let echo = Callers::connect(bare.address, CONNECTIONS, GET_MAX_SEQS.at(echo::ENDS), vec![answer]).await?;
-    let ends = Callers::connect(node.address, CONNECTIONS, GET_MAX_SEQS, vec![request]).await?;
-    let calls = plan.size(50_000, 1_000);
-    compare_cpu(
-        plan.rounds,
-        calls,
-        calls,
-        async |calls| echo.cpu_micros(bare, calls, IN_FLIGHT).await,
-        async |calls| ends.cpu_micros(node, calls, IN_FLIGHT).await,
-    )
-    .await
-}
-
-/// The bare side also reads the page from Redis, in this process.
+/// Compares a page out of a window with an echo of the same answer. The bare side also reads the page from
+/// Redis, in this process.
 async fn pages(plan: &Plan, stage: &MessageStage, bare: &ServerProcess) -> Result<Vec<Pair<f64>>> {
     let redis = plan.redis.as_deref().context("these rows need a Redis")?;
-    let node = &stage.nodes[0].served;
+    let node = &stage.node.served;
     let request = PullMessagesRequest {
-        conversation_id: direct_logs().remove(0),
+        conversation_id: CONVERSATION.to_owned(),
         user_id: USER,
-        from_seq: i64::try_from(MESSAGES)? - LISTED + 1,
-        limit: 20,
+        from_seq: MESSAGES - PAGE + 1,
+        limit: i32::try_from(PAGE)?,
         ..Default::default()
     };
-    let answer = stage.client(0).pull_messages(request.clone()).await?.into_inner();
+    let answer = stage.client().pull_messages(request.clone()).await?.into_inner();
     ensure!(answer.messages.len() == 20, "a page has {} messages", answer.messages.len());
     let list = RawList::fill(redis, &answer.messages).await?;
     let echo = PULL_MESSAGES.at(echo::MESSAGES);

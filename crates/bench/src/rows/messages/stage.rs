@@ -1,4 +1,4 @@
-//! Nodes over one database and keyspace, with users and conversations.
+//! A node with users and conversations.
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The most messages in a BatchSend, and logs that are filled at the same time.
-pub(super) const BATCH: usize = 100;
+const BATCH: usize = 100;
 const FILLED: usize = 8;
 /// The group's owner, and the user for whom all messages are sent.
 pub(in crate::rows) const USER: i64 = 1;
@@ -32,55 +32,53 @@ pub(in crate::rows) type MessageClient = MessageServiceClient<Channel>;
 
 pub(super) struct MessageStage {
     pub(super) raw: RawLogs,
-    pub(super) nodes: Vec<NodeProcess>,
+    pub(super) node: NodeProcess,
     keyspace: Keyspace,
 }
 
 impl MessageStage {
-    /// Starts `nodes` nodes with the users up to an id, and one group with the first users. `None` if the
-    /// plan names no servers.
-    pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
+    /// Starts a node with the users up to an id, and one group with the first user. `None` if the plan names
+    /// no servers.
+    pub(super) async fn start(plan: &Plan, name: &str, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let uri = plan.mongodb.as_deref().context("there was a MongoDB")?;
-        let raw = RawLogs::over(durable_database(&MongoOptions::new(uri, keyspace.name())).await?);
-        let mut stage = Self { raw, nodes: Vec::new(), keyspace };
-        for _ in 0..nodes {
-            stage.nodes.push(stage.keyspace.served(plan, plan.redis.as_deref()).await?);
-        }
-        fill_up_to(stage.channel(0), users).await?;
-        make_group(&stage.channel(0), 1, &[USER]).await?;
-        Ok(Some(stage))
+        let raw = RawLogs::over(&durable_database(&MongoOptions::new(uri, keyspace.name())).await?);
+        let node = keyspace.served(plan, plan.redis.as_deref()).await?;
+        fill_up_to(node.channel.clone(), users).await?;
+        make_group(&node.channel, 1, &[USER]).await?;
+        Ok(Some(Self { raw, node, keyspace }))
     }
 
-    pub(super) fn client(&self, node: usize) -> MessageClient {
-        MessageServiceClient::new(self.channel(node))
+    pub(super) fn client(&self) -> MessageClient {
+        MessageServiceClient::new(self.node.channel.clone())
     }
 
-    /// Fills logs with so many messages each.
-    pub(super) async fn fill(&self, logs: &[String], messages: usize) -> Result<()> {
-        fill_through(self.channel(0), logs, messages).await
+    /// Fills a log with so many messages.
+    pub(super) async fn fill(&self, log: &str, messages: i64) -> Result<()> {
+        fill_from(&self.node.channel, &[(USER, log.to_owned())], usize::try_from(messages)?).await
     }
 
     pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
-        drop(self.nodes);
+        drop(self.node);
         self.keyspace.remove(plan).await
-    }
-
-    fn channel(&self, node: usize) -> Channel {
-        self.nodes[node].channel.clone()
     }
 }
 
-/// Fills logs with so many messages each.
-pub(in crate::rows) async fn fill_through(channel: Channel, logs: &[String], messages: usize) -> Result<()> {
-    let client = MessageClient::new(channel);
-    let filling = stream::iter(logs).map(async |log| {
+/// Sends so many messages from one user to each of these conversations.
+pub(in crate::rows) async fn fill_from(
+    channel: &Channel,
+    conversations: &[(i64, String)],
+    messages: usize,
+) -> Result<()> {
+    let client = MessageClient::new(channel.clone());
+    let filling = stream::iter(conversations).map(async |(sender_id, conversation)| {
         let mut left = messages;
         while left > 0 {
-            let count = left.min(BATCH);
-            let all = vec![text(log); count];
+            let mut message = text(conversation);
+            message.sender_id = *sender_id;
+            let all = vec![message; left.min(BATCH)];
             until_done(async || send_batch(&mut client.clone(), all.clone()).await).await?;
-            left -= count;
+            left -= all.len();
         }
         anyhow::Ok(())
     });
@@ -98,16 +96,8 @@ pub(in crate::rows) fn text(log: &str) -> SendMessageRequest {
     }
 }
 
-/// Like `text`, but with an id.
-pub(super) fn named(log: &str, number: u64) -> SendMessageRequest {
-    SendMessageRequest { client_message_id: format!("c{number}"), ..text(log) }
-}
-
 /// Sends messages by one call; each has to be stored.
-pub(in crate::rows) async fn send_batch(
-    client: &mut MessageClient,
-    messages: Vec<SendMessageRequest>,
-) -> Result<(), Status> {
+async fn send_batch(client: &mut MessageClient, messages: Vec<SendMessageRequest>) -> Result<(), Status> {
     let count = messages.len();
     let answer = client.batch_send(BatchSendRequest { messages }).await?.into_inner();
     let mut stored = 0;

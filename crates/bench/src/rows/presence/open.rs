@@ -9,7 +9,7 @@ use kith_proto::presence::v1::{CloseSessionRequest, CountActiveMembersRequest};
 use super::stage::{DEVICE, PresenceStage};
 use crate::{
     claims::Plan,
-    ratio::{Pair, Side, interleave, median},
+    ratio::{Pair, median},
     rows::{groups::make_group, until_done::until_done},
 };
 
@@ -29,27 +29,20 @@ pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pa
         .buffer_unordered(MADE)
         .try_collect::<()>()
         .await?;
-    let (mut token, mut number) = (String::new(), 0);
+    let mut token = String::new();
     let (times, warm_up) = plan.size((50, 20), (3, 1));
     for _ in 0..warm_up {
         opened(stage, &mut token, &groups).await?;
     }
-    interleave(plan.rounds, async |side| {
+    let mut rounds = Vec::with_capacity(plan.rounds);
+    for _ in 0..plan.rounds {
         let mut taken = Vec::with_capacity(times);
         for _ in 0..times {
-            number += 1;
-            let begun = Instant::now();
-            taken.push(match side {
-                Side::Baseline => {
-                    stage.raw.open(USER, GATEWAY, &groups, number).await?;
-                    begun.elapsed().as_secs_f64() * 1e3
-                }
-                Side::Kith => opened(stage, &mut token, &groups).await?,
-            });
+            taken.push(opened(stage, &mut token, &groups).await?);
         }
-        Ok(median(taken))
-    })
-    .await
+        rounds.push(Pair { baseline: 1.0, kith: median(taken) });
+    }
+    Ok(rounds)
 }
 
 /// Opens a session and closes it again. Returns how many milliseconds it took to open it. All groups know

@@ -5,10 +5,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_lab_servers::usage;
 
 use super::stage::PresenceStage;
-use crate::{
-    claims::Plan,
-    ratio::{Pair, Side, interleave},
-};
+use crate::{claims::Plan, ratio::Pair};
 
 /// A round takes place once in this many seconds.
 const EVERY: f64 = 60.0;
@@ -19,60 +16,36 @@ const CALLS: usize = 2;
 /// Sessions that are opened at the same time.
 const OPENED: usize = 16;
 
-/// The cost of a round, over the time between two rounds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RenewalCost {
-    /// Processors that Redis takes.
-    pub(super) redis: f64,
-    /// Processors that the node takes; without a node, the client.
-    pub(super) client: f64,
-    /// Redis commands, including those that scripts call.
-    pub(super) commands: f64,
-}
-
 struct Gateway {
     id: String,
     token: String,
     users: Vec<i64>,
 }
 
-/// Renews all sessions in each round.
-pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pair<RenewalCost>>> {
+/// Renews all sessions in each round. Returns the processors that Redis takes, over the time between two
+/// rounds.
+pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pair<f64>>> {
     let (sessions, gateways) = plan.size((100_000, 20), (400, 2));
     stage.with_users(sessions).await?;
     let gateways = opened(stage, sessions, gateways).await?;
-    for side in [Side::Baseline, Side::Kith] {
-        round(stage, &gateways, side, 0).await?;
-    }
-    // Repeats the round often enough that even few sessions take measurable time.
-    let (times, mut number) = (plan.size(1, 30), 0);
-    interleave(plan.rounds, async |side| {
-        number += 1;
-        let client = match side {
-            Side::Baseline => std::process::id(),
-            Side::Kith => stage.node.served.id(),
-        };
-        let (cpu, (redis, commands)) = (usage::cpu_seconds(client)?, stage.redis_taken().await?);
-        for _ in 0..times {
-            round(stage, &gateways, side, number).await?;
+    round(stage, &gateways).await?;
+    let mut rounds = Vec::with_capacity(plan.rounds);
+    for _ in 0..plan.rounds {
+        let before = usage::cpu_seconds(stage.redis.id()?)?;
+        // Repeats the round often enough that even few sessions take measurable time.
+        for _ in 0..plan.size(1, 30) {
+            round(stage, &gateways).await?;
         }
-        let after = stage.redis_taken().await?;
-        Ok(RenewalCost {
-            redis: (after.0 - redis) / EVERY,
-            client: (usage::cpu_seconds(client)? - cpu) / EVERY,
-            commands: (after.1 - commands) / EVERY,
-        })
-    })
-    .await
+        rounds.push(Pair { baseline: 1.0, kith: (usage::cpu_seconds(stage.redis.id()?)? - before) / EVERY });
+    }
+    Ok(rounds)
 }
 
-async fn round(stage: &PresenceStage, gateways: &[Gateway], side: Side, number: u64) -> Result<()> {
+async fn round(stage: &PresenceStage, gateways: &[Gateway]) -> Result<()> {
     let parts =
         gateways.iter().flat_map(|gateway| gateway.users.chunks(BATCH).map(move |users| (gateway, users)));
-    let calls = stream::iter(parts).map(async |(gateway, users)| match side {
-        Side::Baseline => stage.raw.renew(&gateway.id, users, number).await,
-        Side::Kith => stage.renew(&gateway.id, &gateway.token, users).await.map(drop),
-    });
+    let calls = stream::iter(parts)
+        .map(async |(gateway, users)| stage.renew(&gateway.id, &gateway.token, users).await.map(drop));
     calls.buffer_unordered(CALLS).try_collect().await
 }
 

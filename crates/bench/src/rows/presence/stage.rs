@@ -1,13 +1,12 @@
 //! A node with a separate Redis.
 
-use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::{imported::fill_up_to, redis_server::RedisServer, usage};
+use anyhow::{Result, ensure};
+use kith_lab_servers::{imported::fill_up_to, redis_server::RedisServer};
 use kith_proto::presence::v1::{
     HeartbeatRequest, OpenSessionRequest, SessionName, presence_service_client::PresenceServiceClient,
 };
 use tonic::transport::Channel;
 
-use super::raw::RawPresence;
 use crate::{
     claims::Plan,
     rows::{
@@ -21,8 +20,7 @@ pub(super) const DEVICE: &str = "phone";
 
 pub(super) struct PresenceStage {
     pub(super) redis: RedisServer,
-    pub(super) raw: RawPresence,
-    pub(super) node: NodeProcess,
+    node: NodeProcess,
     keyspace: Keyspace,
 }
 
@@ -32,8 +30,7 @@ impl PresenceStage {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let redis = RedisServer::start(&[]).await?;
         let node = keyspace.served(plan, Some(&redis.uri())).await?;
-        let raw = RawPresence::connect(&redis.uri()).await?;
-        Ok(Some(Self { redis, raw, node, keyspace }))
+        Ok(Some(Self { redis, node, keyspace }))
     }
 
     /// Makes the users from 1 on.
@@ -73,13 +70,6 @@ impl PresenceStage {
             until_done(async || self.presence().heartbeat(request.clone()).await).await?.into_inner();
         ensure!(answer.unknown_sessions.is_empty(), "{} sessions are gone", answer.unknown_sessions.len());
         Ok(answer.gateway_token)
-    }
-
-    /// Seconds of processor time that Redis has taken, and commands that it has done, so far.
-    pub(super) async fn redis_taken(&self) -> Result<(f64, f64)> {
-        let commands = self.redis.info("total_commands_processed").await?;
-        let commands = commands.parse().context("the number of commands is none")?;
-        Ok((usage::cpu_seconds(self.redis.id()?)?, commands))
     }
 
     pub(super) async fn remove(self, plan: &Plan) -> Result<()> {

@@ -91,11 +91,6 @@ impl RawRedis {
             .await?)
     }
 
-    /// All keys that it keeps.
-    pub(in crate::rows) async fn keys(&self) -> Result<Vec<String>> {
-        Ok(self.ask("KEYS", [format!("{{{}}}:raw*", self.tag)]).await?.convert()?)
-    }
-
     /// One command, and its answer.
     pub(in crate::rows) async fn ask<W: Into<Value>>(
         &self,
@@ -113,41 +108,6 @@ impl RawRedis {
         let entry = Bytes::from(vec![7; 64]);
         let words = vec![Value::Bytes(copy.into()), Value::Bytes(entry), Value::from(self.channel())];
         let _id: Value = self.script.evalsha(&self.client, keys, words).await?;
-        Ok(())
-    }
-
-    /// Like `publish`, but with another command, in one pipeline.
-    pub(in crate::rows) async fn publish_and(
-        &self,
-        id: i64,
-        copy: Vec<u8>,
-        command: (&'static str, Vec<Value>),
-    ) -> Result<()> {
-        let keys = [self.key(id), format!("{{{}}}:raw-log", self.tag)].map(Value::from);
-        let arguments =
-            [Value::Bytes(copy.into()), Value::Bytes(Bytes::from(vec![7; 64])), self.channel().into()];
-        let script = [Value::from(self.script.sha1().to_string()), Value::from(2)]
-            .into_iter()
-            .chain(keys)
-            .chain(arguments);
-        self.together([("EVALSHA", script.collect()), command]).await
-    }
-
-    /// Sends commands in one pipeline. Each has to be done.
-    pub(in crate::rows) async fn together(
-        &self,
-        commands: impl IntoIterator<Item = (&'static str, Vec<Value>)>,
-    ) -> Result<()> {
-        let (pipeline, mut count) = (self.client.pipeline(), 0);
-        for (command, words) in commands {
-            let command = CustomCommand::new_static(command, ClusterHash::Random, false);
-            // The pipeline only queues the command here.
-            let _queued: Value = pipeline.custom(command, words).await?;
-            count += 1;
-        }
-        let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
-        let are_done = answers.len() == count && answers.iter().all(Result::is_ok);
-        anyhow::ensure!(are_done, "Redis refuses a command");
         Ok(())
     }
 

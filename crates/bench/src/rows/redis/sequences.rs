@@ -1,6 +1,6 @@
 //! Sequence numbers over INCR, each over its own connections.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use fred::interfaces::KeysInterface as _;
@@ -11,15 +11,11 @@ use tokio::time::Instant;
 use super::{raw::RawRedis, site::BenchCluster};
 use crate::{
     cache_node::sequences,
-    claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
-    load::at_once,
-    ratio::{Side, count, each, interleave, nanos},
+    claims::{Plan, TAKE, TAKE_P99},
+    ratio::{Side, each, interleave, nanos},
     results::Results,
     rows::{latency::Latency, mongodb::FilledDatabase},
 };
-
-/// Callers at the same time.
-const CALLERS: usize = 32;
 
 /// A node that takes blocks from MongoDB, and a client for the same Redis.
 struct SequenceStage {
@@ -52,7 +48,7 @@ impl SequenceStage {
 
 /// Runs the requested rows. Without MongoDB, no row runs.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
-    let is_asked = plan.wants_any(&[&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT]);
+    let is_asked = plan.wants_any(&[&TAKE, &TAKE_P99]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
     let database = FilledDatabase::with(uri, 1).await?;
     let measured = measure(plan, url, &database.stores.sequences, results).await;
@@ -67,19 +63,10 @@ async fn measure(
     results: &mut Results<'_>,
 ) -> Result<()> {
     let stage = SequenceStage::new(url, store).await?;
-    if plan.wants_any(&[&TAKE, &TAKE_P99]) {
-        let takes = plan.size(5_000, 100);
-        let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
-        results.add(&TAKE, &each(&pairs, |latency| latency.p50))?;
-        results.add(&TAKE_P99, &each(&pairs, |latency| latency.p99))?;
-    }
-    if plan.wants_any(&[&TAKE_32, &TAKE_LONGEST_WAIT]) {
-        let takes = plan.size(1_000, 20);
-        let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
-        results.add(&TAKE_32, &each(&pairs, |seen| seen.numbers_a_second))?;
-        results.add(&TAKE_LONGEST_WAIT, &each(&pairs, |seen| seen.longest_ms))?;
-    }
-    Ok(())
+    let takes = plan.size(5_000, 100);
+    let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
+    results.add(&TAKE, &each(&pairs, |latency| latency.p50))?;
+    results.add(&TAKE_P99, &each(&pairs, |latency| latency.p99))
 }
 
 /// Takes numbers sequentially, on a runtime worker as calls to a node are.
@@ -95,31 +82,4 @@ async fn one_caller(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Res
         Ok(Latency::of(times))
     });
     timing.await?
-}
-
-/// The results from many callers.
-#[derive(Clone, Copy, Debug)]
-struct CallersSeen {
-    numbers_a_second: f64,
-    longest_ms: f64,
-}
-
-async fn many_callers(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<CallersSeen> {
-    let begun = Instant::now();
-    let longest = at_once(CALLERS, |_| {
-        let stage = Arc::clone(stage);
-        async move {
-            let mut longest = Duration::ZERO;
-            for _ in 0..takes {
-                let begun = Instant::now();
-                stage.next(side).await?;
-                longest = longest.max(begun.elapsed());
-            }
-            Ok(longest)
-        }
-    })
-    .await?;
-    let longest = longest.into_iter().max().unwrap_or_default();
-    let numbers_a_second = count(CALLERS * takes) / begun.elapsed().as_secs_f64();
-    Ok(CallersSeen { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
 }

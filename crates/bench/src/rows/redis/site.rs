@@ -13,16 +13,13 @@ use kith_cache::{
         redis::{RedisOptions, RedisShared},
     },
 };
-use tokio::{task::yield_now, time::Instant};
 
-use super::applied::TrackedShared;
 use crate::cache_node::{CacheNode, SharedEpoch};
 
-/// A node among others that reports when it has applied something. It ends with the value.
+/// A node among others. It ends with the value.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(super) cached: CacheNode,
-    tracked: Arc<TrackedShared>,
 }
 
 impl Site {
@@ -34,17 +31,6 @@ impl Site {
     /// The state that its namespaces share.
     pub(crate) const fn sharing(&self) -> &Sharing {
         &self.cached.sharing
-    }
-
-    /// When the node had applied an entry for the last time, once that is after this moment.
-    pub(super) async fn applied_after(&self, moment: Instant) -> Instant {
-        loop {
-            let applied = self.tracked.applied();
-            if applied > moment {
-                return applied;
-            }
-            yield_now().await;
-        }
     }
 }
 
@@ -75,11 +61,10 @@ impl BenchCluster {
     /// Adds a node that trusts its memory.
     pub(super) async fn site(&self) -> Result<Site> {
         let shared: Arc<dyn SharedBackend> = RedisShared::connect(self.options()).await?;
-        let tracked = Arc::new(TrackedShared::new(&shared));
         let id = self.sites.fetch_add(1, Ordering::Relaxed);
         let epochs = Arc::new(self.epochs.clone());
-        let cached = CacheNode::start(id, &shared, Arc::<TrackedShared>::clone(&tracked), epochs);
+        let cached = CacheNode::start(id, &shared, epochs);
         cached.until_trusted().await?;
-        Ok(Site { cached, tracked })
+        Ok(Site { cached })
     }
 }

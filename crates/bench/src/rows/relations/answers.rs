@@ -108,7 +108,7 @@ where
     Q: Message + Clone + Default + 'static,
     A: Message + Clone + Default + 'static,
 {
-    let bare = ServerProcess::echo(None)?;
+    let bare = ServerProcess::echo()?;
     let echo = Callers::<A, A>::connect(bare.address, CONNECTIONS, method.at(echoed.path), echoed.answers);
     let (echo, ask) = (echo.await?, Callers::connect(kith.address, CONNECTIONS, method, asked).await?);
     compare_cpu(

@@ -208,11 +208,6 @@ impl RawFollows {
         Ok(())
     }
 
-    /// Sends one logged batch with a row for each side.
-    pub(in crate::rows) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
-        self.write([&self.entry, &self.entry], stamp, entries(edge, stamp)).await
-    }
-
     async fn imported_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
         let (at, (following, fan)) = (stamp / 1000, entries(edge, stamp));
         let values = ((key(edge), at, stamp, at, at), following, fan);

@@ -8,7 +8,7 @@ use kith_store::{Edge, Timestamp, UserId, Write};
 
 use super::cql::{Keyspace, over_keyspace};
 use crate::{
-    claims::{CELEBRITY_CQL, FOLLOW_CQL, FOLLOW_TWO_ROWS_CQL, Plan},
+    claims::{CELEBRITY_CQL, FOLLOW_CQL, Plan},
     ratio::{Pair, Side, compare_micros, interleave, per_second},
     results::Results,
     rows::until_done::retry,
@@ -25,15 +25,12 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Runs the requested rows. Without CQL, no row runs.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    for (claim, two_rows) in [(&FOLLOW_CQL, false), (&FOLLOW_TWO_ROWS_CQL, true)] {
-        let follows = async |keyspace: &Keyspace| one_by_one(plan, keyspace, two_rows).await;
-        over_keyspace(plan, results, claim, follows).await?;
-    }
+    over_keyspace(plan, results, &FOLLOW_CQL, async |keyspace| one_by_one(plan, keyspace).await).await?;
     over_keyspace(plan, results, &CELEBRITY_CQL, async |keyspace| celebrity(plan, keyspace).await).await
 }
 
 /// Microseconds for a follow. The follows are sequential, each between new users.
-async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<Vec<Pair<f64>>> {
+async fn one_by_one(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let (pieces, follows) = plan.size((20, 50), (1, 5));
     let mut next = 1;
     compare_micros(plan.rounds, pieces, follows, async |side| {
@@ -41,7 +38,6 @@ async fn one_by_one(plan: &Plan, keyspace: &Keyspace, two_rows: bool) -> Result<
         let edge = Edge::new(UserId::new(next)?, UserId::new(next + 1)?)?;
         let stamp = Timestamp::now().0 * 1000;
         match side {
-            Side::Baseline if two_rows => keyspace.raw.two_rows(edge, stamp).await?,
             Side::Baseline => keyspace.raw.follow(edge, stamp).await?,
             Side::Kith => {
                 keyspace.stores.follows.follow(edge, KEPT, Write::at(Timestamp::now())).await?;

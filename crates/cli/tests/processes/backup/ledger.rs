@@ -29,7 +29,7 @@ pub(crate) struct LoggedWrite {
     pub(crate) group_id: i64,
 }
 
-/// A user who creates groups, one after the other, and counts them in its own parameter.
+/// A user who creates groups in sequence, and counts them in its own parameter.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) id: i64,

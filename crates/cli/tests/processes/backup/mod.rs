@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
 mod bad_files;
-mod conversations;
 mod killed;
 mod ledger;
 pub(crate) mod node;

@@ -13,17 +13,22 @@ use crate::spawned::Started;
 
 /// A node over a data folder; killed when dropped.
 pub(crate) struct Node {
-    _process: Started,
+    pub(crate) process: Started,
     pub(crate) channel: Channel,
 }
 
 impl Node {
     /// Starts it and waits until it serves.
     pub(crate) async fn start(data: &Path) -> Self {
-        let process = Started::new(&std::env::temp_dir(), &["--data-dir", data.to_str().unwrap()]);
+        Self::start_with(data, &[]).await
+    }
+
+    pub(crate) async fn start_with(data: &Path, flags: &[&str]) -> Self {
+        let data = ["--data-dir", data.to_str().unwrap()];
+        let process = Started::new(&std::env::temp_dir(), &[&data, flags].concat());
         process.until_ready(|code, _| code == 200);
         let channel = process.channel().await;
-        Self { _process: process, channel }
+        Self { process, channel }
     }
 }
 

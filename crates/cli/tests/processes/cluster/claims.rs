@@ -85,28 +85,6 @@ async fn two_clusters_share_a_redis_without_mixing() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn dropped_database_is_not_served() {
-    let site = Site::in_redis_of_tests();
-    let (a, b) = site.pair().await;
-    let id = a.create("ann").await.user_id;
-    for name in ["one", "two", "three"] {
-        a.rename(id, name).await;
-    }
-    assert_eq!(b.get(id).await.user_name, "ann");
-    a.stop().await;
-    b.stop().await;
-    drop_database(&site.database);
-    let (a, b) = site.pair().await;
-    for node in [&a, &b] {
-        assert_eq!(node.read(id, None).await.unwrap_err().code(), tonic::Code::NotFound);
-    }
-    let again = a.create("bob").await;
-    assert_eq!((again.user_id, a.get(id).await, b.get(id).await.version), (id, again.clone(), again.version));
-    stop([a, b]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn second_database_on_a_prefix_is_refused() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;

@@ -17,27 +17,6 @@ pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: 
     update(database, collection, id, &[element(3, "$set", &document(&[string(field, text)]))]);
 }
 
-/// Sets a user's nickname and version.
-pub(crate) fn set_with_version(database: &str, id: i64, nick: &str, version: i64) {
-    let set = document(&[string("nick", nick), number("v", version)]);
-    update(database, "users", id, &[element(3, "$set", &set)]);
-}
-
-/// Sets a user's nickname, and adds to its version.
-pub(crate) fn set_and_add_version(database: &str, id: i64, nick: &str, more: i64) {
-    let set = element(3, "$set", &document(&[string("nick", nick)]));
-    update(database, "users", id, &[set, element(3, "$inc", &document(&[number("v", more)]))]);
-}
-
-/// Deletes a user's document. Returns it.
-pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
-    let query = document(&[number("_id", id)]);
-    let find = [string("find", "users"), element(3, "filter", &query), string("$db", database)];
-    let found = first_of_batch(&ask(&document(&find)));
-    delete_one(database, "users", &query);
-    found
-}
-
 /// Deletes a document that is named by a text.
 pub(crate) fn delete_named(database: &str, collection: &str, id: &str) {
     delete_one(database, collection, &document(&[string("_id", id)]));
@@ -48,13 +27,6 @@ fn delete_one(database: &str, collection: &str, query: &[u8]) {
     let deletes = element(4, "deletes", &document(&[element(3, "0", &delete)]));
     let answer = ask(&document(&[string("delete", collection), deletes, string("$db", database)]));
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
-}
-
-/// Inserts a user's document.
-pub(crate) fn insert(database: &str, user: &[u8]) {
-    let documents = element(4, "documents", &document(&[element(3, "0", user)]));
-    let answer = ask(&document(&[string("insert", "users"), documents, string("$db", database)]));
-    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
 }
 
 /// Sets the body of one message in a conversation's first document, and nothing else. `place`: 0 is the first
@@ -77,16 +49,6 @@ fn update_one(database: &str, collection: &str, query: &[u8], change: &[Vec<u8>]
         document(&[string("update", collection), element(4, "updates", &updates), string("$db", database)]);
     let answer = ask(&command);
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
-}
-
-/// Returns the first document in a find's answer.
-fn first_of_batch(answer: &[u8]) -> Vec<u8> {
-    let before = element(4, "firstBatch", &[]);
-    let batch = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
-    // The array's length precedes its first element's type and name.
-    let found = &answer[batch + 4 + 3..];
-    let length = u32::from_le_bytes(found[..4].try_into().unwrap());
-    found[..usize::try_from(length).unwrap()].to_vec()
 }
 
 /// Drops a collection.

@@ -11,7 +11,6 @@ use tonic::transport::Channel;
 use crate::{
     cluster::{
         notice_calls::{audience, client, count, mark, publish},
-        notice_model::{Size, random_marks_equal_a_plain_model},
         site::{Peer, Site, at_least, stop},
     },
     polls::until,
@@ -28,13 +27,6 @@ async fn totals(channel: &Channel, reader_id: i64, consistency: Option<Consisten
     let request = CountNoticesRequest { audience_id: 1, reader_id, consistency };
     let totals = client(channel).count_notices(request).await.unwrap().into_inner().totals.unwrap();
     (totals.read, totals.unread)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn emptied_redis_loses_no_mark() {
-    let few = Size { audiences: 2, readers: 120, notices: 12, callers: 12, calls: 6 };
-    random_marks_equal_a_plain_model(few).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

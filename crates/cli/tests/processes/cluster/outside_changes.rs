@@ -41,54 +41,6 @@ async fn document_changed_by_hand_is_seen_everywhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn version_set_back_by_hand_is_seen_everywhere() {
-    let site = Site::in_redis_of_tests();
-    let (a, b) = site.pair().await;
-    let edits: [(&str, &dyn Fn(i64)); 4] = [
-        ("lowered", &|id| hand::set_and_add_version(&site.database, id, "lowered", -3)),
-        ("early", &|id| hand::set_with_version(&site.database, id, "early", 2)),
-        ("high", &|id| hand::set_with_version(&site.database, id, "high", 1 << 61)),
-        ("early again", &|id| hand::set_with_version(&site.database, id, "early again", 2)),
-    ];
-    let id = a.create("ann").await.user_id;
-    for (nick, edit) in edits {
-        for _ in 0..5 {
-            a.rename(id, "before").await;
-        }
-        until(Duration::from_secs(1), async || b.get(id).await.nick_name == "before").await;
-        edit(id);
-        for peer in [&a, &b] {
-            until(BY_HAND, async || peer.get(id).await.nick_name == nick).await;
-        }
-    }
-    stop([a, b]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn document_inserted_again_is_seen_on_every_node() {
-    let site = Site::in_redis_of_tests();
-    let (a, b) = site.pair().await;
-    for updates in [0, 3] {
-        let id = a.create(&format!("ann{updates}")).await.user_id;
-        for _ in 0..updates {
-            a.rename(id, "").await;
-        }
-        b.get(id).await;
-        let document = hand::delete(&site.database, id);
-        for peer in [&a, &b] {
-            until(BY_HAND, async || peer.read(id, None).await.is_err()).await;
-        }
-        hand::insert(&site.database, &document);
-        for peer in [&a, &b] {
-            until(BY_HAND, async || peer.read(id, None).await.is_ok()).await;
-        }
-    }
-    stop([a, b]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn feed_is_read_on_after_a_drop() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;

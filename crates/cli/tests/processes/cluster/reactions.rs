@@ -1,4 +1,4 @@
-//! Reactions on two nodes: each shows the counts of the other one, and none after a recall.
+//! Reactions on two nodes: each shows the counts of the other node, and none after a recall.
 
 use std::time::Duration;
 

@@ -205,29 +205,6 @@ async fn lost_subscription_loses_no_message() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn note_of_a_dead_node_is_taken_up() {
-    let (url, site) = (variable("KITH_TEST_REDIS"), Site::in_redis_of_tests());
-    let (a, b) = pair(site.clone()).await;
-    let chat = DirectChat::begin(&a).await;
-    let mut stream = Stream::live(&b, chat).await;
-    send(chat, &a, 1).await;
-    assert_eq!(stream.seqs(1).await, [1]);
-    // This looks like a node that died with an old step.
-    let key = key(&url, &site, "m", chat).await;
-    let tag = key.trim_start_matches('{').split(":in:").next().unwrap().to_owned();
-    let notes = format!("{{{tag}:fan:{}}}", (chat.ann ^ chat.bea) % 16);
-    ask(&url, &format!("ZADD {notes} 1 \"{} dead 1\"", chat.id())).await;
-    until(Duration::from_secs(11), async || ask(&url, &format!("ZCARD {notes}")).await == ":0").await;
-    send(chat, &a, 1).await;
-    assert_eq!(stream.seqs(1).await, [2], "what was delivered is not delivered again");
-    let metrics = [a.operations("/metrics").await, b.operations("/metrics").await].concat();
-    let resumed = |line: &&str| line.starts_with("kith_fan_outs_resumed_total{source=\"redis\"} ");
-    assert!(metrics.lines().filter(resumed).any(|line| !line.ends_with(" 0")));
-    stop([a, b]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs MongoDB: run cargo xtask test"]
 async fn receivers_share_the_connections_of_their_node() {
     let redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;

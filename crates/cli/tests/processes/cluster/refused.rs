@@ -7,7 +7,7 @@ use kith_server::Node;
 use crate::{
     cluster::{
         claims::refused,
-        redis::{Redis, ask, database_id},
+        redis::{Redis, ask},
         site::{Peer, Site, stop},
     },
     polls::until,
@@ -30,13 +30,6 @@ async fn until_reported(peer: &Peer, reason: &str, words: &str) {
 
 async fn until_over(peer: &Peer, reason: &str) {
     until(LOOKED, async || remark(peer, reason).is_none()).await;
-}
-
-/// Returns whether both nodes are subscribed, as Redis counts them. A node that is not subscribed learns
-/// about changes later, from its probe, and its memory is trusted all the same.
-async fn both_subscribe(url: &str, prefix: &str) -> bool {
-    let id = database_id(url, prefix).await;
-    ask(url, &format!("PUBSUB NUMSUB {{{prefix}:{id:016x}}}:0:wakes")).await.ends_with(" :2")
 }
 
 /// Returns the line with which a start ends: at once, or after the node has waited for its store.
@@ -76,28 +69,6 @@ async fn wrong_settings_of_redis_end_the_start() {
     let renamed = Redis::start(&["--rename-command", "EVAL", "OTHER"]).await;
     let line = refused_start(&Site::new(Some(renamed.url()))).await;
     assert!(line.contains("the command EVAL"), "{line}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs MongoDB: run cargo xtask test"]
-async fn lost_channels_are_reported_and_regained() {
-    let redis = Redis::start(&[]).await;
-    let site = Site::new(Some(redis.url()));
-    let (a, b) = site.pair().await;
-    assert!(both_subscribe(&redis.url(), &site.prefix).await);
-    ask(&redis.url(), "ACL SETUSER default resetchannels").await;
-    for node in [&a, &b] {
-        until_reported(node, "redis_refused", "SUBSCRIBE").await;
-        let ready = node.operations("/readyz").await;
-        assert!(ready.contains(" 200 ") && !ready.contains("redis_away"), "{ready}");
-    }
-    ask(&redis.url(), "ACL SETUSER default allchannels").await;
-    for node in [&a, &b] {
-        node.until_following().await;
-        until_over(node, "redis_refused").await;
-    }
-    until(LOOKED, async || both_subscribe(&redis.url(), &site.prefix).await).await;
-    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -231,7 +231,7 @@ pub(crate) async fn until_all_follow(nodes: impl IntoIterator<Item = &Peer>) {
     }
 }
 
-/// Stops the nodes, one after the other.
+/// Stops the nodes in sequence.
 pub(crate) async fn stop<const N: usize>(nodes: [Peer; N]) {
     for node in nodes {
         node.stop().await;

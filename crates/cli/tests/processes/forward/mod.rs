@@ -116,7 +116,7 @@ async fn killed_process_misses_nothing() {
     }
     let mut forwarder = scene.forward().await;
     until(PATIENCE, async || scene.last().len() == 40).await;
-    // Another one is kept out, and a signal ends the first one.
+    // Another process is kept out, and a signal ends the first process.
     let second = refused(scene.command("forward webhook --name search RECEIVER --from-now"));
     assert!(second.contains("another process uses"), "{second}");
     assert_eq!(scene.json("forward status --name search")["running"], true);

@@ -1,4 +1,4 @@
-//! Backups of clusters that earlier versions wrote are read by this one.
+//! Backups of clusters that earlier versions wrote are read by this version.
 
 use std::{fs, path::Path};
 

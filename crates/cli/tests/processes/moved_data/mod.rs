@@ -1,4 +1,4 @@
-//! Everything that a node stores is moved to another one, and is found there again.
+//! Everything that a node stores is moved to another node, and is found there again.
 
 #![cfg(feature = "embedded")]
 

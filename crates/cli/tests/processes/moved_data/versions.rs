@@ -1,4 +1,4 @@
-//! Files that earlier versions wrote are read by this one. `CONTRIBUTING.md` says when files are added.
+//! Files that earlier versions wrote are read by this version. `CONTRIBUTING.md` says when files are added.
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
@@ -81,7 +81,7 @@ async fn reserve(caller: &mut Caller) -> i64 {
     reserved["ranges"][0]["first"].as_str().unwrap().parse().unwrap()
 }
 
-/// The files of all versions before this one.
+/// The files of all earlier versions.
 pub(super) fn earlier_versions() -> Vec<VersionFiles> {
     let versions = fs::read_dir(root().join("crates/cli/tests/versions")).unwrap();
     let versions: Vec<_> = versions.map(|version| VersionFiles(version.unwrap().path())).collect();
@@ -89,7 +89,7 @@ pub(super) fn earlier_versions() -> Vec<VersionFiles> {
     versions
 }
 
-/// The folder in which this version's files are kept, or a temporary one.
+/// The folder in which this version's files are kept, or a temporary folder.
 pub(super) fn folder_of_this_version(temporary: &tempfile::TempDir) -> VersionFiles {
     let folder = env::var_os(FOLDER).map_or(temporary.path().join("files"), PathBuf::from);
     fs::create_dir_all(&folder).unwrap();

@@ -25,7 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Makes a command in `dir`, without the test environment's variables for nodes, and with backtraces.
 pub fn kith(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.current_dir(dir).args(arguments).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
+    command.args(arguments).env("RUST_BACKTRACE", "1").stdin(Stdio::null());
+    without_variables(command, dir)
+}
+
+/// Runs the command in `dir`, without the test environment's variables for nodes.
+pub fn without_variables(mut command: Command, dir: &Path) -> Command {
+    command.current_dir(dir);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("KITH_") {
             command.env_remove(name);

@@ -40,10 +40,9 @@ const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Two nodes by turns: one node's log is read, the other's is not.
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let settings = LOUD.map(str::to_owned);
     let (mut read, mut blocked) = tokio::try_join!(
-        EmbeddedNode::start(kith, &settings, USERS),
-        EmbeddedNode::start(kith, &settings, USERS)
+        EmbeddedNode::start(kith, &LOUD, USERS, true),
+        EmbeddedNode::start(kith, &LOUD, USERS, true)
     )?;
     let (mut log, _unread_log) = (read.stderr()?, blocked.stderr()?);
     // Ends with the node.

@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use super::outcomes::Violations;
 use crate::faults::{
     Figure, Plan, Site,
-    answered::{send_message, until_answered},
+    answered::{call, send_message, until_answered},
 };
 
 const NODES: u32 = 3;
@@ -101,9 +101,7 @@ async fn look(
         ..PullMessagesRequest::default()
     };
     let nodes = &nodes[at..=at];
-    let read = until_answered(nodes, 0, request, |node, request| async move {
-        MessageServiceClient::new(node).pull_messages(request).await
-    });
+    let read = until_answered(nodes, 0, request, call!(MessageServiceClient::pull_messages));
     let read = read.await.with_context(|| format!("node {at} does not read"))?;
     let seqs: Vec<i64> = read.messages.iter().map(|message| message.seq).collect();
     if !seqs.iter().copied().eq(1..=MESSAGES) {

@@ -30,9 +30,8 @@ const SPENT_WITHIN: u32 = 60;
 
 /// Rounds with and without the flood by turns, so that both meet the same machine.
 pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let settings =
-        ["telemetry.log_filter=warn".to_owned(), format!("limits.searches_per_minute={}", sizes.searches)];
-    let node = EmbeddedNode::start(kith, &settings, USERS).await?;
+    let searches = format!("limits.searches_per_minute={}", sizes.searches);
+    let node = EmbeddedNode::start(kith, &["telemetry.log_filter=warn", &searches], USERS, false).await?;
     let asked: Vec<_> = (1..=USERS)
         .map(|user| SearchUsersRequest { keyword: format!("person.{user}"), ..SearchUsersRequest::default() })
         .collect();

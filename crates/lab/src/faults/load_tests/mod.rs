@@ -29,7 +29,7 @@ mod repeated;
 mod reserved;
 mod rolling;
 mod shared_redis;
-mod store_faults;
+mod site_fault;
 mod strict;
 mod tally;
 

@@ -51,3 +51,29 @@ impl FailedCalls {
         figures
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(figures: &[Figure]) -> bool {
+        figures.iter().all(|figure| figure.holds)
+    }
+
+    #[test]
+    fn one_violation_does_not_hold() {
+        let mut violations = Violations::default();
+        assert!(hold(&violations.figures(["lost", "twice"])));
+        violations.add("twice", String::new);
+        assert_eq!(violations.figures(["lost", "twice"]).map(|figure| figure.holds), [true, false]);
+    }
+
+    #[test]
+    fn outage_holds_and_other_answers_do_not() {
+        let mut failed = FailedCalls::default();
+        failed.add("UNAVAILABLE");
+        assert!(hold(&failed.figures()) && failed.count == 1);
+        failed.add("INTERNAL");
+        assert!(failed.figures().iter().all(|figure| !figure.holds), "{:?}", failed.figures());
+    }
+}

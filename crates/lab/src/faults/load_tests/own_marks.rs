@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use futures::future::try_join_all;
 use kith_proto::message::v1::{
     GetReadSeqsRequest, message_service_client::MessageServiceClient, read_seq_result,
@@ -12,11 +12,11 @@ use kith_proto::message::v1::{
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-use super::{Sizes, outcomes::Violations};
+use super::{Sizes, outcomes::Violations, site_fault::SiteFault};
 use crate::{
     faults::{
         Figure, Plan, Site,
-        answered::{send_message, until_answered},
+        answered::{call, send_message, until_answered},
         calls::consistency,
     },
     history::Level,
@@ -79,10 +79,7 @@ async fn interrupted(site: &mut Site, round: u32, interruption: Interruption) ->
         Interruption::MongodbStopped => {
             let stopping = async {
                 sleep(STOPPED_AT).await;
-                let mongod = site.mongod.member(0).context("there is a MongoDB")?;
-                mongod.signal("STOP")?;
-                sleep(STOPPED_FOR).await;
-                mongod.signal("CONT")
+                SiteFault::MongodbPaused.inject(site, 0, STOPPED_FOR).await
             };
             tokio::try_join!(answering, stopping)?.0
         }
@@ -138,9 +135,7 @@ async fn read_seq(nodes: &[Channel], pair: u32) -> Result<i64> {
         conversation_ids: vec![conversation(pair)],
         consistency: consistency(Level::Strong, ""),
     };
-    let answer = until_answered(nodes, 0, request, |node, request| async move {
-        MessageServiceClient::new(node).get_read_seqs(request).await
-    });
+    let answer = until_answered(nodes, 0, request, call!(MessageServiceClient::get_read_seqs));
     match answer.await?.results.into_iter().next().and_then(|result| result.result) {
         Some(read_seq_result::Result::Read(read)) => Ok(read.read_seq),
         other => anyhow::bail!("the mark is answered with {other:?}"),

@@ -60,6 +60,11 @@ impl Progress {
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Relaxed)
     }
+
+    /// Whether callers that make no progress beyond the goal have to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_ended() || self.has_enough()
+    }
 }
 
 /// Runs a disturbance to its end while callers call, then ends the callers. Returns both results, and how

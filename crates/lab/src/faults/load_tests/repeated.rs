@@ -17,17 +17,18 @@ use kith_proto::{
     relation::v1::{BlockRequest, UnblockRequest, relation_service_client::RelationServiceClient},
 };
 use parking_lot::Mutex;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, transport::Channel};
 
 use super::{
     Sizes,
     outcomes::Violations,
     progress::{Progress, disturb},
+    site_fault::{FaultTurns, SiteFault},
 };
 use crate::faults::{
     Cassandra, Figure, Plan, Site,
-    answered::{make_group, until_answered},
+    answered::{call, make_group, until_answered},
     cassandra::CassandraAccess,
 };
 
@@ -38,10 +39,12 @@ const CALLERS: i64 = 32;
 const OWNER: i64 = CALLERS + 1;
 /// The goal is this many times fewer repeated calls than other rows have writes.
 const FEWER: u64 = 100;
-/// How long Cassandra stands still, in turn, and how long it answers between.
-const STOPPED_FOR: [Duration; 3] =
-    [Duration::from_millis(1_000), Duration::from_millis(2_000), Duration::from_millis(3_000)];
-const HEALTHY_FOR: Duration = Duration::from_secs(1);
+const STOPS: FaultTurns<'_> = FaultTurns {
+    faults: &[SiteFault::CassandraPaused],
+    node: None,
+    lasts: &[Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(3)],
+    healthy_for: Duration::from_secs(1),
+};
 /// A call that can only succeed is refused: its first attempt was applied, and is forgotten.
 const REFUSED: &str = "refused although it was applied or could be";
 
@@ -74,7 +77,8 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         make_group(&state.nodes, group_of(user), Vec::new()).await?;
         calling.spawn(work(Arc::clone(&state), user));
     }
-    let (stops, _, took) = disturb(&state.progress, calling, stop(&mut site, &state)).await?;
+    let stopping = STOPS.inject(&mut site, &state.progress);
+    let (stops, _, took) = disturb(&state.progress, calling, stopping).await?;
     let mut figures = vec![
         Figure::at_least_count("repeated calls", state.progress.done(), state.progress.goal()),
         Figure::count("calls", state.calls.load(Ordering::Relaxed)),
@@ -95,23 +99,6 @@ fn group_of(user: i64) -> Group {
     }
 }
 
-/// Stops Cassandra until enough calls are repeated.
-async fn stop(site: &mut Site, state: &RepeatState) -> Result<u64> {
-    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.exclusive()?;
-    let mut stops = 0;
-    for stopped_for in STOPPED_FOR.into_iter().cycle() {
-        if stops > 0 && state.progress.has_enough() {
-            break;
-        }
-        sleep(HEALTHY_FOR).await;
-        cassandra.signal("STOP")?;
-        sleep(stopped_for).await;
-        cassandra.signal("CONT")?;
-        stops += 1;
-    }
-    Ok(stops)
-}
-
 /// Joins, leaves, blocks and unblocks by turns. No other program changes what this user does.
 async fn work(state: Arc<RepeatState>, user_id: i64) -> Result<()> {
     let (group_id, target_id) = (user_id, user_id % CALLERS + 1);
@@ -121,30 +108,14 @@ async fn work(state: Arc<RepeatState>, user_id: i64) -> Result<()> {
         }
         let id = |call: &str| format!("{call}-{user_id}-{round}");
         let request = JoinRequest { group_id, user_id, request_id: id("join"), ..JoinRequest::default() };
-        state
-            .call("Join", user_id, request, async |node, request| {
-                MemberServiceClient::new(node).join(request).await
-            })
-            .await;
+        state.call("Join", user_id, request, call!(MemberServiceClient::join)).await;
         let request = BlockRequest { user_id, target_id, request_id: id("block"), expected_version: 0 };
-        state
-            .call("Block", user_id, request, async |node, request| {
-                RelationServiceClient::new(node).block(request).await
-            })
-            .await;
+        state.call("Block", user_id, request, call!(RelationServiceClient::block)).await;
         let request = LeaveRequest { group_id, user_id, request_id: id("leave") };
-        state
-            .call("Leave", user_id, request, async |node, request| {
-                MemberServiceClient::new(node).leave(request).await
-            })
-            .await;
+        state.call("Leave", user_id, request, call!(MemberServiceClient::leave)).await;
         let request =
             UnblockRequest { user_id, target_id, request_id: id("unblock"), ..UnblockRequest::default() };
-        state
-            .call("Unblock", user_id, request, async |node, request| {
-                RelationServiceClient::new(node).unblock(request).await
-            })
-            .await;
+        state.call("Unblock", user_id, request, call!(RelationServiceClient::unblock)).await;
     }
     Ok(())
 }

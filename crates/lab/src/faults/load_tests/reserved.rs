@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kith_proto::sequence::v1::{
     ReserveSeqsRequest, SeqRange, sequence_service_client::SequenceServiceClient,
 };
@@ -22,6 +22,7 @@ use super::{
     Sizes,
     outcomes::FailedCalls,
     progress::{Progress, disturb},
+    site_fault::{FaultTurns, SiteFault},
 };
 use crate::faults::{
     Figure, Plan, Site,
@@ -36,8 +37,12 @@ const COUNT_MAX: u32 = 20;
 const FEWER: u64 = 2;
 /// The largest block: the most numbers that a fault loses, besides unanswered calls.
 const BLOCK_MAX: u64 = 6_400;
-/// Time between two kills.
-const DEATH_EVERY: Duration = Duration::from_secs(4);
+const KILLS: FaultTurns<'_> = FaultTurns {
+    faults: &[SiteFault::NodeKilled],
+    node: None,
+    lasts: &[Duration::ZERO],
+    healthy_for: Duration::from_secs(4),
+};
 /// How long a caller pauses if its node does not answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -72,7 +77,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut figures = healthy.figures("without a fault", 0);
 
     let killed = SequenceState::new(&site, "killed", goal);
-    let deaths = reserve_all(&killed, plan.seed, kill(&mut site, &killed)).await?;
+    let deaths = reserve_all(&killed, plan.seed, KILLS.inject(&mut site, &killed.progress)).await?;
     figures.push(Figure::at_least_count("deaths", deaths, 1));
     figures.extend(killed.figures("while nodes die", deaths * BLOCK_MAX));
     Ok(figures)
@@ -97,21 +102,6 @@ async fn until_enough(state: &SequenceState) -> Result<u64> {
     Ok(0)
 }
 
-/// Kills the nodes in turn until there are enough reservations.
-async fn kill(site: &mut Site, state: &SequenceState) -> Result<u64> {
-    let mut deaths = 0;
-    while deaths == 0 || !state.progress.has_enough() {
-        let at = usize::try_from(deaths)? % site.members.len();
-        let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
-        node.kill();
-        node.run()?;
-        deaths += 1;
-        site.until_trusted().await?;
-        sleep(DEATH_EVERY).await;
-    }
-    Ok(deaths)
-}
-
 impl SequenceState {
     fn new(site: &Site, name: &'static str, goal: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -127,7 +117,7 @@ impl SequenceState {
     /// Reserves numbers through one node until there are enough.
     async fn reserve(self: Arc<Self>, caller: u64, mut random: SmallRng) -> Result<()> {
         let node = &self.nodes[usize::try_from(caller)? % self.nodes.len()];
-        while !self.progress.is_ended() && !self.progress.has_enough() {
+        while !self.progress.is_over() {
             let count = random.random_range(1..=COUNT_MAX);
             let request =
                 ReserveSeqsRequest { name: self.name.to_owned(), count: count.try_into()?, above: 0 };

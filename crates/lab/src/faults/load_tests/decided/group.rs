@@ -18,7 +18,6 @@ use kith_proto::{
         BatchIsMemberRequest, LeaveRequest, Role, SetRoleRequest, member_result,
         member_service_client::MemberServiceClient,
     },
-    r#type::v1::{Consistency, consistency::Level},
 };
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -30,9 +29,12 @@ use super::{
     DecisionState, NODES, OF_A_GROUP,
     tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, NOT_ACCEPTED},
 };
-use crate::faults::{
-    answered::{make_group, until_answered_but},
-    calls::code_of,
+use crate::{
+    faults::{
+        answered::{call, make_group, until_answered_but},
+        calls::{code_of, consistency},
+    },
+    history::Level,
 };
 
 /// Pause between two reads of an application.
@@ -92,9 +94,7 @@ impl DecidedGroup {
         for user_id in admins {
             let role = Role::Admin.into();
             let request = SetRoleRequest { group_id: self.group, user_id, role, ..Default::default() };
-            let given = self.until_answered(0, request, |node, request| async move {
-                MemberServiceClient::new(node).set_role(request).await
-            });
+            let given = self.until_answered(0, request, call!(MemberServiceClient::set_role));
             given.await.context("the role is refused")?;
         }
         Ok(())
@@ -109,9 +109,7 @@ impl DecidedGroup {
             request_id: format!("{}-asks-{user}", self.group),
             ..ApplyRequest::default()
         };
-        let answered = self.until_answered(self.at(user), request, |node, request| async move {
-            ApplicationServiceClient::new(node).apply(request).await
-        });
+        let answered = self.until_answered(self.at(user), request, call!(ApplicationServiceClient::apply));
         let answer = answered.await.context("an application is refused")?;
         let application = answer.application.context("an answer without application")?;
         Ok((user, application.application_id))
@@ -179,9 +177,7 @@ impl DecidedGroup {
                 user_id: *user,
                 request_id: format!("{}-leaves-{user}", self.group),
             };
-            let gone = self.until_answered(self.at(*user), request, |node, request| async move {
-                MemberServiceClient::new(node).leave(request).await
-            });
+            let gone = self.until_answered(self.at(*user), request, call!(MemberServiceClient::leave));
             gone.await.with_context(|| format!("user {user} cannot leave group {}", self.group))?;
             self.left.push(*user);
         }
@@ -247,15 +243,12 @@ impl DecidedGroup {
     }
 
     async fn members(&self) -> Result<Vec<(i64, bool)>> {
-        let strong = Consistency { level: Some(Level::Strong(true)) };
         let request = BatchIsMemberRequest {
             group_id: self.group,
             user_ids: self.decided.keys().copied().collect(),
-            consistency: Some(strong),
+            consistency: consistency(Level::Strong, ""),
         };
-        let answered = self.until_answered(0, request, |node, request| async move {
-            MemberServiceClient::new(node).batch_is_member(request).await
-        });
+        let answered = self.until_answered(0, request, call!(MemberServiceClient::batch_is_member));
         let results = answered.await.context("the members cannot be read")?.results;
         let members = results.into_iter().map(|found| match found.result {
             Some(member_result::Result::Role(role)) => {
@@ -268,9 +261,8 @@ impl DecidedGroup {
 
     async fn read(&self, id: i64) -> Result<Option<Application>> {
         let request = GetApplicationRequest { receiver: Some(self.receiver()), application_id: id };
-        let answered = self.until_answered(self.at(id), request, |node, request| async move {
-            ApplicationServiceClient::new(node).get_application(request).await
-        });
+        let answered =
+            self.until_answered(self.at(id), request, call!(ApplicationServiceClient::get_application));
         Ok(answered.await.context("an application cannot be read")?.application)
     }
 

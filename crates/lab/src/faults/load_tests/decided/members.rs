@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
-use kith_proto::{
-    member::v1::{CountMembersRequest, ListMembersRequest, member_service_client::MemberServiceClient},
-    r#type::v1::{Consistency, consistency::Level},
+use kith_proto::member::v1::{
+    CountMembersRequest, ListMembersRequest, member_service_client::MemberServiceClient,
 };
 
 use super::{NODES, OF_A_GROUP, group::DecidedGroup, tally::MISCOUNTED};
+use crate::{
+    faults::{answered::call, calls::consistency},
+    history::Level,
+};
 
 impl DecidedGroup {
     /// Compares the member list with the count, with the ordinals, and with the users who joined and stayed.
@@ -30,26 +33,19 @@ impl DecidedGroup {
         let request = ListMembersRequest {
             group_id: self.group,
             page_size: 2 * (i32::try_from(NODES)? + i32::try_from(OF_A_GROUP)?),
-            consistency: Some(strong()),
+            consistency: consistency(Level::Strong, ""),
             ..ListMembersRequest::default()
         };
-        let answered = self.until_answered(0, request, |node, request| async move {
-            MemberServiceClient::new(node).list_members(request).await
-        });
+        let answered = self.until_answered(0, request, call!(MemberServiceClient::list_members));
         let members = answered.await.context("the members cannot be listed")?.members;
         Ok((members.len(), members.iter().map(|member| member.ordinal).collect()))
     }
 
     async fn counted(&self) -> Result<i64> {
-        let request = CountMembersRequest { group_id: self.group, consistency: Some(strong()) };
-        let answered = self.until_answered(0, request, |node, request| async move {
-            MemberServiceClient::new(node).count_members(request).await
-        });
+        let request =
+            CountMembersRequest { group_id: self.group, consistency: consistency(Level::Strong, "") };
+        let answered = self.until_answered(0, request, call!(MemberServiceClient::count_members));
         let roster = answered.await.context("the members cannot be counted")?.roster;
         Ok(roster.context("an answer without roster")?.count)
     }
-}
-
-const fn strong() -> Consistency {
-    Consistency { level: Some(Level::Strong(true)) }
 }

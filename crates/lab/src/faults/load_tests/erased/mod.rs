@@ -25,7 +25,11 @@ use self::{
 };
 use super::Sizes;
 use crate::faults::{
-    Figure, Plan, Site, answered::until_answered, calls::with_deadline, figure::float, site::NAME,
+    Figure, Plan, Site,
+    answered::{call, until_answered},
+    calls::with_deadline,
+    figure::float,
+    site::NAME,
 };
 
 const NODES: u32 = 3;
@@ -159,9 +163,7 @@ async fn erase_and_kill(
 
 async fn erasure(state: &ErasureTest) -> Result<EraseUserMessagesResponse> {
     let request = EraseUserMessagesRequest { user_id: ERASED, again: false };
-    let answered = until_answered(&state.nodes, 0, request, |node, request| async move {
-        MessageServiceClient::new(node).erase_user_messages(request).await
-    });
+    let answered = until_answered(&state.nodes, 0, request, call!(MessageServiceClient::erase_user_messages));
     Ok(answered.await?)
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::time::sleep;
 
-use super::{FollowedState, file_node::FileNode};
-use crate::faults::Figure;
+use super::FollowedState;
+use crate::faults::{Figure, load_tests::embedded_node::EmbeddedNode};
 
 /// Time between two kills.
 const KILLED_EVERY: Duration = Duration::from_millis(1_500);
@@ -15,7 +15,7 @@ const KILLS_MIN: u64 = 3;
 const BACKUP: &str = "backup.db";
 
 /// Goes on until there are enough writes and enough kills, and a backup was restored.
-pub(super) async fn inject(node: &mut FileNode, state: &FollowedState) -> Result<Vec<Figure>> {
+pub(super) async fn inject(node: &mut EmbeddedNode, state: &FollowedState) -> Result<Vec<Figure>> {
     let (mut kills, mut has_backup, mut restored) = (0, false, 0);
     while kills < KILLS_MIN || restored == 0 || !state.progress.has_enough() {
         sleep(KILLED_EVERY).await;

@@ -1,7 +1,6 @@
 //! Every change is followed by cursor while nodes and stores fail: none is missed.
 
 mod file_faults;
-mod file_node;
 mod reader;
 mod tally;
 mod writer;
@@ -15,17 +14,17 @@ use std::{
 };
 
 use anyhow::Result;
-use kith_lab_servers::imported::fill_up_to;
 use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::{task::JoinSet, time::Instant};
 use tonic::transport::Channel;
 
-use self::{file_node::FileNode, reader::ChangesReader, tally::ChangesTally, writer::ChangesWriter};
+use self::{reader::ChangesReader, tally::ChangesTally, writer::ChangesWriter};
 use super::{
     Sizes,
+    embedded_node::EmbeddedNode,
     progress::{Progress, disturb},
-    store_faults,
+    site_fault::fail_stores,
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -55,14 +54,13 @@ pub(super) async fn in_cluster(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>
     let plan = Plan { nodes: NODES, settings, ..plan.clone() };
     let mut site = Site::with_users(&plan, writer::users(WRITERS)).await?;
     let state = FollowedState::new(site.channels(), sizes);
-    let faults = store_faults::inject(&mut site, &state.progress);
+    let faults = fail_stores(&mut site, &state.progress);
     follow(&state, plan.seed, faults).await
 }
 
 /// Figures of one data file: the same while its node is killed and the file is replaced by a backup.
 pub(super) async fn in_file(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
-    let mut node = FileNode::start(&plan.kith, &SETTINGS).await?;
-    fill_up_to(node.channel()?, writer::users(WRITERS)).await?;
+    let mut node = EmbeddedNode::start(&plan.kith, &SETTINGS, writer::users(WRITERS), false).await?;
     let state = FollowedState::new(vec![node.channel()?], sizes);
     let faults = file_faults::inject(&mut node, &state);
     follow(&state, plan.seed, faults).await

@@ -30,7 +30,7 @@ use super::{
     tally::{AcknowledgedWrite, RecordKey},
 };
 use crate::faults::{
-    answered::{make_group, until_answered},
+    answered::{call, make_group, until_answered},
     calls::{failed, renaming},
 };
 
@@ -52,7 +52,7 @@ pub(super) struct ChangesWriter {
     random: SmallRng,
     /// Counts the writes, so that each sets another value.
     writes: i64,
-    /// Whether the second user is a member, is followed, and the third one is blocked; `None`: not known.
+    /// Whether the second user is a member, is followed, and the third user is blocked; `None`: not known.
     is_set: [Option<bool>; 3],
     /// The restores that it knows of.
     restores: u64,
@@ -158,8 +158,7 @@ impl ChangesWriter {
     async fn write_user(&self) -> Result<Vec<Changed>, Status> {
         let user_id = self.user(0);
         let request = renaming(user_id, self.value(), self.request_id());
-        let answer =
-            self.send(request, async |node, request| UserServiceClient::new(node).update_user(request).await);
+        let answer = self.send(request, call!(UserServiceClient::update_user));
         let version = answer.await?.user.unwrap_or_default().version;
         Ok(vec![(RecordKey::of_ids(ChangeKind::User, [user_id, 0]), version)])
     }
@@ -172,8 +171,7 @@ impl ChangesWriter {
             expected_version: 0,
             request_id: self.request_id(),
         };
-        let answer = self
-            .send(request, async |node, request| GroupServiceClient::new(node).update_group(request).await);
+        let answer = self.send(request, call!(GroupServiceClient::update_group));
         let version = answer.await?.group.unwrap_or_default().version;
         Ok(vec![(RecordKey::of_ids(ChangeKind::Group, [group_id, 0]), version)])
     }
@@ -183,12 +181,10 @@ impl ChangesWriter {
         let is_set = self.other(0);
         if !is_set {
             let request = LeaveRequest { group_id, user_id, request_id };
-            self.send(request, async |node, request| MemberServiceClient::new(node).leave(request).await)
-                .await?;
+            self.send(request, call!(MemberServiceClient::leave)).await?;
         } else {
             let request = JoinRequest { group_id, user_id, request_id, ..JoinRequest::default() };
-            self.send(request, async |node, request| MemberServiceClient::new(node).join(request).await)
-                .await?;
+            self.send(request, call!(MemberServiceClient::join)).await?;
         }
         Ok(self.set(0, is_set, ChangeKind::Member, [group_id, user_id]))
     }
@@ -198,14 +194,10 @@ impl ChangesWriter {
         let is_set = self.other(1);
         if !is_set {
             let request = UnfollowRequest { user_id, target_id, request_id };
-            self.send(request, async |node, request| {
-                RelationServiceClient::new(node).unfollow(request).await
-            })
-            .await?;
+            self.send(request, call!(RelationServiceClient::unfollow)).await?;
         } else {
             let request = FollowRequest { user_id, target_id, request_id };
-            self.send(request, async |node, request| RelationServiceClient::new(node).follow(request).await)
-                .await?;
+            self.send(request, call!(RelationServiceClient::follow)).await?;
         }
         Ok(self.set(1, is_set, ChangeKind::Follow, [user_id, target_id]))
     }
@@ -215,12 +207,10 @@ impl ChangesWriter {
         let is_set = self.other(2);
         if !is_set {
             let request = UnblockRequest { user_id, target_id, expected_version: 0, request_id };
-            self.send(request, async |node, request| RelationServiceClient::new(node).unblock(request).await)
-                .await?;
+            self.send(request, call!(RelationServiceClient::unblock)).await?;
         } else {
             let request = BlockRequest { user_id, target_id, expected_version: 0, request_id };
-            self.send(request, async |node, request| RelationServiceClient::new(node).block(request).await)
-                .await?;
+            self.send(request, call!(RelationServiceClient::block)).await?;
         }
         Ok(self.set(2, is_set, ChangeKind::Block, [user_id, target_id]))
     }
@@ -235,8 +225,7 @@ impl ChangesWriter {
             body: "x".into(),
             ..SendMessageRequest::default()
         };
-        let answer = self
-            .send(request, async |node, request| MessageServiceClient::new(node).send_message(request).await);
+        let answer = self.send(request, call!(MessageServiceClient::send_message));
         self.last_seq = answer.await?.seq;
         Ok(vec![(RecordKey::of_conversation(ChangeKind::Messages, &conversation, 0), self.last_seq)])
     }
@@ -245,8 +234,7 @@ impl ChangesWriter {
         let (conversation_id, user_id, up_to) = (self.conversation(), self.user(1), self.last_seq);
         let key = RecordKey::of_conversation(ChangeKind::Dialog, &conversation_id, user_id);
         let request = MarkReadRequest { user_id, conversation_id, up_to, ..MarkReadRequest::default() };
-        self.send(request, async |node, request| MessageServiceClient::new(node).mark_read(request).await)
-            .await?;
+        self.send(request, call!(MessageServiceClient::mark_read)).await?;
         self.marked = up_to;
         Ok(vec![(key, 0)])
     }
@@ -255,9 +243,7 @@ impl ChangesWriter {
         let (conversation_id, min_seq) = (self.conversation(), self.last_seq);
         let key = RecordKey::of_conversation(ChangeKind::Conversation, &conversation_id, 0);
         let request = TrimConversationRequest { conversation_id, min_seq };
-        let answer = self.send(request, async |node, request| {
-            MessageServiceClient::new(node).trim_conversation(request).await
-        });
+        let answer = self.send(request, call!(MessageServiceClient::trim_conversation));
         answer.await?;
         self.trimmed = min_seq;
         Ok(vec![(key, 0)])
@@ -267,9 +253,7 @@ impl ChangesWriter {
         let audience_id = self.audience_id();
         let notice = Notice { title: self.value(), audience_ids: vec![audience_id], ..Notice::default() };
         let request = PublishNoticeRequest { notice: Some(notice), request_id: self.request_id() };
-        let answer = self.send(request, async |node, request| {
-            NoticeServiceClient::new(node).publish_notice(request).await
-        });
+        let answer = self.send(request, call!(NoticeServiceClient::publish_notice));
         let notice_id = answer.await?.notice.unwrap_or_default().notice_id;
         let audience = RecordKey::of_ids(ChangeKind::Audience, [audience_id.into(), 0]);
         Ok(vec![(RecordKey::of_ids(ChangeKind::Notice, [notice_id, 0]), 0), (audience, 0)])
@@ -282,11 +266,7 @@ impl ChangesWriter {
             ..Audience::default()
         };
         let request = RegisterAudienceRequest { audience: Some(audience), request_id: self.request_id() };
-        self.send(request, async |node, request| {
-            NoticeServiceClient::new(node).register_audience(request).await
-        })
-        .await
-        .map(drop)
+        self.send(request, call!(NoticeServiceClient::register_audience)).await.map(drop)
     }
 
     /// Sends a request, first through this writer's node, until a node answers.

@@ -13,7 +13,6 @@ use kith_proto::{
         BatchGetReceiptsRequest, receipt_result::Result as Found,
         receipt_service_client::ReceiptServiceClient,
     },
-    r#type::v1::{Consistency, consistency::Level},
 };
 use mongodb::{
     Database,
@@ -27,7 +26,14 @@ use super::{
     messages::{CONVERSATION, MessageModel, USERS},
     notices::{AUDIENCE, NOTICES, NoticeModel},
 };
-use crate::faults::{Figure, Site, calls::with_deadline, site::NAME};
+use crate::{
+    faults::{
+        Figure, Site,
+        calls::{consistency, with_deadline},
+        site::NAME,
+    },
+    history::Level,
+};
 
 /// Counts are right this long after the last fault. After a node's death, its bitmaps must also have expired.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);
@@ -176,7 +182,7 @@ async fn receipts(node: &Channel, seqs: &[i64]) -> Result<Vec<(i64, i64, i64)>> 
     let request = BatchGetReceiptsRequest {
         conversation_id: CONVERSATION.to_owned(),
         seqs: seqs.to_vec(),
-        consistency: Some(Consistency { level: Some(Level::Strong(true)) }),
+        consistency: consistency(Level::Strong, ""),
         ..Default::default()
     };
     let answer = ReceiptServiceClient::new(node.clone())

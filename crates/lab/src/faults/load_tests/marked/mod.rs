@@ -71,7 +71,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     let progress = Progress::new("marks are acknowledged", sizes.writes.div_ceil(FEWER));
     let state = Arc::new(MarkState { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
     let disturbance = faults::inject(&mut site, &state, loss);
-    let (times, known, took) = disturb(&state.progress, begin(&state, last), disturbance).await?;
+    let (faults, known, took) = disturb(&state.progress, begin(&state, last), disturbance).await?;
     site.until_trusted().await?;
     let marks = known.into_iter().fold(KnownMarks::default(), KnownMarks::and);
     let mut figures = judge::figures(&site, &state, &marks, loss).await?;
@@ -79,9 +79,9 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     figures.extend([
         Figure::at_least_count("marks", state.progress.done(), state.progress.goal()),
         Figure::without_target("calls sent again", "count", again, Better::Lower),
+        faults,
+        Figure::took(took),
     ]);
-    figures.extend(times.figures());
-    figures.push(Figure::took(took));
     Ok(figures)
 }
 

@@ -17,7 +17,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tonic::{Request, Response, Status, transport::Channel};
 
 use super::{CALLERS, MarkState};
-use crate::faults::answered::until_answered;
+use crate::faults::answered::{call, until_answered};
 
 pub(super) const AUDIENCE: i32 = 1;
 /// All notices' bits are in one word.
@@ -93,10 +93,7 @@ impl Marker {
         let request =
             MarkReadRequest { audience_id, reader_id, notice_ids: notice_ids.clone(), ..Default::default() };
         self.read.entry(reader_id).or_default().extend(&notice_ids);
-        self.send(reader_id, &notice_ids, request, |node, request| async move {
-            NoticeServiceClient::new(node).mark_read(request).await
-        })
-        .await
+        self.send(reader_id, &notice_ids, request, call!(NoticeServiceClient::mark_read)).await
     }
 
     async fn unmark(&mut self, reader_id: i64) -> Result<()> {
@@ -106,10 +103,7 @@ impl Marker {
         read.remove(&notice);
         let (audience_id, notice_ids) = (AUDIENCE, vec![notice]);
         let request = MarkUnreadRequest { audience_id, reader_id, notice_ids };
-        self.send(reader_id, &[notice], request, |node, request| async move {
-            NoticeServiceClient::new(node).mark_unread(request).await
-        })
-        .await
+        self.send(reader_id, &[notice], request, call!(NoticeServiceClient::mark_unread)).await
     }
 
     /// Sends a call to one node after the other until it is acknowledged.

@@ -10,7 +10,7 @@ use kith_proto::message::v1::{
 use tokio::time::{Instant, sleep};
 
 use super::{ReactedGroup, ReactedState, ReactionRow};
-use crate::faults::answered::until_answered;
+use crate::faults::answered::{call, until_answered};
 
 /// One message in this many is recalled.
 const RECALL_EVERY: usize = 3;
@@ -43,9 +43,7 @@ async fn recall(state: &ReactedState, group: &ReactedGroup, seq: i64) -> Result<
     state.ending.lock().insert((conversation_id.clone(), seq));
     let request = RecallMessageRequest { conversation_id, seq, ..RecallMessageRequest::default() };
     let first = usize::try_from(seq)?;
-    let recalled = until_answered(&state.nodes, first, request, |node, request| async move {
-        MessageServiceClient::new(node).recall_message(request).await
-    });
+    let recalled = until_answered(&state.nodes, first, request, call!(MessageServiceClient::recall_message));
     recalled
         .await
         .map(drop)
@@ -74,8 +72,6 @@ pub(super) async fn until_erased(state: &ReactedState, group: &ReactedGroup) -> 
 
 async fn erasure(state: &ReactedState, group: &ReactedGroup) -> Result<ErasureState> {
     let request = EraseUserMessagesRequest { user_id: group.erased_user(), again: false };
-    let answered = until_answered(&state.nodes, 0, request, |node, request| async move {
-        MessageServiceClient::new(node).erase_user_messages(request).await
-    });
+    let answered = until_answered(&state.nodes, 0, request, call!(MessageServiceClient::erase_user_messages));
     Ok(answered.await?.state())
 }

@@ -13,7 +13,11 @@ use tonic::transport::Channel;
 use super::{ReactedGroup, ReactedState, ReactionRow};
 use crate::{
     faults::{
-        Figure, Site, answered::until_answered, load_tests::outcomes::Violations, messages, site::NAME,
+        Figure, Site,
+        answered::{call, until_answered},
+        load_tests::outcomes::Violations,
+        messages,
+        site::NAME,
     },
     history::LoggedMessage,
 };
@@ -158,9 +162,12 @@ async fn answers(
 ) -> Result<BTreeMap<i64, MessageReactions>> {
     let conversation_id = group.conversation.clone();
     let request = BatchGetReactionsRequest { user_id: reader, conversation_id, seqs };
-    let answered = until_answered(std::slice::from_ref(node), 0, request, |node, request| async move {
-        MessageServiceClient::new(node).batch_get_reactions(request).await
-    });
+    let answered = until_answered(
+        std::slice::from_ref(node),
+        0,
+        request,
+        call!(MessageServiceClient::batch_get_reactions),
+    );
     let answered = answered.await.with_context(|| format!("no reactions of {}", group.conversation))?;
     Ok(answered.messages.into_iter().map(|message| (message.seq, message)).collect())
 }

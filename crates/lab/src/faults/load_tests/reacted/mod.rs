@@ -31,7 +31,7 @@ use super::{
     Sizes,
     outcomes::{FailedCalls, Violations},
     progress::{Progress, disturb},
-    store_faults,
+    site_fault::fail_stores,
 };
 use crate::{
     faults::{Figure, Plan, Site, answered::make_group, messages::PreparedCall},
@@ -102,7 +102,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         groups.push(ReactedGroup::create(&state, number).await?);
     }
     let reacting = begin(&state, &groups, plan.seed);
-    let faults = store_faults::inject(&mut site, &state.progress);
+    let faults = fail_stores(&mut site, &state.progress);
     let (mut figures, expected, took) = disturb(&state.progress, reacting, faults).await?;
     for group in &groups {
         until_erased(&state, group).await?;

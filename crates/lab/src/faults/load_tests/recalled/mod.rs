@@ -1,18 +1,21 @@
 //! Messages are recalled and edited on one node and read on the others at once, while the nodes are cut from
 //! Redis or paused in sequence: no read that began after the acknowledgement shows the previous content.
 
-mod faults;
 mod reader;
 mod removed_contents;
 mod tally;
 mod writer;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use anyhow::Result;
+use kith_lab_servers::proxy::Mode;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -21,6 +24,7 @@ use self::{reader::Reader, removed_contents::RemovedContents, tally::RecallTally
 use super::{
     Sizes,
     progress::{Progress, disturb},
+    site_fault::{FaultTurns, SiteFault},
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -30,6 +34,19 @@ const NODES: u32 = 3;
 const PAIRS: i64 = 16;
 /// There is one change for this many writes in other rows.
 const FEWER: u64 = 10;
+/// Each node has each fault, for each time: it trusts its memory at first, and after the longer time it does
+/// not any more.
+const FAULTS: FaultTurns<'_> = FaultTurns {
+    faults: &[
+        SiteFault::NodeCut(Mode::Refuse),
+        SiteFault::NodePaused,
+        SiteFault::NodeCut(Mode::Freeze),
+        SiteFault::NodeCut(Mode::HoldAnswers),
+    ],
+    node: None,
+    lasts: &[Duration::from_secs(2), Duration::from_millis(700)],
+    healthy_for: Duration::from_millis(500),
+};
 
 /// Two users who send each other messages.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +77,6 @@ impl MessagePair {
 }
 
 impl RecallState {
-    fn is_over(&self) -> bool {
-        self.progress.is_ended() || self.progress.has_enough()
-    }
-
     /// A value that no message has yet.
     fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed)
@@ -82,14 +95,13 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         removed: RemovedContents::default(),
         tally: Mutex::default(),
     });
-    let disturbance = faults::inject(&mut site, &state);
+    let disturbance = FAULTS.inject(&mut site, &state.progress);
     let (times, _, took) = disturb(&state.progress, begin(&state, plan.seed), disturbance).await?;
     for number in 1..=PAIRS {
         Reader::new(&state, MessagePair::of(number)).read_all().await;
     }
     let mut figures = state.tally.lock().figures(&state.progress);
-    figures.extend(times.figures());
-    figures.push(Figure::took(took));
+    figures.extend([Figure::at_least_count("cuts and pauses", times, 1), Figure::took(took)]);
     Ok(figures)
 }
 

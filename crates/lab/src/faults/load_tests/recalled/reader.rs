@@ -31,7 +31,7 @@ impl Reader {
     /// Reads the last messages, so that there are windows and reads under way while messages are changed.
     pub(super) async fn work(self) -> Result<()> {
         for node in (0..self.state.nodes.len()).cycle() {
-            if self.state.is_over() {
+            if self.state.progress.is_over() {
                 break;
             }
             self.read(node, Pages::Before(0)).await;

@@ -11,7 +11,10 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 use super::{MessagePair, RecallState, reader::Reader};
 use crate::{
-    faults::{answered::until_answered, messages::PreparedCall},
+    faults::{
+        answered::{call, until_answered},
+        messages::PreparedCall,
+    },
     history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -51,7 +54,7 @@ impl Writer {
     /// Sends and changes until enough is changed in all conversations.
     pub(super) async fn work(mut self) -> Result<()> {
         for node in (0..self.state.nodes.len()).cycle() {
-            if self.state.is_over() {
+            if self.state.progress.is_over() {
                 break;
             }
             // One more message than is recalled: there are older messages to change, too.
@@ -115,9 +118,8 @@ impl Writer {
             seq: seq.cast_signed(),
             ..RecallMessageRequest::default()
         };
-        let recalled = until_answered(&self.state.nodes, node, request, |node, request| async move {
-            MessageServiceClient::new(node).recall_message(request).await
-        });
+        let recalled =
+            until_answered(&self.state.nodes, node, request, call!(MessageServiceClient::recall_message));
         recalled.await.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
     }
 
@@ -129,9 +131,8 @@ impl Writer {
             body: value.to_string().into(),
             ..EditMessageRequest::default()
         };
-        let edited = until_answered(&self.state.nodes, node, request, |node, request| async move {
-            MessageServiceClient::new(node).edit_message(request).await
-        });
+        let edited =
+            until_answered(&self.state.nodes, node, request, call!(MessageServiceClient::edit_message));
         edited.await.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
     }
 

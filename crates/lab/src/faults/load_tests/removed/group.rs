@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{MEMBERS, PreparedCall, RemovalState, tally::STORED};
 use crate::{
-    faults::answered::{make_group, until_answered},
+    faults::answered::{call, make_group, until_answered},
     history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -36,7 +36,7 @@ pub(super) struct RemovedUser {
     pub(super) user: i64,
     /// When it was not in.
     pub(super) absences: Mutex<Vec<Absence>>,
-    sends: Mutex<Vec<SentMessage>>,
+    sends: Mutex<Vec<SendAttempt>>,
 }
 
 /// The time from a removal's acknowledgement until the next join began.
@@ -47,9 +47,9 @@ pub(super) struct Absence {
     pub(super) until: Option<Instant>,
 }
 
-/// A message that a user sent.
+/// A message that a user tried to send.
 #[derive(Clone, Copy, Debug)]
-struct SentMessage {
+struct SendAttempt {
     value: u64,
     began: Instant,
     ended: Instant,
@@ -90,7 +90,7 @@ impl RemovalGroup {
         let (value, began) = (self.state.value(), Instant::now());
         let outcome = self.send(member.user, value, node).await;
         let is_open = matches!(outcome, SendOutcome::Open(_));
-        member.sends.lock().push(SentMessage { value, began, ended: Instant::now(), is_open });
+        member.sends.lock().push(SendAttempt { value, began, ended: Instant::now(), is_open });
         match &outcome {
             SendOutcome::Refused(code) if code == "PERMISSION_DENIED" => {}
             SendOutcome::Refused(code) | SendOutcome::Open(code) => self.state.tally.lock().failed.add(code),
@@ -125,15 +125,11 @@ impl RemovalGroup {
         let nodes = &self.state.nodes;
         let changed = if comes {
             let request = AddMembersRequest { group_id, user_ids, request_id };
-            let added = until_answered(nodes, node, request, |node, request| async move {
-                MemberServiceClient::new(node).add_members(request).await
-            });
+            let added = until_answered(nodes, node, request, call!(MemberServiceClient::add_members));
             added.await.map(drop)
         } else {
             let request = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-            let removed = until_answered(nodes, node, request, |node, request| async move {
-                MemberServiceClient::new(node).remove_members(request).await
-            });
+            let removed = until_answered(nodes, node, request, call!(MemberServiceClient::remove_members));
             removed.await.map(drop)
         };
         changed.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))
@@ -166,10 +162,10 @@ impl RemovalGroup {
 
 impl RemovedUser {
     /// The messages that it sent after a removal was acknowledged and before the next join began.
-    fn while_absent(&self) -> Vec<SentMessage> {
+    fn while_absent(&self) -> Vec<SendAttempt> {
         let absences = self.absences.lock();
         let sends = self.sends.lock();
-        let is_forbidden = |sent: &&SentMessage| {
+        let is_forbidden = |sent: &&SendAttempt| {
             let before = absences.partition_point(|absence| absence.from < sent.began);
             before > 0 && absences[before - 1].covers(sent)
         };
@@ -179,7 +175,7 @@ impl RemovedUser {
 
 impl Absence {
     /// Whether the send was over before the absence was. A send with an unknown outcome may be stored later.
-    fn covers(&self, sent: &SentMessage) -> bool {
+    fn covers(&self, sent: &SendAttempt) -> bool {
         let over = if sent.is_open { sent.ended + LATE } else { sent.ended };
         self.from < sent.began && self.until.is_none_or(|until| over < until)
     }
@@ -192,7 +188,7 @@ mod tests {
     fn member(absences: &[(u64, Option<u64>)], sends: &[(u64, u64, bool)], zero: Instant) -> RemovedUser {
         let at = |seconds: u64| zero + Duration::from_secs(seconds);
         let absence = |(from, until): &(u64, Option<u64>)| Absence { from: at(*from), until: until.map(at) };
-        let sent = |(value, (began, ended, is_open)): (u64, &(u64, u64, bool))| SentMessage {
+        let sent = |(value, (began, ended, is_open)): (u64, &(u64, u64, bool))| SendAttempt {
             value,
             began: at(*began),
             ended: at(*ended),

@@ -18,8 +18,6 @@ pub(super) const READ_OF_ABSENCE: &str = "reads of an absence";
 /// A member may not send.
 pub(super) const REFUSED: &str = "members refused";
 
-const VIOLATIONS: [&str; 5] = [ACKNOWLEDGED, STORED, READ_BEYOND, READ_OF_ABSENCE, REFUSED];
-
 /// Counts the outcomes.
 #[derive(Debug, Default)]
 pub(super) struct RemovalTally {
@@ -41,45 +39,9 @@ impl RemovalTally {
             Figure::count("reads of removed users", self.reads),
             Figure::without_target("calls failed", "count", float(self.failed.count), Better::Lower),
         ];
-        figures.extend(self.violations.figures(VIOLATIONS));
+        let kinds = [ACKNOWLEDGED, STORED, READ_BEYOND, READ_OF_ABSENCE, REFUSED];
+        figures.extend(self.violations.figures(kinds));
         figures.extend(self.failed.figures());
         figures
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether all figures hold after one removal, if `goal` is the goal.
-    fn holds_for(tally: &RemovalTally, goal: u64) -> bool {
-        let progress = Progress::new("members are removed", goal);
-        progress.add(1);
-        tally.figures(&progress).iter().all(|figure| figure.holds)
-    }
-
-    fn sound() -> RemovalTally {
-        let mut tally = RemovalTally { forbidden: 1, reads: 1, ..RemovalTally::default() };
-        tally.failed.add("UNAVAILABLE");
-        tally
-    }
-
-    #[test]
-    fn anything_wrong_does_not_hold() {
-        assert!(holds_for(&sound(), 1));
-        for kind in VIOLATIONS {
-            let mut tally = sound();
-            tally.violations.add(kind, String::new);
-            assert!(!holds_for(&tally, 1), "{kind}");
-        }
-    }
-
-    #[test]
-    fn too_few_removals_or_unexpected_codes_fail() {
-        let mut tally = sound();
-        tally.failed.add("INTERNAL");
-        assert!(!holds_for(&tally, 1));
-        assert!(!holds_for(&sound(), 2));
-        assert!(!holds_for(&RemovalTally::default(), 1), "no removed user has sent anything");
     }
 }

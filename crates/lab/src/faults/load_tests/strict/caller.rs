@@ -54,7 +54,7 @@ impl Caller {
 
     /// Calls until enough writes are acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
-        while !self.state.is_over() {
+        while !self.state.progress.is_over() {
             let at = self.random.random_range(0..self.pairs.len());
             self.sent += 1;
             let what = RelationRequest::Set(self.pairs[at].edge, self.setting(at));

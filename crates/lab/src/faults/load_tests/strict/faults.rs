@@ -7,14 +7,22 @@ use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::StrictState;
-use crate::faults::{Figure, Member, Node, Site};
+use crate::faults::{
+    Figure, Site,
+    load_tests::site_fault::{FaultTurns, SiteFault},
+};
 
-/// How a node's link to Redis is cut, in turn.
-const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::HoldAnswers];
-/// How long a cut lasts: long enough that the node first trusts its memory and then does not.
-const CUT_FOR: Duration = Duration::from_secs(2);
-/// Pause between two faults, from when both nodes trust their memories again.
-const HEALTHY_FOR: Duration = Duration::from_millis(500);
+/// A node's link to Redis is cut: long enough that the node first trusts its memory and then does not.
+const CUTS: FaultTurns<'_> = FaultTurns {
+    faults: &[
+        SiteFault::NodeCut(Mode::Refuse),
+        SiteFault::NodeCut(Mode::Freeze),
+        SiteFault::NodeCut(Mode::HoldAnswers),
+    ],
+    node: None,
+    lasts: &[Duration::from_secs(2)],
+    healthy_for: Duration::from_millis(500),
+};
 /// Time between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// With a fault, the goal has this many times fewer writes, because most of them wait.
@@ -52,17 +60,25 @@ impl StrictFault {
 
     /// Repeats the fault until enough writes are acknowledged. Returns how often it occurred.
     pub(super) async fn inject(self, site: &mut Site, state: &StrictState) -> Result<u64> {
-        let mut times = 0;
-        while !state.progress.has_enough() {
-            match self {
-                Self::Nothing => sleep(LOOK).await,
-                Self::WriterCut => cut(site, 0, times).await?,
-                Self::ReaderCut => cut(site, 1, times).await?,
-                Self::WriterDies => die(site, state).await?,
+        let progress = &state.progress;
+        match self {
+            Self::WriterCut => FaultTurns { node: Some(0), ..CUTS }.inject(site, progress).await,
+            Self::ReaderCut => FaultTurns { node: Some(1), ..CUTS }.inject(site, progress).await,
+            Self::WriterDies => {
+                let mut deaths = 0;
+                while !progress.has_enough() {
+                    die(site, state).await?;
+                    deaths += 1;
+                }
+                Ok(deaths)
             }
-            times += 1;
+            Self::Nothing => {
+                while !progress.has_enough() {
+                    sleep(LOOK).await;
+                }
+                Ok(0)
+            }
         }
-        Ok(times)
     }
 
     /// How often the fault occurred. `None` without a fault.
@@ -76,18 +92,8 @@ impl StrictFault {
     }
 }
 
-async fn cut(site: &mut Site, at: usize, times: u64) -> Result<()> {
-    let Member { to_redis, .. } = site.members.get(at).context("there are two nodes")?;
-    to_redis.set(CUTS[usize::try_from(times)? % CUTS.len()]);
-    sleep(CUT_FOR).await;
-    to_redis.set(Mode::Pass);
-    site.until_trusted().await?;
-    sleep(HEALTHY_FOR).await;
-    Ok(())
-}
-
 async fn die(site: &mut Site, state: &StrictState) -> Result<()> {
-    let node: &mut Node = &mut site.members.first_mut().context("there are two nodes")?.node;
+    let node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
     node.run_with_variables(&[("KITH_FAILPOINT", DIES)])?;
     while !node.ended()? && !state.progress.has_enough() {

@@ -10,16 +10,19 @@ use kith_proto::{
         AddMembersRequest, BatchIsMemberRequest, RemoveMembersRequest, Role, member_result,
         member_service_client::MemberServiceClient,
     },
-    r#type::v1::{Consistency, consistency::Level},
+    r#type::v1::Consistency,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::sleep;
 use tonic::{Code, Status};
 
 use super::{CALLERS, StrictState, pair::Known, tally::UsedValue};
-use crate::faults::{
-    answered::make_group,
-    calls::{failed, name_of, with_deadline},
+use crate::{
+    faults::{
+        answered::make_group,
+        calls::{consistency, failed, name_of, with_deadline},
+    },
+    history::Level,
 };
 
 /// Users that each caller adds and removes.
@@ -64,7 +67,7 @@ impl GroupCaller {
     pub(super) async fn work(mut self) -> Result<()> {
         let group = Group { group_id: self.group, name: "members".to_owned(), ..Group::default() };
         make_group(&self.state.nodes, group, Vec::new()).await?;
-        while !self.state.is_over() {
+        while !self.state.progress.is_over() {
             let at = self.random.random_range(0..self.users.len());
             self.sent += 1;
             let adds = self.users[at].known.value.map_or_else(|| self.random.random(), |is_in| !is_in);
@@ -148,8 +151,8 @@ impl GroupCaller {
     /// Whether a user is a member in the store, by a strong read. `None`: no node answers.
     async fn stored(&self, at: usize) -> Option<bool> {
         for node in (0..self.state.nodes.len()).cycle().take(TRIES) {
-            let strong = Consistency { level: Some(Level::Strong(true)) };
-            match self.are_members(node, Some(strong)).await.map(|answers| answers.into_iter().nth(at)) {
+            let strong = consistency(Level::Strong, "");
+            match self.are_members(node, strong).await.map(|answers| answers.into_iter().nth(at)) {
                 Ok(Some(Ok(is_member))) => return Some(is_member),
                 _ => sleep(PAUSE).await,
             }

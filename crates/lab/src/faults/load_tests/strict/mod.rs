@@ -39,12 +39,6 @@ struct StrictState {
     tally: Mutex<StrictTally>,
 }
 
-impl StrictState {
-    fn is_over(&self) -> bool {
-        self.progress.is_ended() || self.progress.has_enough()
-    }
-}
-
 /// The state that is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrictSubject {

@@ -4,12 +4,14 @@ use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::imported::fill_up_to;
 use kith_proto::{
     message::v1::message_service_client::MessageServiceClient,
-    notice::v1::{CountNoticesRequest, MarkReadRequest, notice_service_client::NoticeServiceClient},
+    notice::v1::{
+        Audience, CountNoticesRequest, MarkReadRequest, Notice, PublishNoticeRequest,
+        RegisterAudienceRequest, notice_service_client::NoticeServiceClient,
+    },
     receipt::v1::{GetReceiptRequest, ReceiptForm, receipt_service_client::ReceiptServiceClient},
 };
 use tonic::transport::Channel;
 
-use super::notices::{self, publish};
 use crate::{
     claims::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
     echo,
@@ -21,6 +23,7 @@ use crate::{
         messages::text,
         methods::{COUNT_NOTICES, GET_RECEIPT},
         relations::{EchoedAnswers, over_echo},
+        until_done::until_done,
     },
     served::ServerProcess,
 };
@@ -34,7 +37,7 @@ const MANY: i32 = 2;
 const READER: i64 = 7;
 
 /// Runs the requested rows.
-pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants_any(&[&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT]) {
         return Ok(());
     }
@@ -106,13 +109,19 @@ async fn publish_read(
     audience_id: i32,
     notices: i32,
 ) -> Result<()> {
-    notices::register_audience(client, audience_id).await?;
+    let audience = Audience { audience_id, name: format!("audience {audience_id}"), ..Audience::default() };
+    let register = RegisterAudienceRequest { audience: Some(audience), request_id: String::new() };
+    // The node may be starting.
+    until_done(async || client.clone().register_audience(register.clone()).await).await?;
     for number in 1..=notices {
         if number == notices {
             let all = MarkReadRequest { audience_id, reader_id: READER, all: true, ..Default::default() };
             client.mark_read(all).await?;
         }
-        publish(client, audience_id, 0).await?;
+        let title = format!("notice {number}");
+        let notice = Notice { title, audience_ids: vec![audience_id], ..Notice::default() };
+        let publish = PublishNoticeRequest { notice: Some(notice), request_id: String::new() };
+        client.publish_notice(publish).await?;
     }
     Ok(())
 }
