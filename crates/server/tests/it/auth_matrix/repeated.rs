@@ -72,7 +72,7 @@ const RECORDS: [Record; 14] = [
         ("RelationService/Unblock", r#"{"userId": 7, "targetId": 9}"#),
     ],
     &[
-        ("ApplicationService/Apply", r#"{"kind": "KIND_FRIEND", "applicantId": 9, "userId": 7}"#),
+        ("ApplicationService/Apply", r#"{"kind": "KIND_FRIEND", "applicantId": 8, "userId": 7}"#),
         ("ApplicationService/Withdraw", r#"{"receiver": {"userId": 7}, "applicationId": $APPLICATION}"#),
     ],
     &[

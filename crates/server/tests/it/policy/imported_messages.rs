@@ -141,7 +141,7 @@ async fn numbers_are_taken_once_without_gaps() {
     let (_, group) = chat_with_id(&node, ann, &[bea]).await;
     let text = |seq: i64| old(&group, seq, ann, &seq.to_string());
     let long = Message { content_type: "a".repeat(129), ..text(4) };
-    let with_id = |seq| Message { client_message_id: "a".into(), ..text(seq) };
+    let with_id = |seq| Message { client_message_id: "a".into(), ..old(&group, seq, ann, "8") };
     let attempts: [Attempt<'_>; 6] = [
         (vec![text(2), text(1), text(3), text(i64::MAX)], vec![gap(), Ok(1), gap(), gap()], &["1"]),
         (vec![text(2), text(3)], vec![Ok(2), Ok(3)], &["1", "2", "3"]),
