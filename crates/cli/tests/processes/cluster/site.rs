@@ -244,11 +244,6 @@ pub(crate) fn at_least(token: &str) -> Option<Consistency> {
     Some(Consistency { level: Some(level) })
 }
 
-/// Requests data as fresh as the store.
-pub(crate) fn strong() -> Option<Consistency> {
-    Some(Consistency { level: Some(Level::Strong(true)) })
-}
-
 pub(crate) fn variable(name: &str) -> String {
     let found = std::env::vars().find(|(wanted, _)| wanted == name);
     found.map(|(_, value)| value).unwrap_or_else(|| panic!("{name} is not set: run cargo xtask test"))
