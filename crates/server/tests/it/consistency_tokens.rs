@@ -91,7 +91,7 @@ async fn read_that_a_token_sends_to_store_counts() {
     let (own, unreached) = (of_own_write(&node, &credential).await, unreached(&node, &signer).await);
     let batch = BatchGetUsersRequest { user_ids: (1..=96).collect(), consistency: None };
     node.users().batch_get_users(by_token(&credential, batch)).await.unwrap();
-    // The quota has four records left: one for each read, and one for the store.
+    // The quota has four records left: a record for each read, and one for the store.
     assert_eq!(tier(&node, &credential, &own).await.unwrap(), "memory");
     assert_eq!(tier(&node, &credential, &unreached).await.unwrap(), "store");
     let refused = tier(&node, &credential, &unreached).await.unwrap_err();

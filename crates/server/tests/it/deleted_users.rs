@@ -105,6 +105,6 @@ async fn unfinished_cleanup_ends_after_a_restart() {
     node.stop().await;
     let left = in_store(&folder, async |stores| stores.edges.removals(100).await.unwrap()).await;
     let left: Vec<_> = left.iter().map(|(user, _)| user.get()).collect();
-    // Notes are handled one after the other, so the notes before eve's are done.
+    // Notes are handled in turn, so the notes before eve's are done.
     assert!(left == [dora] || left == [eve, dora], "{left:?}");
 }

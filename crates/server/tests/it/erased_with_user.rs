@@ -168,7 +168,7 @@ async fn nothing_is_erased_right_after_the_deletion(node: Node) {
     node.delete(CHOSEN, now).await;
     node.delete(bea, Timestamp(now.0 + 1)).await;
     node.start();
-    // Notes are handled in time order, one after the other.
+    // Notes are handled in time order.
     until(async || {
         let found = node.stores.follows.follows(&[edge]).await.unwrap();
         found.into_iter().all(|(_, follow)| follow.live().is_none())

@@ -193,7 +193,7 @@ async fn id_is_held_for_a_while_after_the_clean_up() {
     deleted_at(&folder, bob, Timestamp(now.0 + 1)).await;
 
     let node = TestNode::start_over(&folder).await;
-    // Notes are handled in time order, one after the other: when bob's is done, its predecessor is done.
+    // Notes are handled in time order: when bob's is done, its predecessor is done.
     until(async || members(&node, shared).await.iter().all(|(user, _)| *user == ann)).await;
     assert_forbidden(try_create(&node, "second").await);
     node.stop().await;

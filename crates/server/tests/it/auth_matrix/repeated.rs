@@ -1,5 +1,5 @@
-//! Each method with a `request_id`: a repeated request has the first answer, and its id is of no other request
-//! about the record. What a repeated request does to a record is a matter of the stores' conformance suite.
+//! Each method with a `request_id`: a repeated request has the first answer, and its id is refused with
+//! another request about the record. The stores' conformance suite says what a repeated request does.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use crate::{
     secured_node::{ALL, SecuredNode, by},
 };
 
-/// Requests about one record, as service, method and JSON. Each succeeds, and is another request than the one
-/// before it.
+/// Requests about one record, as service, method and JSON. Each succeeds, and differs from the last
+/// request.
 type Record = &'static [(&'static str, &'static str)];
 
 const RECORDS: [Record; 14] = [

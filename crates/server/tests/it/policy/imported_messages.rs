@@ -130,7 +130,7 @@ async fn import_spans_documents_and_stream_messages() {
     );
 }
 
-/// The numbers and texts of messages that are imported one after the other, and the results.
+/// The numbers and texts of messages that are imported in turn, and the results.
 type Attempt<'a> = (Vec<Message>, Vec<Result<i64, (String, String)>>, &'a [&'a str]);
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
     assert_eq!((count, owner_id), (1, ann));
     assert_denied(rename(&node, bob, group).await);
     rename(&node, ann, group).await.unwrap();
-    // A service makes a group for a user, and one without an owner.
+    // A service makes a group for a user, and a group without an owner.
     let group = node.group(Group { name: "Go".into(), creator_id: ann, ..Default::default() }).await.group_id;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
     let lone = node.group(Group { name: "Go".into(), ..Default::default() }).await.group_id;

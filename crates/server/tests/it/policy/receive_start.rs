@@ -8,7 +8,7 @@ use crate::node::{SERVICE, TestNode, assert_invalid};
 use crate::relation_calls::{node_with_users, with_users};
 use kith_proto::message::v1::{delivery::What, send_message_request::To, *};
 
-/// Sends `count` messages, one after the other.
+/// Sends `count` messages, in turn.
 async fn talk(node: &TestNode, by: i64, to: i64, count: i64) {
     for _ in 0..count {
         say(node, by, To::UserId(to), "x").await.unwrap();

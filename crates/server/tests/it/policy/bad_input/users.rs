@@ -27,7 +27,7 @@ async fn a21_the_largest_id_is_an_id() {
 }
 
 #[tokio::test]
-async fn a26_to_a31_records_with_a_wrong_field_are_refused() {
+async fn a26_to_a31_wrong_records_are_refused() {
     let node = TestNode::start().await;
     let long_name = "x".repeat(65);
     let long_email = format!("{}@example.org", "x".repeat(250));
@@ -92,7 +92,7 @@ async fn a35_empty_or_long_keywords_are_refused() {
 }
 
 #[tokio::test]
-async fn a64_a_request_id_with_another_secret_is_refused() {
+async fn a64_id_with_another_secret_is_refused() {
     let node = TestNode::start().await;
     let request = |age, secret| {
         let user = User { age, params: params([("pwd", secret)]), ..named("cid") };
