@@ -34,7 +34,7 @@ enum Command {
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
-    /// Sends streams of the same messages, bare or behind the edge of a node.
+    /// Sends streams with the same messages, bare or behind a node's edge.
     #[command(hide = true)]
     FramesServer {
         listen: SocketAddr,

@@ -107,7 +107,7 @@ pub(crate) struct Row {
     pub(crate) baseline: f64,
     /// The median for Kith.
     pub(crate) kith: f64,
-    /// The median of the rounds' figures; not the quotient of the two medians.
+    /// The rounds' median figure; not the quotient of the two medians.
     pub(crate) figure: f64,
     /// The claim's target.
     pub(crate) target: Option<f64>,

@@ -37,7 +37,7 @@ pub(super) enum AlertFault {
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
     RedisEmptied,
-    /// It refuses writes for the first half of the time.
+    /// It refuses writes for the first half.
     RedisFull,
     /// A gateway sends one heartbeat, and then none.
     GatewayDies,

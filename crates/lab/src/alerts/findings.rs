@@ -11,7 +11,7 @@ use crate::faults::{
     figure::{self, Figure},
 };
 
-/// The name of the file with the figures.
+/// The file with the figures.
 const FILE: &str = "alerts.json";
 const HEAD: [&str; 5] = ["case", "fault", "to fire", "fired, and how long after the fault", "holds"];
 

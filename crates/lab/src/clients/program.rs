@@ -81,7 +81,7 @@ impl TrialProgram {
         Ok(program)
     }
 
-    /// Reads up to the end of the program.
+    /// Reads until the program ends.
     pub(super) async fn end(mut self) -> Result<Printed> {
         let ending = async {
             while self.read().await? {}

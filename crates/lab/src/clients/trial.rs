@@ -61,7 +61,7 @@ pub struct TrialReport {
 }
 
 impl Trial {
-    /// Runs the program of the client in this folder.
+    /// Runs the client's program in this folder.
     ///
     /// # Errors
     /// If a server or the program does not run, or the program has ended before each fault has been there.

@@ -53,7 +53,7 @@ impl SmallDisk {
         Ok(Self { _holder: holder, _folder: folder, path })
     }
 
-    /// The path of the disk.
+    /// The disk's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -17,7 +17,7 @@ pub struct MessageCall {
     pub ended: u64,
     /// The request that was sent.
     pub request: MessageRequest,
-    /// The result of the call.
+    /// The call's result.
     pub outcome: MessageOutcome,
 }
 
@@ -84,7 +84,7 @@ pub enum MessageOutcome {
     Sent(Vec<SendOutcome>),
     /// The result of a read.
     Read {
-        /// The messages, in the order of the answer.
+        /// The messages, in the answer's order.
         messages: Vec<LoggedMessage>,
         /// The lowest and the highest number that the reader may read; `None`: the answer has none.
         range: Option<(u64, u64)>,

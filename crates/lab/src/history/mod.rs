@@ -66,7 +66,7 @@ pub struct Call {
     /// A write's request id. A repeated write has the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The result of the call.
+    /// The call's result.
     pub outcome: Outcome,
 }
 

@@ -23,7 +23,7 @@ pub struct RelationCall {
     /// A write's request id. A repeated write has the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The result of the call.
+    /// The call's result.
     pub outcome: RelationOutcome,
 }
 
@@ -162,7 +162,7 @@ pub enum RelationOutcome {
 /// One user's relation to another at the end, by strong reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeEnd {
-    /// Both users of the edge.
+    /// The edge's users.
     pub edge: Edge,
     /// The follow's version; `None`: there is no follow.
     pub follow: Option<u64>,

@@ -33,7 +33,7 @@ const ELECTION_MS: i32 = 2_000;
 #[derive(Debug)]
 pub struct Mongods {
     members: Vec<Mongod>,
-    /// The proxies in the order of the members; empty for a single member.
+    /// The proxies in the members' order; empty for a single member.
     proxies: Vec<MemberProxy>,
 }
 

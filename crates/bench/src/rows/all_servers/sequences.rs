@@ -29,7 +29,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// Share of the numbers up to the highest that was given out.
+/// The share that was used, up to the highest number that was given out.
 async fn used(plan: &Plan, stage: &ClusterStage, round: usize) -> Result<f64> {
     let (name, takes) = (format!("bench-{round}"), plan.size(500, 20));
     let numbers = at_once(NODES * CALLERS, |caller| {

@@ -64,7 +64,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.remove(plan).await
 }
 
-/// The processor time of the node and of MongoDB, in milliseconds a second.
+/// The processor time that the node and MongoDB take, in milliseconds a second.
 async fn taken(plan: &Plan, stage: &ClusterStage) -> Result<[f64; 2]> {
     sleep(plan.size(Duration::from_secs(1), Duration::from_millis(50))).await;
     let time = plan.size(Duration::from_secs(4), Duration::from_millis(500));

@@ -67,7 +67,7 @@ struct CommonCost {
 }
 
 async fn taken(node: &NodeProcess, commands: &Commands, side: Side, few: usize) -> Result<CommonCost> {
-    // The cost of the very first call must not count.
+    // What the very first call costs must not count.
     following(node).await?;
     node.forget().await?;
     usage::forget_peak(node.served.id())?;

@@ -17,7 +17,7 @@ const AT_ONCE: usize = 64;
 pub(super) struct Blocks<'a> {
     edge: Edge,
     pub(super) changes: Vec<RelationWrite<'a>>,
-    /// All reads of the settings.
+    /// All reads that have settings.
     pub(super) reads: Vec<(&'a RelationCall, Settings)>,
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,

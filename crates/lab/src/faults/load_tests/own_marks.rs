@@ -128,7 +128,7 @@ async fn judge(nodes: &[Channel], answered: &[AnswerSent], violations: &mut Viol
     began.elapsed().min(STORED_WITHIN)
 }
 
-/// The mark of the user who answered, by a strong read.
+/// The answering user's mark, by a strong read.
 async fn read_seq(nodes: &[Channel], pair: u32) -> Result<i64> {
     let request = GetReadSeqsRequest {
         user_id: answerer(pair),

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The name of the file with the figures.
+/// The file with the figures.
 const FILE: &str = "mutants.json";
 const HEAD: [&str; 7] = ["mutant", "what", "lacks", "seconds", "to be noticed by", "noticed by", "caught"];
 

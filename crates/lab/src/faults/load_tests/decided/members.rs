@@ -28,7 +28,7 @@ impl DecidedGroup {
         Ok(())
     }
 
-    /// The length of the member list, and the members' ordinals.
+    /// The member list's length, and the members' ordinals.
     async fn listed(&self) -> Result<(usize, Vec<u32>)> {
         let request = ListMembersRequest {
             group_id: self.group,

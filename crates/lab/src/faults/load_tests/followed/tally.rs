@@ -38,7 +38,7 @@ pub(super) struct AcknowledgedWrite {
     pub(super) acknowledged: Instant,
 }
 
-/// A place in a feed: the number of the entry, and the change in it.
+/// A place in a feed: the entry's number, and the change in it.
 type FeedPlace = (u64, u64);
 
 /// Acknowledged writes, and changes that were read.

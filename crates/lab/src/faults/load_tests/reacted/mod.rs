@@ -40,7 +40,7 @@ use crate::{
 
 const NODES: u32 = 3;
 const GROUPS: i64 = 8;
-/// Members of a group. All of them react, and the messages of the first one are erased.
+/// Members in a group. All react, and the first one's messages are erased.
 const MEMBERS: i64 = 8;
 /// Messages in each group: more than two documents.
 const MESSAGES: u64 = 240;

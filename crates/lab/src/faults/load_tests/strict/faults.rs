@@ -23,7 +23,7 @@ const CUTS: FaultTurns<'_> = FaultTurns {
     lasts: &[Duration::from_secs(2)],
     healthy_for: Duration::from_millis(500),
 };
-/// Time between two checks of the progress.
+/// Time between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// With a fault, the goal has this many times fewer writes, because most of them wait.
 const FEWER: u64 = 10;
