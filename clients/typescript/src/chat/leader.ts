@@ -124,9 +124,10 @@ export class Leader {
     if (!state.conversations.has(id)) await this.refresh(id);
     const record = state.conversation(id);
     const loaded = state.messages.get(id)?.size ?? 0;
+    // Those of an older page are read with it.
+    this.people.wantReactions(id, state.messages.get(id)?.values() ?? []);
     if (record.maxSeq && (floorOf(record) > record.maxSeq || loaded < PAGE / 2)) await this.older(id);
     await this.reread(id);
-    this.people.wantReactions(id, state.messages.get(id)?.values() ?? []);
     if (id.startsWith("g")) await this.people.learnGroup(id);
     const { results = [] } = await this.connection.repeat("GetReadSeqs", { conversationIds: [id] });
     const [known, read] = [state.conversations.get(id), results[0]?.read];

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use kith_lab_servers::imported::fill_up_to;
-use kith_proto::{
-    change::v1::{GetCursorRequest, change_service_client::ChangeServiceClient},
-    relation::v1::SetDoNotDisturbRequest,
-};
+use kith_proto::change::v1::{GetCursorRequest, change_service_client::ChangeServiceClient};
 use tonic::transport::Channel;
 
 use crate::{
@@ -20,7 +17,7 @@ use crate::{
     results::Results,
     rows::{
         groups::make_group,
-        messages::{GROUP, USER, text},
+        messages::{GROUP, USER, quiet, text},
         methods::{SEND_MESSAGE, SET_DO_NOT_DISTURB},
         until_done::retry,
     },
@@ -53,9 +50,7 @@ async fn writes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         fill_up_to(channel.clone(), USERS).await?;
         make_group(&channel, 1, &[USER]).await?;
     }
-    let settings: Vec<_> =
-        [true, false].into_iter().flat_map(|on| (2..=USERS).map(move |to| quiet(to, on))).collect();
-    let settings = compare(plan, [&without, &with], SET_DO_NOT_DISTURB, settings);
+    let settings = compare(plan, [&without, &with], SET_DO_NOT_DISTURB, quiet(USERS));
     results.row(&CHANGES_WRITE_CPU, settings).await?;
     let sends = compare(plan, [&without, &with], SEND_MESSAGE, vec![text(GROUP)]);
     results.row(&CHANGES_SEND_CPU, sends).await
@@ -96,8 +91,4 @@ fn keeping(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     plan.settings.push(KEPT.to_owned());
     plan
-}
-
-fn quiet(target_id: i64, on: bool) -> SetDoNotDisturbRequest {
-    SetDoNotDisturbRequest { user_id: USER, target_id, do_not_disturb: on, ..Default::default() }
 }

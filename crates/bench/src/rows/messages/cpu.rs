@@ -6,14 +6,11 @@ use std::hint::black_box;
 use anyhow::{Context as _, Result, ensure};
 use fred::prelude::{KeysInterface as _, ListInterface as _};
 use kith_lab_servers::{imported::fill_up_to, usage};
-use kith_proto::{
-    message::v1::{Message, PullMessagesRequest, ReactRequest},
-    relation::v1::SetDoNotDisturbRequest,
-};
+use kith_proto::message::v1::{Message, PullMessagesRequest, ReactRequest};
 use prost::Message as _;
 use tonic::transport::Channel;
 
-use super::stage::{GROUP, MessageClient, MessageStage, USER, fill_from, text};
+use super::stage::{GROUP, MessageClient, MessageStage, USER, fill_from, quiet, text};
 use crate::{
     claims::{PULL_20_CPU, PULL_50_REACTIONS, Plan, SEND_CPU},
     echo,
@@ -63,9 +60,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// Compares sends with another small durable write.
 async fn sends(plan: &Plan, kith: &ServerProcess) -> Result<Vec<Pair<f64>>> {
-    let settings: Vec<_> =
-        [true, false].into_iter().flat_map(|on| (2..=OTHERS).map(move |to| quiet(to, on))).collect();
-    let write = Callers::connect(kith.address, 1, SET_DO_NOT_DISTURB, settings).await?;
+    let write = Callers::connect(kith.address, 1, SET_DO_NOT_DISTURB, quiet(OTHERS)).await?;
     let send = Callers::connect(kith.address, 1, SEND_MESSAGE, vec![text(GROUP)]).await?;
     let calls = plan.size(20_000, 1_000);
     compare_cpu(
@@ -142,10 +137,6 @@ async fn pages(plan: &Plan, stage: &MessageStage, bare: &ServerProcess) -> Resul
     let pairs = pairs.await?;
     list.remove().await?;
     Ok(pairs)
-}
-
-fn quiet(target_id: i64, do_not_disturb: bool) -> SetDoNotDisturbRequest {
-    SetDoNotDisturbRequest { user_id: USER, target_id, do_not_disturb, ..Default::default() }
 }
 
 /// A page's messages as a plain Redis list.

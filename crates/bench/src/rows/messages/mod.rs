@@ -7,7 +7,7 @@ mod stage;
 
 use anyhow::Result;
 
-pub(in crate::rows) use self::stage::{GROUP, MessageClient, USER, fill_from, text};
+pub(in crate::rows) use self::stage::{GROUP, MessageClient, USER, fill_from, quiet, text};
 use crate::{claims::Plan, results::Results};
 
 /// Bytes in a body.

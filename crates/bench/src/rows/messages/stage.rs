@@ -3,9 +3,12 @@
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_lab_servers::imported::fill_up_to;
-use kith_proto::message::v1::{
-    BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
-    send_message_request::To, send_result,
+use kith_proto::{
+    message::v1::{
+        BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
+        send_message_request::To, send_result,
+    },
+    relation::v1::SetDoNotDisturbRequest,
 };
 use kith_store_cluster::MongoOptions;
 use tonic::{Code, Status, transport::Channel};
@@ -94,6 +97,17 @@ pub(in crate::rows) fn text(log: &str) -> SendMessageRequest {
         body: body().into(),
         ..SendMessageRequest::default()
     }
+}
+
+/// Small durable writes that differ: [`USER`] mutes the users from 2 up to this one, then ends that.
+pub(in crate::rows) fn quiet(last: i64) -> Vec<SetDoNotDisturbRequest> {
+    let request = |target_id, do_not_disturb| SetDoNotDisturbRequest {
+        user_id: USER,
+        target_id,
+        do_not_disturb,
+        ..SetDoNotDisturbRequest::default()
+    };
+    [true, false].into_iter().flat_map(|on| (2..=last).map(move |target| request(target, on))).collect()
 }
 
 /// Sends messages by one call; each has to be stored.

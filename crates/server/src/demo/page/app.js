@@ -87,7 +87,6 @@ function tried(work) {
 
 function react(id, seq, kind, isThere) {
   tried(isThere ? chat.react(id, seq, kind) : chat.unreact(id, seq, kind));
-  view.draw();
 }
 
 // Asks who has read a message. `has`: how many have, by which it is asked again when more have.

@@ -177,6 +177,7 @@ export class View {
     const chips = [...there, ...others].map(({ kind, count, isMine }) => {
       const chip = button("reaction", count ? `${kind} ${count}` : kind, () => {
         this.choosing = 0;
+        this.draw();
         this.act.react(id, seq, kind, !isMine);
       });
       chip.setAttribute("aria-pressed", isMine);

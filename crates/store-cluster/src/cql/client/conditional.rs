@@ -67,8 +67,11 @@ impl FailedAttempts {
             AttemptError::Unanswered(error) => self.unanswered = Some(error),
         }
         self.count += 1;
+        if self.count == TRIES_MAX {
+            return Err(StoreError::Overloaded);
+        }
         tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(self.count)))).await;
-        if self.count < TRIES_MAX { Ok(()) } else { Err(StoreError::Overloaded) }
+        Ok(())
     }
 
     /// Like [`Self::again`], with the error by [`Self::ended`].

@@ -29,6 +29,9 @@ const WRONG: &str = "messages with wrong answers";
 /// Messages in one call.
 const BATCH: usize = 100;
 
+/// The reactions to each message, by conversation and number.
+type RowsByMessage<'a> = BTreeMap<(&'a str, i64), Vec<&'a ReactionRow>>;
+
 /// The differences.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
@@ -76,6 +79,7 @@ pub(super) async fn judge(
     let (rows, logs) =
         (stored_rows(site).await?, messages::stored(&site.mongod.database(NAME).await?).await?);
     let mut found = compare(&rows, &logs, expected);
+    let rows = by_message(&rows);
     for group in groups {
         for node in 0..state.nodes.len() {
             let reader = group.users[node % group.users.len()];
@@ -131,20 +135,28 @@ async fn stored_rows(site: &Site) -> Result<BTreeSet<ReactionRow>> {
     Ok(rows)
 }
 
+fn by_message(rows: &BTreeSet<ReactionRow>) -> RowsByMessage<'_> {
+    let mut messages = RowsByMessage::new();
+    for row in rows {
+        messages.entry((row.conversation.as_str(), row.seq)).or_default().push(row);
+    }
+    messages
+}
+
 /// The messages of which a node does not answer what the rows are, with both.
 async fn wrong_answers(
     node: &Channel,
     group: &ReactedGroup,
     reader: i64,
-    rows: &BTreeSet<ReactionRow>,
+    rows: &RowsByMessage<'_>,
 ) -> Result<Vec<(i64, String)>> {
     let mut wrong = Vec::new();
     for messages in group.messages.chunks(BATCH) {
         let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
         let answered = answers(node, group, reader, seqs.clone()).await?;
         for seq in seqs {
-            let of_message = |row: &&ReactionRow| row.conversation == group.conversation && row.seq == seq;
-            let stored = Counted::of_rows(rows.iter().filter(of_message), reader);
+            let stored = rows.get(&(group.conversation.as_str(), seq));
+            let stored = stored.map(|rows| Counted::of_rows(rows, reader)).unwrap_or_default();
             let shown = answered.get(&seq).map(Counted::of_answer).unwrap_or_default();
             if stored != shown {
                 wrong.push((seq, format!("stored {stored:?}, answered {shown:?}")));
@@ -180,7 +192,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn of_rows<'a>(rows: impl Iterator<Item = &'a ReactionRow>, reader: i64) -> Self {
+    fn of_rows(rows: &[&ReactionRow], reader: i64) -> Self {
         let mut counted = Self::default();
         for row in rows {
             *counted.counts.entry(row.kind.clone()).or_default() += 1;
@@ -224,8 +236,7 @@ mod tests {
 
     #[test]
     fn counts_and_own_kinds_are_compared() {
-        let rows = [row(1, "a"), ReactionRow { user: 8, ..row(1, "a") }];
-        let counted = Counted::of_rows(rows.iter(), 8);
+        let counted = Counted::of_rows(&[&row(1, "a"), &ReactionRow { user: 8, ..row(1, "a") }], 8);
         let reaction = |count| kith_proto::message::v1::ReactionCount { kind: "a".to_owned(), count };
         let answer = |count, own: &[&str]| MessageReactions {
             seq: 1,

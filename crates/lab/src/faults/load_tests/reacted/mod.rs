@@ -175,24 +175,25 @@ impl ReactedGroup {
         let creator_id = users[0];
         let group = Group { group_id: number, name: "reacting".to_owned(), creator_id, ..Group::default() };
         make_group(&state.nodes, group, users[1..].to_vec()).await?;
-        let mut made = Self { conversation: format!("g{number}"), users, messages: Vec::new() };
-        let drafts: Vec<Draft> = (1..=MESSAGES).map(|value| made.draft(value)).collect();
+        let conversation = format!("g{number}");
+        let draft = |(value, sender): (u64, &i64)| Draft {
+            conversation: conversation.clone(),
+            sender: *sender,
+            value,
+            silent: false,
+        };
+        let drafts: Vec<Draft> = (1..=MESSAGES).zip(users.iter().cycle()).map(draft).collect();
+        let mut messages = Vec::new();
         for drafts in drafts.chunks(BATCH) {
             let request = MessageRequest::Send(drafts.to_vec());
             let sent = PreparedCall { request, named: true }.send(state.nodes[0].clone()).await;
             let MessageOutcome::Sent(results) = sent else { bail!("messages are not sent: {sent:?}") };
             for (draft, result) in drafts.iter().zip(results) {
                 let SendOutcome::At(seq) = result else { bail!("a message is not sent: {result:?}") };
-                made.messages.push(SentMessage { seq: seq.cast_signed(), sender: draft.sender });
+                messages.push(SentMessage { seq: seq.cast_signed(), sender: draft.sender });
             }
         }
-        Ok(made)
-    }
-
-    fn draft(&self, value: u64) -> Draft {
-        let sender = self.users.iter().copied().cycle().nth(usize::try_from(value).unwrap_or_default());
-        let conversation = self.conversation.clone();
-        Draft { conversation, sender: sender.unwrap_or_default(), value, silent: false }
+        Ok(Self { conversation, users, messages })
     }
 
     /// The member whose messages are erased.

@@ -13,10 +13,13 @@ use anyhow::{Context as _, Result};
 use kith_proto::message::v1::{ReactRequest, UnreactRequest, message_service_client::MessageServiceClient};
 use rand::{Rng as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tokio::time::sleep;
-use tonic::{Code, Status};
+use tonic::{Code, Request, Response, Status, transport::Channel};
 
 use super::{REFUSED, ReactedGroup, ReactedState, ReactionRow, ender::erase};
-use crate::faults::{answered::until_answered, calls::failed};
+use crate::faults::{
+    answered::{call, until_answered},
+    calls::failed,
+};
 
 const KINDS: [&str; 5] = ["👍", "❤️", "😂", "party", "yes"];
 /// A call whose outcome is open may still take effect this long after it was given up.
@@ -64,11 +67,15 @@ impl Reactor {
         if self.settled.contains(&row) {
             return Ok(());
         }
-        let attempts = AtomicU32::new(0);
-        let is_there = self.own.contains(&row);
-        let changed =
-            if is_there { self.unreact(&row, &attempts).await } else { self.react(&row, &attempts).await };
-        if attempts.into_inner() > 1 {
+        let ReactionRow { conversation: conversation_id, seq, user: user_id, kind } = row.clone();
+        let (changed, attempts) = if self.own.contains(&row) {
+            let request = UnreactRequest { user_id, conversation_id, seq, kind };
+            self.send(request, call!(MessageServiceClient::unreact)).await
+        } else {
+            let request = ReactRequest { user_id, conversation_id, seq, kind };
+            self.send(request, call!(MessageServiceClient::react)).await
+        };
+        if attempts > 1 {
             self.settled.insert(row.clone());
         }
         match changed {
@@ -94,26 +101,24 @@ impl Reactor {
         })
     }
 
-    async fn react(&mut self, row: &ReactionRow, attempts: &AtomicU32) -> Result<(), Status> {
-        let ReactionRow { conversation, seq, user, kind } = row.clone();
-        let request = ReactRequest { user_id: user, conversation_id: conversation, seq, kind };
+    /// Sends a request until a node answers or refuses it. Returns also how often it was sent.
+    async fn send<Q, A, F>(
+        &mut self,
+        request: Q,
+        send: impl Fn(Channel, Request<Q>) -> F,
+    ) -> (Result<(), Status>, u32)
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let attempts = AtomicU32::new(0);
         let first = self.random.random_range(0..self.state.nodes.len());
-        let reacted = until_answered(&self.state.nodes, first, request, |node, request| async move {
+        let answered = until_answered(&self.state.nodes, first, request, |node, request| {
             attempts.fetch_add(1, Ordering::Relaxed);
-            MessageServiceClient::new(node).react(request).await
+            send(node, request)
         });
-        reacted.await.map(drop)
-    }
-
-    async fn unreact(&mut self, row: &ReactionRow, attempts: &AtomicU32) -> Result<(), Status> {
-        let ReactionRow { conversation, seq, user, kind } = row.clone();
-        let request = UnreactRequest { user_id: user, conversation_id: conversation, seq, kind };
-        let first = self.random.random_range(0..self.state.nodes.len());
-        let taken_back = until_answered(&self.state.nodes, first, request, |node, request| async move {
-            attempts.fetch_add(1, Ordering::Relaxed);
-            MessageServiceClient::new(node).unreact(request).await
-        });
-        taken_back.await.map(drop)
+        let answered = answered.await.map(drop);
+        (answered, attempts.into_inner())
     }
 
     /// A message that ends refuses reactions, and no other message does.
