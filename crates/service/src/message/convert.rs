@@ -13,15 +13,14 @@ use prost::{Message as _, bytes::Bytes};
 use super::{
     range::is_withheld,
     reactions::ReactionCounts,
-    reading::{BackwardRead, ForwardRead, MessagePage, SEQS_MAX},
+    reading::{BackwardRead, ForwardRead, SEQS_MAX},
     sending::{MessageDraft, SendOutcome},
 };
 use crate::{
     error::{Error, valid},
     rpc::{
-        answer_size::fit_into_answer,
         batch::{check_count, missing},
-        call::{Call, Principal, own},
+        call::{Principal, own},
         ids,
         versions::{moment, wire_time},
     },
@@ -81,25 +80,19 @@ const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
     }
 }
 
-/// A page's messages with these counts, as many as fit into the answer, and whether others follow.
+/// A page's messages with these counts.
 pub(super) fn page_to_wire(
-    page: MessagePage,
+    messages: Vec<Message>,
     conversation: ConversationId,
-    call: Call,
+    principal: Principal,
     counts: &ReactionCounts,
-) -> (Vec<wire::Message>, bool) {
-    let count = page.messages.len();
-    let messages = page.messages.into_iter().map(|message| {
-        let mut message = message_to_wire(message, conversation, call.principal);
+) -> Vec<wire::Message> {
+    let to_wire = |message| {
+        let mut message = message_to_wire(message, conversation, principal);
         counts.add_to(conversation, &mut message);
         message
-    });
-    if counts.is_empty() {
-        return (messages.collect(), page.more);
-    }
-    let messages = fit_into_answer(call.answer_bytes, messages);
-    let more = page.more || messages.len() < count;
-    (messages, more)
+    };
+    messages.into_iter().map(to_wire).collect()
 }
 
 /// The message that a request sends.

@@ -5,8 +5,10 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reactions::ReactionRpc,
-    reading::PAGE_MAX, waiting::STEP_MAX,
+    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import,
+    reactions::ReactionRpc,
+    reading::{MessagePage, PAGE_MAX},
+    waiting::STEP_MAX,
 };
 use crate::{
     error::Error,
@@ -94,11 +96,13 @@ impl MessageService for MessageRpc {
         let mut quota = self.page(call, request.limit)?;
         let mut asked = convert::pull(&request, quota.size)?;
         asked.at_least = self.limits.at_least(call, asked.at_least)?;
-        let page = self.messages.pull(reader, asked).await?.fit_into(call.answer_bytes);
-        quota.answered(page.messages.len());
+        let page = self.messages.pull(reader, asked).await?;
         let counts = self.messages.page_counts(request.with_reactions, asked.conversation, &page).await?;
-        let (min_seq, max_seq) = (page.range.min, page.range.max);
-        let (messages, more) = convert::page_to_wire(page, asked.conversation, call, &counts);
+        let MessagePage { messages, range, more } =
+            page.fit_into(call.answer_bytes, asked.conversation, &counts);
+        quota.answered(messages.len());
+        let messages = convert::page_to_wire(messages, asked.conversation, call.principal, &counts);
+        let (min_seq, max_seq) = (range.min, range.max);
         Ok(Response::new(wire::PullMessagesResponse { messages, min_seq, max_seq, more }))
     }
 
@@ -114,10 +118,10 @@ impl MessageService for MessageRpc {
         let mut quota = self.limits.records.page(call, seqs.len())?;
         let at_least = self.limits.at_least(call, 0)?;
         let page = self.messages.pull_by_seqs(reader, conversation, seqs, at_least).await?;
-        let page = page.fit_into(call.answer_bytes);
-        quota.answered(page.messages.len());
         let counts = self.messages.page_counts(request.with_reactions, conversation, &page).await?;
-        let (messages, more) = convert::page_to_wire(page, conversation, call, &counts);
+        let MessagePage { messages, more, .. } = page.fit_into(call.answer_bytes, conversation, &counts);
+        quota.answered(messages.len());
+        let messages = convert::page_to_wire(messages, conversation, call.principal, &counts);
         Ok(Response::new(wire::PullBySeqsResponse { messages, more }))
     }
 
@@ -128,11 +132,13 @@ impl MessageService for MessageRpc {
         let mut quota = self.page(call, request.limit)?;
         let mut asked = convert::back(&request, quota.size)?;
         asked.at_least = self.limits.at_least(call, asked.at_least)?;
-        let page = self.messages.history(reader, asked).await?.fit_into(call.answer_bytes);
-        quota.answered(page.messages.len());
+        let page = self.messages.history(reader, asked).await?;
         let counts = self.messages.page_counts(request.with_reactions, asked.conversation, &page).await?;
-        let (min_seq, max_seq) = (page.range.min, page.range.max);
-        let (messages, more) = convert::page_to_wire(page, asked.conversation, call, &counts);
+        let MessagePage { messages, range, more } =
+            page.fit_into(call.answer_bytes, asked.conversation, &counts);
+        quota.answered(messages.len());
+        let messages = convert::page_to_wire(messages, asked.conversation, call.principal, &counts);
+        let (min_seq, max_seq) = (range.min, range.max);
         Ok(Response::new(wire::HistoryResponse { messages, min_seq, max_seq, more }))
     }
 

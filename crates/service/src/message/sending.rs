@@ -130,9 +130,13 @@ impl Messages {
             .await?;
         let markers: Vec<Option<UserId>> = drafts.iter().map(MessageDraft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();
-        let (times, answers) = self.queue.append_timed(conversation, messages, when).await?;
-        let sent: Vec<Result<SendOutcome, Error>> =
-            answers.into_iter().zip(times).map(|(answer, time)| sent(conversation, answer, time)).collect();
+        let (times, answers) = self.queue.enqueue(conversation, messages, when)?;
+        let sent: Vec<Result<SendOutcome, Error>> = answers
+            .await
+            .into_iter()
+            .zip(times)
+            .map(|(answer, time)| sent(conversation, answer, time))
+            .collect();
         self.mark_own(conversation, markers.into_iter().zip(&sent), when == SentWhen::Before);
         Ok(sent)
     }

@@ -77,8 +77,7 @@ pub(super) fn sending(parts: Assembly<'_>, users: &Users) -> Sending {
     );
     let delivery = delivery(parts, inboxes, roles.clone(), offline.clone());
     let logs = logs(parts).with_reactions(records.reactions.clone());
-    let queue =
-        AppendQueue::new(logs, context.mutations.clone(), &config.messages).delivering(delivery.clone());
+    let queue = AppendQueue::new(logs, delivery.clone(), context.mutations.clone(), &config.messages);
     Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 

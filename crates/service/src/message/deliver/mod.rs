@@ -3,8 +3,8 @@
 //!
 //! A fan-out may be repeated, late or lost: an inbox's ranges are contiguous, so the next fan-out repairs it.
 //! A failed fan-out is retried until it succeeds (`pending.rs`), and neither fails nor delays a send beyond
-//! [`FAN_OUT_WAIT`]. If its node dies first, another node finds the step's note (`notes.rs`) and resumes it
-//! (`resumption.rs`).
+//! [`FAN_OUT_WAIT`] (`step.rs`). If its node dies first, another node finds the step's note (`notes.rs`) and
+//! resumes it (`resumption.rs`).
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured
 //! (`absent.rs`).
@@ -17,8 +17,9 @@ mod pending;
 mod recipients;
 mod resumption;
 mod retries;
+mod step;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod unconfirmed;
 
 use std::{sync::Arc, time::Duration};
@@ -27,22 +28,22 @@ use futures::future::{join_all, ready};
 use kith_delivery::{FanOut, FanOutResult, InboxLimits, NodeWake, SentMessages, Wake, entry};
 use kith_store::{ConversationId, GroupId, Message, NodeName, Seq, SeqRange, Timestamp, UserId};
 use prost::bytes::Bytes;
-use tokio::time::{Instant, timeout};
 
 pub(super) use self::{
     abandoned::{ABANDONED_AFTER, LargeGroups},
-    notes::NotedSteps,
+    step::StepDelivery,
     unconfirmed::UnconfirmedRanges,
 };
 use self::{
     absent::FanOutOutcome,
+    notes::NotedSteps,
     pending::{PendingDeliveries, UndeliveredMessages},
     recipients::DeliveryTargets,
 };
 pub use self::{
     notes::StepNotes, recipients::Recipients, resumption::resumption_job, retries::FanOutRetries,
 };
-use super::{Inboxes, logs::LogAdditions, offline::OfflineLogs};
+use super::{Inboxes, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
@@ -121,46 +122,20 @@ impl Delivery {
         self.0.recipients.count(group).await
     }
 
-    /// Notes that messages are being appended to a conversation, so that they are delivered also if this node
+    /// Begins a step, before its append: it is noted, so that its messages are delivered also if this node
     /// dies.
-    pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
-        match &self.0.notes {
+    pub(super) async fn begin(&self, conversation: ConversationId) -> StepDelivery {
+        let notes = match &self.0.notes {
             Some(notes) => notes.begin(conversation).await,
             None => NotedSteps::default(),
-        }
+        };
+        StepDelivery { delivery: self.clone(), conversation, notes }
     }
 
-    /// Ends a step that has nothing left to deliver.
-    pub(super) fn end(&self, steps: NotedSteps) {
+    fn end(&self, steps: NotedSteps) {
         if let Some(notes) = &self.0.notes {
             notes.end(steps);
         }
-    }
-
-    /// Delivers an append's messages, also those that an earlier append had stored. `registered`: the nodes
-    /// that read the conversation, as the window knows them after the append.
-    pub(super) async fn appended(
-        &self,
-        conversation: ConversationId,
-        added: &LogAdditions,
-        registered: impl Future<Output = Option<Vec<NodeName>>>,
-        steps: NotedSteps,
-    ) {
-        let Some(last) = added.last else { return self.end(steps) };
-        let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
-        let sent = self.sent_messages(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
-        self.deliver(sent, Some(added), registered, steps).await;
-    }
-
-    /// Delivers a stored message, for which no user without a receiver is notified.
-    pub(super) async fn appended_one(
-        &self,
-        conversation: ConversationId,
-        message: &Message,
-        steps: NotedSteps,
-    ) {
-        let sent = self.sent_messages(conversation, message.seq, std::slice::from_ref(message));
-        self.deliver(sent, None, ready(None), steps).await;
     }
 
     /// The wake for messages up to `last`. `messages`: the last of them, with contiguous numbers; may be
@@ -168,45 +143,6 @@ impl Delivery {
     fn sent_messages(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
         let sent = messages.last().map_or_else(Timestamp::now, |message| message.sent);
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
-    }
-
-    async fn deliver(
-        &self,
-        sent: SentMessages,
-        added: Option<&LogAdditions>,
-        registered: impl Future<Output = Option<Vec<NodeName>>>,
-        steps: NotedSteps,
-    ) {
-        let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
-        let fanned = timeout(FAN_OUT_WAIT, self.fan_out(sent, registered)).await.ok().and_then(Result::ok);
-        if fanned.is_some() {
-            metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
-        }
-        let announced = async {
-            let Some(added) = added else { return Ok(()) };
-            let messages = self.messages_to_announce(conversation, added).await?;
-            self.announce(conversation, &messages, fanned.as_ref()).await
-        };
-        let is_announced = matches!(timeout(FAN_OUT_WAIT, announced).await, Ok(Ok(())));
-        let unannounced = added.filter(|_| !is_announced).and_then(LogAdditions::first_announced);
-        let undelivered = UndeliveredMessages { last, unannounced };
-        if fanned.is_some() && is_announced {
-            self.done(conversation, undelivered);
-            self.end(steps);
-        } else {
-            let steps = self.keep_missing_notes(conversation, steps).await;
-            self.0.pending.note(conversation, undelivered, steps);
-        }
-    }
-
-    /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if
-    /// this node dies.
-    async fn keep_missing_notes(&self, conversation: ConversationId, mut steps: NotedSteps) -> NotedSteps {
-        let Some(notes) = &self.0.notes else { return steps };
-        if steps.is_missing() && !self.0.pending.is_in_store(conversation) {
-            drop(timeout(FAN_OUT_WAIT, notes.keep(&mut steps)).await);
-        }
-        steps
     }
 
     /// Enters messages into their recipients' inboxes. Returns once they are in all; their nodes are woken

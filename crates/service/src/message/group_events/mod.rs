@@ -16,7 +16,7 @@ use kith_store::{
 };
 use tokio::time::timeout;
 
-use super::{event::event_message, queue::AppendQueue, store_error};
+use super::{event::event_message, queue::AppendQueue, store_error, waiting::SentWhen};
 use crate::{
     error::Error,
     group::{
@@ -57,8 +57,9 @@ impl GroupEvents {
     /// Appends an event, before all later sends through this node. Waits for it for a limited time.
     async fn post(&self, event: GroupEvent) {
         let conversation = ConversationId::Group(event.group);
-        let answers = match self.queue.enqueue(conversation, vec![event.message(Timestamp::now())]) {
-            Ok(answers) => answers,
+        let event = event.message(Timestamp::now());
+        let answers = match self.queue.enqueue(conversation, vec![event], SentWhen::Now) {
+            Ok((_, answers)) => answers,
             Err(error) => return posted(Err(error)),
         };
         let posting = tokio::spawn(async move {

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     message::{
         MessagesConfig,
+        deliver::tests::delivery_to_nobody,
         fake_logs::{AppendFault, FakeLogs},
         sample::{logs, mutations},
     },
@@ -42,7 +43,8 @@ fn dismissed_group_gets_no_events() {
 /// How long a change waits for its event if the event's append has this fault.
 async fn waited(fault: AppendFault) -> Duration {
     let store = FakeLogs::with_faults(Duration::ZERO, [fault]);
-    let queue = AppendQueue::new(logs(store), mutations(), &MessagesConfig::default());
+    let delivery = delivery_to_nobody();
+    let queue = AppendQueue::new(logs(store), delivery, mutations(), &MessagesConfig::default());
     let (events, begun) = (GroupEvents::new(queue, Duration::from_secs(1)), Instant::now());
     events.changed(&joined(vec![member(7, Role::Member)])).await.expect("the change is kept");
     begun.elapsed()

@@ -9,14 +9,14 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::join_all};
 use kith_cache::{Moment, spans::Step};
-use kith_store::{Appended, ConversationId, Message, NewMessage, NodeName, Outcome, StoreError, Timestamp};
+use kith_store::{Appended, ConversationId, NewMessage, Outcome, StoreError, Timestamp};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
 use super::{
     Delivery, MessagesConfig,
-    deliver::NotedSteps,
+    deliver::StepDelivery,
     logs::{LogAdditions, Logs},
     waiting::{
         AppendResult, AppendStep, AppendTurn, AppendWaiter, Callers, SentWhen, WaitingAppends, answer,
@@ -39,8 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct AppendQueue {
     pub(super) logs: Logs,
-    /// `None`: nothing is delivered.
-    delivery: Option<Delivery>,
+    pub(super) delivery: Delivery,
     mutations: Mutations,
     waiting: Arc<WaitingAppends>,
 }
@@ -54,103 +53,40 @@ struct StoredStep {
     /// When its append began, or earlier.
     began: Moment,
     appended: Result<Vec<Appended>, StoreError>,
-    notes: NotedSteps,
+    delivery: StepDelivery,
 }
 
 impl AppendQueue {
-    /// Creates an empty queue that appends to these logs.
+    /// Creates an empty queue that appends to these logs, and delivers its appends before it answers.
     #[must_use]
-    pub fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
+    pub fn new(logs: Logs, delivery: Delivery, mutations: Mutations, config: &MessagesConfig) -> Self {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
         drop(metrics::histogram!(MESSAGE_APPEND_SECONDS.name));
         drop(metrics::histogram!(MESSAGE_APPEND_SIZE.name));
         let waiting = Arc::new(WaitingAppends::new(config));
-        Self { logs, delivery: None, mutations, waiting }
-    }
-
-    /// Creates a queue that delivers its appends before it answers.
-    #[must_use]
-    pub fn delivering(self, delivery: Delivery) -> Self {
-        Self { delivery: Some(delivery), ..self }
-    }
-
-    /// Notes that messages are being appended.
-    pub(super) async fn begin(&self, conversation: ConversationId) -> NotedSteps {
-        match &self.delivery {
-            Some(delivery) => delivery.begin(conversation).await,
-            None => NotedSteps::default(),
-        }
-    }
-
-    /// Delivers a change's event, which was not appended by this queue; `None`: there is none.
-    pub(super) async fn deliver(
-        &self,
-        conversation: ConversationId,
-        event: Option<&Message>,
-        steps: NotedSteps,
-    ) {
-        match (&self.delivery, event) {
-            (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, steps).await,
-            (Some(delivery), None) => delivery.end(steps),
-            (None, _) => {}
-        }
+        Self { logs, delivery, mutations, waiting }
     }
 
     /// Sends a signal to the users in a conversation who receive now, unless they are too many.
     pub(super) async fn signal(&self, conversation: ConversationId, signal: &Bytes) {
-        let Some(delivery) = &self.delivery else { return };
-        match delivery.recipients(conversation).await {
+        match self.delivery.recipients(conversation).await {
             Ok(Some(users)) => {
                 metrics::counter!(SIGNALS.name, "kind" => "reactions").increment(1);
-                delivery.inboxes().signal(users.to_vec(), signal);
+                self.delivery.inboxes().signal(users.to_vec(), signal);
             }
             Ok(None) => {}
             Err(_) => tracing::debug!("a signal is lost: the users of its conversation cannot be read"),
         }
     }
 
-    /// Appends messages to a conversation in their order, together with others that wait for it. Returns each
-    /// result, in the same order. Once they are queued they are appended, also if this future is dropped.
+    /// Queues messages of a conversation in their order, to be appended together with others that wait for
+    /// it. Returns the times that they got, and the pending results in the same order. Once this returns,
+    /// they are appended, also if the pending results are dropped. For messages that were sent elsewhere, no
+    /// user without a receiver is notified.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED: the queue is full, and none is appended.
-    pub(super) async fn append(
-        &self,
-        conversation: ConversationId,
-        messages: Vec<NewMessage>,
-    ) -> Result<Vec<AppendResult>, Error> {
-        Ok(self.enqueue(conversation, messages)?.await)
-    }
-
-    /// Like [`Self::append`], but returns the times that the messages got. For messages that were sent
-    /// elsewhere, no user without a receiver is notified.
-    ///
-    /// # Errors
-    /// The errors of [`Self::append`].
-    pub(super) async fn append_timed(
-        &self,
-        conversation: ConversationId,
-        messages: Vec<NewMessage>,
-        when: SentWhen,
-    ) -> Result<(Vec<Timestamp>, Vec<AppendResult>), Error> {
-        let (times, answers) = self.push(conversation, messages, when)?;
-        Ok((times, answers.await))
-    }
-
-    /// Queues messages as [`Self::append`] does, immediately. Returns the pending answers.
-    ///
-    /// # Errors
-    /// The errors of [`Self::append`].
     pub(super) fn enqueue(
-        &self,
-        conversation: ConversationId,
-        messages: Vec<NewMessage>,
-    ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
-        self.push(conversation, messages, SentWhen::Now).map(|(_, answers)| answers)
-    }
-
-    /// Returns the messages' times, and the pending answers.
-    fn push(
         &self,
         conversation: ConversationId,
         messages: Vec<NewMessage>,
@@ -199,28 +135,28 @@ impl AppendQueue {
     async fn store(&self, conversation: ConversationId, step: AppendStep) -> StoredStep {
         let AppendStep { when, messages, callers } = step;
         let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-        let (appended, notes) =
-            tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
-        StoredStep { when, messages, callers, began, appended, notes }
+        let append = self.append_step(conversation, Arc::clone(&messages));
+        let (appended, delivery) = tokio::join!(append, self.delivery.begin(conversation));
+        StoredStep { when, messages, callers, began, appended, delivery }
     }
 
     /// Delivers a step, and answers its callers.
     async fn finish(&self, conversation: ConversationId, step: StoredStep) {
-        let StoredStep { when, messages, callers, began, appended, notes } = step;
+        let StoredStep { when, messages, callers, began, appended, delivery } = step;
         match appended {
             Ok(appended) => {
                 let added = LogAdditions::of(&messages, &appended).sent(when);
                 let window = self.logs.appended(conversation, &added, began).shared();
-                tokio::join!(window.clone(), self.delivered(conversation, &added, window, notes));
+                tokio::join!(window.clone(), delivery.appended(&added, window));
                 callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
             }
             Err(error) => {
                 if error.outcome() == Outcome::Unknown {
                     // They may have been appended; another node delivers them then.
-                    drop(notes);
+                    drop(delivery);
                     self.logs.doubt(conversation).await;
                 } else {
-                    self.deliver(conversation, None, notes).await;
+                    delivery.end();
                 }
                 callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
             }
@@ -250,18 +186,6 @@ impl AppendQueue {
             metrics::counter!(MESSAGE_APPEND_RETRIES.name, "why" => why).increment(1);
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
-    async fn delivered(
-        &self,
-        conversation: ConversationId,
-        added: &LogAdditions,
-        registered: impl Future<Output = Option<Vec<NodeName>>>,
-        steps: NotedSteps,
-    ) {
-        if let Some(delivery) = &self.delivery {
-            delivery.appended(conversation, added, registered, steps).await;
         }
     }
 

@@ -7,6 +7,7 @@ use kith_store::{ContentHash, Seq, Timestamp};
 
 use super::{
     super::{
+        deliver::tests::delivery_to_nobody,
         fake_logs::{AppendFault, FakeLogs},
         sample::{group, logs, message, mutations},
     },
@@ -22,7 +23,8 @@ fn store(faults: impl IntoIterator<Item = AppendFault>) -> Arc<FakeLogs> {
 }
 
 fn queue(store: &Arc<FakeLogs>) -> AppendQueue {
-    AppendQueue::new(logs(Arc::<FakeLogs>::clone(store)), mutations(), &MessagesConfig::default())
+    let logs = logs(Arc::<FakeLogs>::clone(store));
+    AppendQueue::new(logs, delivery_to_nobody(), mutations(), &MessagesConfig::default())
 }
 
 /// The stored messages' client ids.
@@ -31,8 +33,11 @@ fn stored_ids(store: &FakeLogs) -> Vec<String> {
 }
 
 async fn append(queue: &AppendQueue, ids: &[&str]) -> Vec<AppendResult> {
-    let messages = ids.iter().map(|id| message(id, 1)).collect();
-    queue.append(group(9), messages).await.unwrap()
+    append_to(queue, 9, ids.iter().map(|id| message(id, 1)).collect()).await
+}
+
+async fn append_to(queue: &AppendQueue, id: i64, messages: Vec<NewMessage>) -> Vec<AppendResult> {
+    queue.enqueue(group(id), messages, SentWhen::Now).unwrap().1.await
 }
 
 /// The answer for a message that is sent alone.
@@ -78,8 +83,7 @@ async fn one_step_of_a_conversation_at_a_time() {
 async fn conversations_do_not_wait_for_each_other() {
     let store = store([]);
     let queue = queue(&store);
-    let sends = (1..=4).map(|id| queue.append(group(id), vec![message("a", 1)]));
-    join_all(sends).await;
+    join_all((1..=4).map(|id| append_to(&queue, id, vec![message("a", 1)]))).await;
     assert_eq!(store.most_at_once.load(Ordering::SeqCst), 4);
 }
 
@@ -88,7 +92,7 @@ async fn repeated_message_shares_an_append_as_replay() {
     let store = store([]);
     let queue = queue(&store);
     let later = NewMessage { sent: Timestamp(8), ..message("a", 1) };
-    let sends = queue.append(group(9), vec![message("a", 1), message("b", 1), later]).await.unwrap();
+    let sends = append_to(&queue, 9, vec![message("a", 1), message("b", 1), later]).await;
     assert_eq!(new(&sends[..2]), [1, 2]);
     assert!(
         matches!(sends[2], Ok(Appended::Replayed { seq: 1, sent: Timestamp(7) })),
@@ -110,7 +114,7 @@ async fn other_content_under_a_key_is_its_own_answer() {
     let store = store([]);
     let queue = queue(&store);
     let other = NewMessage { hash: ContentHash::of("", b"other"), ..message("a", 1) };
-    let sends = queue.append(group(9), vec![message("a", 1), other, message("b", 1)]).await.unwrap();
+    let sends = append_to(&queue, 9, vec![message("a", 1), other, message("b", 1)]).await;
     assert!(matches!(sends[1], Ok(Appended::OtherContent)), "{sends:?}");
     assert_eq!(new(&[sends[0].clone(), sends[2].clone()]), [1, 2]);
 }
@@ -138,7 +142,7 @@ async fn replay_after_a_lost_answer_stays_a_replay() {
     append_one(&queue, "a").await.unwrap();
     store.faults.lock().push_back(AppendFault::Lost);
     let again = NewMessage { sent: Timestamp(8), ..message("a", 1) };
-    let again = queue.append(group(9), vec![again]).await.unwrap();
+    let again = append_to(&queue, 9, vec![again]).await;
     assert!(matches!(again[..], [Ok(Appended::Replayed { seq: 1, sent: Timestamp(7) })]), "{again:?}");
 }
 
@@ -215,7 +219,7 @@ async fn full_queue_appends_nothing() {
     let store = store([]);
     let queue = queue(&store);
     let many = (0..1_001).map(|number| message(&number.to_string(), 1)).collect();
-    let refused = queue.append(group(9), many).await.unwrap_err();
+    let refused = queue.enqueue(group(9), many, SentWhen::Now).err().unwrap();
     assert_eq!(refused.reason(), Reason::Overloaded);
     assert_eq!(new(&append(&queue, &["a"]).await), [1]);
     assert_eq!(store.appends(), [1]);

@@ -45,7 +45,7 @@ pub(super) fn query(conversation: ConversationId, seq: Seq, kind: &ReactionKind)
 
 pub(super) fn counts_to_wire(counts: &[KindCount]) -> Vec<wire::ReactionCount> {
     let count = |of: &KindCount| wire::ReactionCount {
-        kind: of.kind.to_string(),
+        kind: of.kind.as_str().to_owned(),
         count: i32::try_from(of.count).unwrap_or(i32::MAX),
     };
     counts.iter().map(count).collect()

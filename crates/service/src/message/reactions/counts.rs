@@ -1,6 +1,6 @@
 //! The counts of reactions that pages of messages have on request.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use kith_cache::Consistency;
 use kith_proto::message::v1 as wire;
@@ -12,9 +12,12 @@ use super::{
 };
 use crate::error::Error;
 
-/// The counts of some documents.
+/// The most bytes that a kind's count takes in an answer, beside the kind.
+const COUNT_BYTES: usize = 12;
+
+/// The counts of some documents, by rising keys.
 #[derive(Debug, Default)]
-pub(in crate::message) struct ReactionCounts(HashMap<DocumentKey, Arc<ReactionSummary>>);
+pub(in crate::message) struct ReactionCounts(Vec<Arc<ReactionSummary>>);
 
 impl Messages {
     /// The counts for a page, or none if they are not `wanted`, or the reader's range has ended.
@@ -57,22 +60,23 @@ impl Messages {
     ) -> Result<ReactionCounts, Error> {
         let mut counts = ReactionCounts::default();
         for keys in keys.chunks(BATCH_MAX) {
-            let found = self.reactions.get_many(keys, consistency).await?;
-            counts.0.extend(found.into_iter().map(|summary| (summary.key, summary)));
+            counts.0.extend(self.reactions.get_many(keys, consistency).await?);
         }
+        counts.0.sort_unstable_by_key(|summary| summary.key);
         Ok(counts)
     }
 }
 
 impl ReactionCounts {
-    /// Whether there are none, or none were wanted.
-    pub(in crate::message) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The kinds of a message.
     pub(super) fn of(&self, conversation: ConversationId, seq: Seq) -> &[KindCount] {
-        self.0.get(&key_of(conversation, seq)).map_or(&[], |summary| summary.of(seq))
+        let found = self.0.binary_search_by_key(&key_of(conversation, seq), |summary| summary.key);
+        found.map_or(&[], |at| self.0[at].of(seq))
+    }
+
+    /// The most bytes that a message's counts take in an answer.
+    pub(in crate::message) fn bytes(&self, conversation: ConversationId, seq: Seq) -> usize {
+        self.of(conversation, seq).iter().map(|of| of.kind.as_str().len() + COUNT_BYTES).sum()
     }
 
     /// Adds its counts to a message, unless the message has no content.

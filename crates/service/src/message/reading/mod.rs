@@ -8,6 +8,7 @@ use super::{
     Messages, ReadBounds,
     logs::{self, Logs},
     range::{ReadRange, ReadableLog, store_error},
+    reactions::ReactionCounts,
 };
 use crate::error::Error;
 
@@ -254,11 +255,17 @@ impl PageRequest {
 }
 
 impl MessagePage {
-    /// Cuts the page to messages with at most this many bytes, but keeps at least one message.
-    pub(super) fn fit_into(mut self, bytes: usize) -> Self {
+    /// Cuts the page to messages that have, with these counts, at most this many bytes, but keeps at least
+    /// one message.
+    pub(super) fn fit_into(
+        mut self,
+        bytes: usize,
+        conversation: ConversationId,
+        counts: &ReactionCounts,
+    ) -> Self {
         let mut taken = 0;
         let fits = |message: &&Message| {
-            taken += message.weight();
+            taken += message.weight() + counts.bytes(conversation, message.seq);
             taken <= bytes
         };
         let kept = self.messages.iter().take_while(fits).count().max(1);

@@ -16,7 +16,7 @@ use super::{BEGUN_WITHIN, LEASE_LASTS, PERIOD, content_removal::ContentRemoval};
 use crate::{
     domain_context::DomainContext,
     error::Error,
-    message::{event::event_message, queue::AppendQueue, store_error},
+    message::{event::event_message, queue::AppendQueue, store_error, waiting::SentWhen},
     write::{lease::Lease, mutations::Mutations, rounds::Rounds},
 };
 
@@ -195,7 +195,7 @@ impl Erasures {
         let key = format!("erase:{user_id}:{}", erasure.run);
         let key = MessageKey::of(None, &key);
         let event = event_message(key, What::Erased(MessagesErased { user_id }), Timestamp::now());
-        let answers = self.queue.append(conversation, vec![event]).await?;
-        answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
+        let (_, answers) = self.queue.enqueue(conversation, vec![event], SentWhen::Now)?;
+        answers.await.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
     }
 }

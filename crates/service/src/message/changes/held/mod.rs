@@ -41,16 +41,16 @@ impl Messages {
     ) -> Result<MessageChangeOutcome, Error> {
         let writer = ChangeWriter { logs: self.logs.clone(), mutations: self.mutations.clone() };
         let event = change.event.clone();
-        let (changed, steps) =
-            tokio::join!(writer.change(conversation, change), self.queue.begin(conversation));
+        let begin = self.queue.delivery.begin(conversation);
+        let (changed, delivery) = tokio::join!(writer.change(conversation, change), begin);
         let changed = changed?;
-        let event = match changed {
-            MessageChangeOutcome::Done { event_seq, .. } => Some(event.numbered(event_seq)),
-            MessageChangeOutcome::Refused(_) | MessageChangeOutcome::Missing => None,
-        };
-        // The change is visible to all readers; its event follows.
-        let queue = self.queue.clone();
-        tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), steps).await });
+        match changed {
+            // The change is visible to all readers; its event follows.
+            MessageChangeOutcome::Done { event_seq, .. } => {
+                tokio::spawn(async move { delivery.appended_one(&event.numbered(event_seq)).await });
+            }
+            MessageChangeOutcome::Refused(_) | MessageChangeOutcome::Missing => delivery.end(),
+        }
         Ok(changed)
     }
 }

@@ -34,12 +34,7 @@ impl AnnouncingFixture {
         let mentions = mentions.iter().map(|id| user(*id)).collect();
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
         self.logs.fill(group(9), std::slice::from_ref(&message));
-        let steps = self.stage.delivery.begin(group(9)).await;
-        self.stage
-            .delivery
-            .appended(group(9), &LogAdditions::of(&[message], &[appended]), ready(None), steps)
-            .await;
-        self.stage.remove_ended().await;
+        self.stage.deliver(message, appended, None).await;
     }
 
     pub(super) fn entered(&self) -> Vec<(Seq, Vec<i64>)> {
@@ -99,13 +94,8 @@ async fn repeated_send_enters_what_is_missing() {
 async fn repeated_send_of_old_message_enters_nothing() {
     let fixture = AnnouncingFixture::new().await;
     fixture.logs.fill(group(9), &[message("old", 5)]);
-    let steps = fixture.stage.delivery.begin(group(9)).await;
-    let replayed = [Appended::Replayed { seq: 1, sent: Timestamp(7) }];
-    fixture
-        .stage
-        .delivery
-        .appended(group(9), &LogAdditions::of(&[message("old", 5)], &replayed), ready(None), steps)
-        .await;
+    let replayed = Appended::Replayed { seq: 1, sent: Timestamp(7) };
+    fixture.stage.deliver(message("old", 5), replayed, None).await;
     assert_eq!(fixture.entered(), []);
 }
 

@@ -14,7 +14,8 @@ use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_delivery::{Entry, FanOutNotes, InboxKeeper as _, OpenedInbox, ReadFrom, ReadOutcome, WakeEvent};
 use kith_store::{
-    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NodeName, Roster, StoreError, Version,
+    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NewMessage, NodeName, Roster, StoreError,
+    Version,
 };
 use parking_lot::Mutex;
 
@@ -166,11 +167,13 @@ impl DeliveryFixture {
     }
 
     async fn append(&self, seq: Seq) {
-        let steps = self.delivery.begin(group(9)).await;
-        let messages = [message(&seq.to_string(), 5)];
-        self.delivery
-            .appended(group(9), &LogAdditions::of(&messages, &[Appended::New(seq)]), ready(None), steps)
-            .await;
+        self.deliver(message(&seq.to_string(), 5), Appended::New(seq), None).await;
+    }
+
+    /// Delivers a message whose append had this result.
+    async fn deliver(&self, message: NewMessage, appended: Appended, nodes: Option<Vec<NodeName>>) {
+        let step = self.delivery.begin(group(9)).await;
+        step.appended(&LogAdditions::of(&[message], &[appended]), ready(nodes)).await;
         self.remove_ended().await;
     }
 
@@ -187,6 +190,13 @@ impl DeliveryFixture {
         let all = self.delivery.0.pending.all();
         all.into_iter().map(|(conversation, due)| (conversation, due.last)).collect()
     }
+}
+
+/// A delivery without a recipient.
+pub(in crate::message) fn delivery_to_nobody() -> Delivery {
+    let inboxes = Inboxes::new(Arc::new(FaultyInboxes::new()), node());
+    let recipients = Recipients::new(Arc::<FakeMembers>::default(), 3);
+    Delivery::new(inboxes, InboxLimits::default(), recipients, None, None)
 }
 
 fn node() -> NodeName {
@@ -237,8 +247,7 @@ async fn notes_of_ended_steps_go_once_a_second() {
     retries.start();
     let end_steps = async |count: usize| {
         for _ in 0..count {
-            let steps = stage.delivery.begin(group(9)).await;
-            stage.delivery.end(steps);
+            stage.delivery.begin(group(9)).await.end();
         }
     };
     end_steps(20).await;
@@ -262,7 +271,7 @@ async fn node_that_stops_leaves_no_ended_note() {
     let retries = FanOutRetries::new(stage.delivery.clone());
     retries.start();
     let (ended, running) = (stage.delivery.begin(group(9)).await, stage.delivery.begin(group(9)).await);
-    stage.delivery.end(ended);
+    ended.end();
     assert_eq!(stage.noted(), 2);
     retries.stop().await;
     assert_eq!(stage.noted(), 1, "the step that has not ended");
@@ -321,23 +330,14 @@ async fn large_group_wakes_the_nodes_of_its_window() {
     stage.members.change(2, 4, &[1, 2, 3, 4]);
     let mut wakes = stage.keeper.subscribe(&node());
     assert_eq!(wakes.next().await, WakeEvent::Interrupted);
-    let steps = stage.delivery.begin(group(9)).await;
-    let added = LogAdditions::of(&[message("x", 5)], &[Appended::New(1)]);
-    stage.delivery.appended(group(9), &added, ready(Some(vec![node()])), steps).await;
+    stage.deliver(message("x", 5), Appended::New(1), Some(vec![node()])).await;
     assert!(matches!(wakes.next().await, WakeEvent::Wake(Wake::Conversation(_))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_appended_leaves_no_note() {
     let stage = DeliveryFixture::new().await;
-    let steps = stage.delivery.begin(group(9)).await;
-    assert_eq!(stage.noted(), 1);
-    let messages = [message("x", 5)];
-    stage
-        .delivery
-        .appended(group(9), &LogAdditions::of(&messages, &[Appended::OtherContent]), ready(None), steps)
-        .await;
-    stage.remove_ended().await;
+    stage.deliver(message("x", 5), Appended::OtherContent, None).await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
 }
@@ -345,9 +345,7 @@ async fn nothing_appended_leaves_no_note() {
 #[tokio::test(start_paused = true)]
 async fn replay_is_delivered_again() {
     let stage = DeliveryFixture::new().await;
-    let steps = stage.delivery.begin(group(9)).await;
-    let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
-    stage.delivery.appended(group(9), &LogAdditions::of(&messages, &[replayed]), ready(None), steps).await;
+    stage.deliver(message("x", 5), Appended::Replayed { seq: 7, sent: Timestamp(7) }, None).await;
     assert_eq!(stage.entries(1).await, [7]);
 }
 

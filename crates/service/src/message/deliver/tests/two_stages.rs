@@ -9,7 +9,7 @@ use super::{
         fake_logs::{AppendFault, FakeLogs},
         queue::AppendQueue,
         sample::{logs, mutations},
-        waiting::AppendResult,
+        waiting::{AppendResult, SentWhen},
     },
     *,
 };
@@ -34,16 +34,15 @@ impl TwoStages {
         let fixture = DeliveryFixture::new().await;
         *fixture.keeper.fault.lock() = InboxFault::Slow(FAN_OUT);
         let store = FakeLogs::with_faults(APPEND, faults);
-        let queue =
-            AppendQueue::new(logs(Arc::<FakeLogs>::clone(&store)), mutations(), &MessagesConfig::default());
-        let queue = queue.delivering(fixture.delivery.clone());
+        let (logs, delivery) = (logs(Arc::<FakeLogs>::clone(&store)), fixture.delivery.clone());
+        let queue = AppendQueue::new(logs, delivery, mutations(), &MessagesConfig::default());
         Self { fixture, store, queue, began: Instant::now(), answers: Arc::default() }
     }
 
     /// Sends a message at this time, from the test's begin.
     async fn send_at(&self, ms: u64, id: &'static str) {
         sleep_until(self.began + Duration::from_millis(ms)).await;
-        let sent = self.queue.enqueue(group(9), vec![message(id, 1)]).unwrap();
+        let (_, sent) = self.queue.enqueue(group(9), vec![message(id, 1)], SentWhen::Now).unwrap();
         let (began, answers) = (self.began, Arc::clone(&self.answers));
         tokio::spawn(async move {
             let answer = sent.await.pop().unwrap();
