@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{ban::TransitionBans, stays::TransitionLogEnd};
 use crate::{
     Bans, ChangeContext, GroupId, Member, MemberChange, MemberRefusal, MemberRow, MembersUpdated, Role,
-    Roster, Timestamp, UserId, Version, ban::TransitionBans, stays::TransitionLogEnd,
+    Roster, Timestamp, UserId, Version,
 };
 
 /// A snapshot of a group and the members whom changes name. Every backend decides changes to members by it. A
@@ -324,7 +325,6 @@ impl MembershipTransition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Text;
 
     const LARGE: u32 = 100;
 
@@ -479,7 +479,7 @@ mod tests {
             (MemberChange::SetRole(user(2), Role::Admin), by(1)),
             (MemberChange::Mute(user(3), None), by(2)),
             (MemberChange::MuteAll(None), by(2)),
-            (MemberChange::Remark(user(3), Text::default()), by(3)),
+            (MemberChange::Remark(user(3), crate::Text::default()), by(3)),
             (MemberChange::Remove(vec![user(77)]), by(2)),
         ] {
             assert_eq!(transition.change(&change, terms), Ok(Vec::new()), "{change:?}");

@@ -1,14 +1,22 @@
 //! Group members and their store.
 
+mod ban;
+mod import;
+mod membership;
+mod stays;
+
 use std::{fmt, str::FromStr};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Ban, BanRow, FormerMember, GroupId, Invalid, Seq, StayHistory, StoreError, Stored, Text,
-    Timestamp, UserId, Version, Write, heap_bytes, single_line,
+    Applied, GroupId, Invalid, Seq, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
+    single_line,
 };
+pub use ban::{Ban, BanRow, Bans};
+pub use membership::MembershipTransition;
+pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};
 
 const REMARK_CHARS_MAX: usize = 64;
 /// The most users in one change.

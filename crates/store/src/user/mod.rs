@@ -1,14 +1,23 @@
 //! Users and their store.
 
+mod access;
+mod address;
+mod name;
+
 use std::fmt;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Email, Keyword, Params, ParamsPatch, Phone, SecretChange, StoreError, Stored, Text, Timestamp,
-    UserId, UserName, Version, Write, heap_bytes,
+    Applied, Keyword, Params, ParamsPatch, SecretChange, StoreError, Stored, Text, Timestamp, UserId,
+    Version, Write, heap_bytes,
 };
+pub use access::{
+    AccessChange, AccessStore, SUSPENSION_REASON_CHARS_MAX, Suspension, TOKENS_AFTER_DELETION, UserAccess,
+};
+pub use address::{EMAIL_CHARS_MAX, Email, Phone};
+pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 
 /// A user as stored: no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
