@@ -1,5 +1,7 @@
 //! Audiences and their notices.
 
+pub(crate) mod reader;
+
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;

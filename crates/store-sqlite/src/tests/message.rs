@@ -9,9 +9,10 @@ use rusqlite::{StatementStatus, params};
 
 use super::*;
 use crate::{
-    conversation, erasure,
-    message::{self, HeaderTables, append, change, erase, page, reaction, upkeep},
-    notice, notice_reader, sequence,
+    conversation,
+    message::{self, HeaderTables, append, change, erase, erasure, page, reaction, upkeep},
+    notice::{self, reader},
+    sequence,
 };
 
 /// A message without sender and id.
@@ -276,10 +277,10 @@ async fn queries_of_messages_read_their_index() {
         (notice::NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
         (notice::DELETE_NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
         (notice::EXPIRED, "INDEX notices_expired (expire_ms"),
-        (notice_reader::READER, "INDEX notice_readers_by_id (audience=? AND reader=?)"),
-        (notice_reader::LAST, "notice_readers USING PRIMARY KEY (audience=?)"),
-        (notice_reader::PUT, "notice_readers USING PRIMARY KEY (audience=? AND ordinal=?)"),
-        (notice_reader::SCAN, "notice_readers USING PRIMARY KEY (audience=? AND ordinal>? AND ordinal<?)"),
+        (reader::READER, "INDEX notice_readers_by_id (audience=? AND reader=?)"),
+        (reader::LAST, "notice_readers USING PRIMARY KEY (audience=?)"),
+        (reader::PUT, "notice_readers USING PRIMARY KEY (audience=? AND ordinal=?)"),
+        (reader::SCAN, "notice_readers USING PRIMARY KEY (audience=? AND ordinal>? AND ordinal<?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");

@@ -10,13 +10,15 @@ use kith_store::{
 };
 use rusqlite::{Connection, params, params_from_iter};
 
+use super::{
+    blocked::is_blocked,
+    counts::{Tally, counts},
+    log,
+};
 use crate::{
     Sqlite,
     batch::BatchQuery,
-    blocked::is_blocked,
-    counts::{Tally, counts},
     error::Failure,
-    relation_log,
     row::{edge_of, follow_of, stored_follow},
     statement::{first, run},
 };
@@ -128,7 +130,7 @@ pub(crate) fn end(
     if let Some(by) = by
         && known(connection, edge.reversed())?.is_some_and(|back| back.live)
     {
-        relation_log::note(connection, by, RelationEventKind::Unfriended, now)?;
+        log::note(connection, by, RelationEventKind::Unfriended, now)?;
     }
     Ok(Some(version))
 }

@@ -2,8 +2,8 @@
 
 use kith_store::{ChangeContext, ConversationId, FormerMember, GroupId, MemberChange, MemberKey};
 
-use super::{messages::message, *};
-use crate::{ban, member};
+use super::{message::message, *};
+use crate::member::{self, ban};
 
 #[tokio::test]
 async fn member_queries_seek_in_their_index() {

@@ -1,5 +1,7 @@
 //! Group members. A change is decided and written in one transaction.
 
+pub(crate) mod ban;
+
 use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
@@ -12,7 +14,7 @@ use kith_store::{
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    Sqlite, ban,
+    Sqlite,
     batch::BatchQuery,
     error::{Failure, internal},
     message,

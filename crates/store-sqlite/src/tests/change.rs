@@ -6,7 +6,7 @@ use kith_store::{
 };
 
 use super::*;
-use crate::changes::{AFTER, EXTENT, LAST, OLDEST, REMOVE};
+use crate::change::{AFTER, EXTENT, LAST, OLDEST, REMOVE};
 
 async fn entries(handle: &SqliteHandle) -> Vec<ChangesEntry> {
     handle.stores().changes.changes_after("file", 0).await.unwrap()

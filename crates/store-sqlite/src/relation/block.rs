@@ -9,11 +9,11 @@ use kith_store::{
 };
 use rusqlite::{Connection, params};
 
+use super::{follow, log};
 use crate::{
     Sqlite,
     batch::BatchQuery,
     error::Failure,
-    follow, relation_log,
     row::{block_of, stored_block},
     state::check_expected,
     statement::{first, run},
@@ -108,7 +108,7 @@ fn set(
     put(connection, &block)?;
     if block.permissions != before.permissions {
         let kind = RelationEventKind::SetPermissions { before: before.permissions, after: block.permissions };
-        relation_log::note(connection, edge, kind, write.now)?;
+        log::note(connection, edge, kind, write.now)?;
     }
     let cut = match patch.blocked {
         Some(true) => follow::end(connection, edge.reversed(), Some(edge), write.now)?,

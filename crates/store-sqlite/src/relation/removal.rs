@@ -3,10 +3,9 @@
 use kith_store::{Edge, RemovedEdges, Timestamp, UserId};
 use rusqlite::{Connection, Row};
 
+use super::{block, follow};
 use crate::{
-    block,
     error::Failure,
-    follow,
     row::{edge_of, size, user_id},
     statement::{all, run},
 };

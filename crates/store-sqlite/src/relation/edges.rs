@@ -9,10 +9,10 @@ use kith_store::{
 };
 use rusqlite::{Connection, Row, params};
 
+use super::removal;
 use crate::{
     Sqlite,
     error::{Failure, corrupt},
-    removal,
     row::{edge_of, size},
     statement::run,
 };

@@ -6,7 +6,7 @@ use kith_store::{
 };
 
 use super::*;
-use crate::{block, blocked, counts, edges, follow, relation_log};
+use crate::relation::{block, blocked, counts, edges, follow, log};
 
 const FOLLOWING_COLUMNS: &str = "(from_id, placed_ms, to_id, version, since_ms)";
 const FANS_COLUMNS: &str = "(to_id, placed_ms, from_id, version, since_ms)";
@@ -209,9 +209,9 @@ async fn no_query_of_relations_scans_or_sorts() {
         edges::ENDS,
         edges::NEXT_USER,
         edges::COUNTED,
-        relation_log::LIST,
-        relation_log::LAST,
-        relation_log::FORGET,
+        log::LIST,
+        log::LAST,
+        log::FORGET,
     ];
     for sql in batches.into_iter().flatten().chain(single) {
         for step in plan(&handle, sql).await {
@@ -237,8 +237,8 @@ async fn list_queries_seek_in_their_index() {
         (follow::ANY_TO, "COVERING INDEX follows_fans (to_id=?)"),
         (block::ANY_FROM, "COVERING INDEX blocks_from (from_id=?)"),
         (block::ANY_TO, "COVERING INDEX blocks_to (to_id=?)"),
-        (relation_log::LIST, "relation_log USING PRIMARY KEY (owner=? AND id>?)"),
-        (relation_log::FORGET, "INDEX relation_log_id (id<?)"),
+        (log::LIST, "relation_log USING PRIMARY KEY (owner=? AND id>?)"),
+        (log::FORGET, "INDEX relation_log_id (id<?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected), "{expected}\n{plan}");

@@ -1,5 +1,7 @@
 //! The store for users.
 
+pub(crate) mod access;
+
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
@@ -13,7 +15,7 @@ use crate::{
     Sqlite,
     batch::BatchQuery,
     error::{Failure, is_duplicate},
-    removal,
+    relation::removal,
     row::{params_text, size, stored_user, user_of},
     secret,
     state::{check_expected, live_version, version_for_new},
