@@ -1,7 +1,11 @@
 //! Audiences and their notices.
 //!
 //! A notice is `{_id, v, rev, title, body, params, a, publish, expire, pinned, confirm, newcomers, created,
-//! updated, w, u}`: `a` has its audiences. Changes are in `notice_write.rs`.
+//! updated, w, u}`: `a` has its audiences. Changes are in `write.rs`.
+
+mod audience;
+pub(super) mod reader;
+mod write;
 
 use std::collections::HashSet;
 
@@ -18,14 +22,14 @@ use mongodb::{
 };
 
 use super::{
-    audience::{audience, audience_update},
     database::Mongo,
     document::{count, fields, flag, moment, number, number_in, params, text, version},
     error::{malformed, read_failed, write_failed},
-    notice_write::{NoticeSteps, changed},
     record::{Record, all},
     write::backoff,
 };
+use audience::{audience, audience_update};
+use write::{NoticeSteps, changed};
 
 /// The most collisions between changes to one audience.
 const REMOVALS_MAX: u32 = 16;

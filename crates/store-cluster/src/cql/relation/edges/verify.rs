@@ -9,13 +9,12 @@ use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         row::NamedRow,
-        session::{Statement, values},
+        session::{AT_A_TIME, Statement, values},
         version_clock::written,
     },
-    follow::{
+    relation::follow::{
         bucket::{LISTS, list_of, number},
         row::{FollowRow, ListSlot, State, edge_of, entry_key, entry_part, key},
-        store::AT_A_TIME,
     },
     stores::Cql,
 };

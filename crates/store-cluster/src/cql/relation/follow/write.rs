@@ -21,6 +21,7 @@ use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         error::{as_outcome, malformed},
+        fault_injection,
         session::{Bound, Statement, values},
     },
     idempotency::RequestState,
@@ -355,10 +356,19 @@ impl Cql {
         parts.extend(entry_parts(edge, slot, state));
         parts.extend(event_parts);
         parts.push(ChangeLogEntry::of_follow(self, edge, slot, state.version).part(self));
-        if crate::cql::client::fault_injection::lacks("one_batch") {
-            return self.client.write_separately(parts, state.version).await;
+        if fault_injection::lacks("one_batch") {
+            return self.write_separately(parts, state.version).await;
         }
         self.client.batch(BatchType::Logged, parts, state.version).await
+    }
+
+    /// Writes one part after the other, with the fail point `between_parts` after each.
+    async fn write_separately(&self, parts: Vec<Bound>, timestamp: i64) -> Result<(), StoreError> {
+        for part in parts {
+            self.client.batch(BatchType::Logged, vec![part], timestamp).await?;
+            fault_injection::fail_point("between_parts");
+        }
+        Ok(())
     }
 
     /// Makes both lists agree with the row after a write at another slot (`stray`): ends the entries there,
@@ -388,7 +398,7 @@ impl Cql {
 
     /// Fails as if the node died here, if a test sets this fail point.
     pub(in crate::cql) fn fail_point(&self, name: &'static str) -> Result<(), StoreError> {
-        crate::cql::client::fault_injection::fail_point(name);
+        fault_injection::fail_point(name);
         match self.client.options.fail_point {
             Some(set) if set == name => {
                 Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))

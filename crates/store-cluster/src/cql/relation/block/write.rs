@@ -19,7 +19,7 @@ use crate::cql::{
         error::{as_outcome, malformed},
         session::{Bound, Statement, Values, values},
     },
-    idempotency::RequestKey,
+    request_key::RequestKey,
     stores::Cql,
 };
 

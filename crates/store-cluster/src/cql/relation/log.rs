@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};
 use scylla::statement::batch::BatchType;
 
-use super::{
+use crate::cql::{
     client::{
         error::malformed,
         month::month,

@@ -1,8 +1,8 @@
 //! Counts the parts of lists.
 
-use kith_store::{FollowList, StoreError, UserId};
+use kith_store::StoreError;
 
-use super::bucket::list_of;
+use super::bucket::ListPart;
 use crate::cql::{
     client::{
         error::malformed,
@@ -23,14 +23,6 @@ const KEEP: Statement = Statement::plain(
     "INSERT INTO %k.follow_buckets (owner, list, bucket, total, living, oldest, newest, counted) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 );
-
-/// A part of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::cql) struct ListPart {
-    pub(in crate::cql) owner: i64,
-    pub(in crate::cql) list: i32,
-    pub(in crate::cql) bucket: i32,
-}
 
 /// How many entries a part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +74,5 @@ impl Cql {
             }
         }
         Ok(counted)
-    }
-}
-
-impl ListPart {
-    pub(in crate::cql) fn owner(self) -> Result<UserId, StoreError> {
-        UserId::new(self.owner).map_err(|_| malformed("owner"))
-    }
-
-    pub(in crate::cql) const fn list(self) -> FollowList {
-        list_of(self.list)
     }
 }

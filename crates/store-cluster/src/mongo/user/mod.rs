@@ -1,7 +1,9 @@
 //! Users: `{_id, v, name, name_key, nick, email, email_key, phone, gender, age, region, icon, params,
 //! created, updated, w, u}`. Absent texts are absent fields. `w` is a random number from the insert, `u` from
 //! the last update. A deleted user's stub has `id_held`, the moment of the deletion, until the id is
-//! released. Whether the user is let in is in further fields: see [`super::access`].
+//! released. Whether the user is let in is in further fields: see [`access`].
+
+mod access;
 
 use async_trait::async_trait;
 use kith_store::{
@@ -15,7 +17,6 @@ use mongodb::{
 };
 
 use super::{
-    access,
     database::Mongo,
     document::{
         change_params, fields, kind, moment, number_in, params, params_document, small, text, version,

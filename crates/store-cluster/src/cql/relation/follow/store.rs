@@ -14,7 +14,7 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Statement, values},
+        session::{AT_A_TIME, Statement, values},
     },
     stores::Cql,
 };
@@ -32,8 +32,6 @@ const ROWS: Statement = Statement::read(
 const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
 /// Rows in one request.
 pub(in crate::cql) const ROWS_AT_ONCE: usize = 16;
-/// Reads in one call that run at a time.
-pub(in crate::cql) const AT_A_TIME: usize = 64;
 
 #[async_trait]
 impl FollowStore for Cql {

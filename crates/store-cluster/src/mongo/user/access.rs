@@ -14,7 +14,7 @@ use mongodb::{
     options::ReadConcern,
 };
 
-use super::{
+use crate::mongo::{
     database::Mongo,
     document::{count, fields, moment, number, number_in, text},
     error::{malformed, read_failed},

@@ -17,13 +17,13 @@ use scylla::statement::batch::BatchType;
 use super::{
     bucket::LISTS,
     row::{FollowRow, ListSlot, State, entry_key, imported_entry_part, key},
-    store::{AT_A_TIME, ROWS_AT_ONCE},
+    store::ROWS_AT_ONCE,
 };
 use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         error::malformed,
-        session::{Bound, Statement, values},
+        session::{AT_A_TIME, Bound, Statement, values},
         version_clock::is_imported,
     },
     stores::Cql,

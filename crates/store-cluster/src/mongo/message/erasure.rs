@@ -8,7 +8,7 @@ use mongodb::{
     options::{Hint, ReadConcern},
 };
 
-use super::{
+use crate::mongo::{
     database::Mongo,
     document::count,
     error::{is_duplicate, malformed, read_failed, write_failed},

@@ -6,7 +6,7 @@ use kith_store::{
 };
 use mongodb::bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype};
 
-use super::{
+use crate::mongo::{
     document::{fields, flag, moment, number, number_in, text, version},
     error::malformed,
 };

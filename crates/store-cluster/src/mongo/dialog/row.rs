@@ -9,13 +9,13 @@ use kith_store::{
 };
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc, spec::BinarySubtype};
 
-use super::{
+use crate::mongo::{
     document::{fields, flag, moment, number, version},
     error::malformed,
 };
 
 /// The id of a dialog.
-pub(super) fn id(key: DialogKey) -> Document {
+pub(in crate::mongo) fn id(key: DialogKey) -> Document {
     doc! { "u": key.user.get(), "c": key.conversation.to_string() }
 }
 

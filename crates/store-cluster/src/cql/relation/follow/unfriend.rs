@@ -12,7 +12,7 @@ use crate::cql::{
         error::as_outcome,
         session::{Bound, Statement, values},
     },
-    relation_log::{event, event_body},
+    relation::log::{event, event_body},
     stores::Cql,
 };
 

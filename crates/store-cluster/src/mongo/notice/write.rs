@@ -14,8 +14,8 @@ use mongodb::{
     bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc},
 };
 
-use super::{
-    audience::{audience, audience_update, new_audience},
+use super::audience::{audience, audience_update, new_audience};
+use crate::mongo::{
     database::Mongo,
     document::params_document,
     error::malformed,

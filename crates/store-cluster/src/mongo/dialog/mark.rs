@@ -15,10 +15,10 @@ use kith_store::{
 };
 use mongodb::bson::{Document, doc};
 
-use super::{
+use super::row::{DialogUpdate, id, packed};
+use crate::mongo::{
     command::run_updates,
     database::{Mongo, durable_document},
-    dialog_row::{DialogUpdate, id, packed},
     error::{out_of_time, write_failed},
     write::Retries,
 };

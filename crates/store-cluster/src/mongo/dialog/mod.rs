@@ -1,4 +1,7 @@
-//! The dialogs of users; see `dialog_row.rs` for the documents and `dialog_mark.rs` for read marks.
+//! The dialogs of users; see `row.rs` for the documents and `mark.rs` for read marks.
+
+mod mark;
+pub(super) mod row;
 
 use async_trait::async_trait;
 use kith_store::{
@@ -15,14 +18,14 @@ use mongodb::{
 
 use super::{
     database::Mongo,
-    dialog_mark::has_too_many_ranges,
-    dialog_row::{DialogUpdate, dialog, id, key_in},
     document::{count, number_in},
     error::{is_duplicate, malformed, read_failed, write_failed},
     record::all,
     transaction::before_commit,
     write::{AppliedWrite, Failure, Retries},
 };
+use mark::has_too_many_ranges;
+use row::{DialogUpdate, dialog, id, key_in};
 
 /// The index for a user's lists.
 const RECENT: &str = "recent";

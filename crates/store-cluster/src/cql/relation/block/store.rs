@@ -14,9 +14,8 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Statement, values},
+        session::{AT_A_TIME, Statement, values},
     },
-    follow::store::AT_A_TIME,
     stores::Cql,
 };
 

@@ -15,9 +15,9 @@ use crate::cql::{
         row::NamedRow,
         session::{Statement, values},
     },
-    follow::{
-        bucket::LISTS,
-        count::{ListPart, PartCount},
+    relation::follow::{
+        bucket::{LISTS, ListPart},
+        count::PartCount,
     },
     stores::Cql,
 };

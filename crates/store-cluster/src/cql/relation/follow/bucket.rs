@@ -8,13 +8,12 @@ use std::collections::HashMap;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{FollowList, StoreError, UserId};
 
-use super::{
-    bucket_cache::{BucketChoice, ListKey},
-    count::ListPart,
-    store::AT_A_TIME,
-};
+use super::bucket_cache::{BucketChoice, ListKey};
 use crate::cql::{
-    client::session::{Bound, Statement, values},
+    client::{
+        error::malformed,
+        session::{AT_A_TIME, Bound, Statement, values},
+    },
     stores::Cql,
 };
 
@@ -41,6 +40,24 @@ pub(in crate::cql) const fn number(list: FollowList) -> i32 {
 /// The list that has this number.
 pub(in crate::cql) const fn list_of(number: i32) -> FollowList {
     if number == 0 { FollowList::Following } else { FollowList::Fans }
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::cql) struct ListPart {
+    pub(in crate::cql) owner: i64,
+    pub(in crate::cql) list: i32,
+    pub(in crate::cql) bucket: i32,
+}
+
+impl ListPart {
+    pub(in crate::cql) fn owner(self) -> Result<UserId, StoreError> {
+        UserId::new(self.owner).map_err(|_| malformed("owner"))
+    }
+
+    pub(in crate::cql) const fn list(self) -> FollowList {
+        list_of(self.list)
+    }
 }
 
 impl Cql {

@@ -2,7 +2,7 @@
 //! version and words by page. `reader_counters` has each audience's next ordinal: separate from the audience,
 //! whose version shows that a notice has changed.
 
-pub(super) mod ordinals;
+pub(in crate::mongo) mod ordinals;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ use mongodb::{
     options::{Hint, ReadConcern, ReturnDocument},
 };
 
-use super::{
+use crate::mongo::{
     database::Mongo,
     document::{count, fields, moment, number, number_in, version},
     error::{malformed, read_failed, write_failed},
@@ -295,7 +295,7 @@ fn scanned(document: &RawDocument, page: u32) -> Result<ScannedReader, StoreErro
 }
 
 fn bits(words: &RawDocument) -> Result<ReadBits, StoreError> {
-    let word = |field: Result<super::document::Field<'_>, StoreError>| {
+    let word = |field: Result<crate::mongo::document::Field<'_>, StoreError>| {
         let (page, word) = field?;
         let page = page.parse().map_err(|_| malformed("w"))?;
         Ok((page, number(word, "w")?.cast_unsigned()))

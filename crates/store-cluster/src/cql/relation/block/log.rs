@@ -7,7 +7,7 @@ use kith_store::{
 
 use crate::cql::{
     client::session::{Bound, Statement, Values, values},
-    relation_log::event_body,
+    relation::log::event_body,
     stores::Cql,
 };
 

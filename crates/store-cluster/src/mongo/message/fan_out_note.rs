@@ -9,7 +9,7 @@ use mongodb::{
     options::Hint,
 };
 
-use super::{
+use crate::mongo::{
     database::Mongo,
     document::{count, number_in},
     error::{malformed, read_failed, write_failed},
