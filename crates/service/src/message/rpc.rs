@@ -5,7 +5,7 @@ use kith_proto::message::v1::{self as wire, message_service_server::MessageServi
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reactions::ReactionRpc,
+    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reaction::ReactionRpc,
     reading::PAGE_MAX, waiting::STEP_MAX,
 };
 use crate::{

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{AtLeast, conversations, reactions::ReactionCounts},
+    message::{AtLeast, conversations, reaction::ReactionCounts},
     rpc::{
         answer_size::{ByteBudget, fit_into_answer, left_out},
         audit_notes::AuditNotes,
