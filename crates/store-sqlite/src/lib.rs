@@ -4,24 +4,16 @@
 //! write is acknowledged after its commit, which it shares with all writes that waited with it. No call
 //! blocks the calling thread: the store's threads do the work, behind bounded queues.
 
-mod access;
 mod application;
 pub mod backup;
-mod ban;
 mod batch;
-mod block;
-mod blocked;
-mod changes;
+mod change;
 mod condition;
 mod conversation;
 mod coordination;
-mod counts;
 mod data_files;
 mod dialog;
-mod edges;
-mod erasure;
 mod error;
-mod follow;
 mod group;
 mod identity;
 mod lock;
@@ -31,13 +23,11 @@ mod metrics;
 mod migrate;
 mod node;
 mod notice;
-mod notice_reader;
 mod open;
 mod open_error;
 mod readers;
 mod reads;
-mod relation_log;
-mod removal;
+mod relation;
 mod request;
 mod room;
 mod row;
@@ -62,7 +52,7 @@ pub use open::{SqliteOptions, migration_status, open, open_in_memory, open_in_me
 pub use open_error::{MissingRight, OpenError};
 pub use room::{ROOM_LEAST, free_bytes, has_room};
 
-use crate::{changes::Collecting, message::HeaderTables, readers::Readers, writer::Writer};
+use crate::{change::Collecting, message::HeaderTables, readers::Readers, writer::Writer};
 
 /// An open data file. Dropping it and all its stores also completes queued calls, but does not wait for them.
 #[derive(Debug)]

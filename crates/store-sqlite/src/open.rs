@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Sqlite, SqliteHandle,
-    changes::Collecting,
+    change::Collecting,
     condition::Condition,
     error::Failure,
     identity,

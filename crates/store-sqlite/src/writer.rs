@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::{
-    changes::Collecting,
+    change::Collecting,
     condition::{Condition, Probe, WriteObstacle},
     error::{Failure, closed, internal, write_error},
     metrics::{COMMIT_BATCH_SIZE, COMMIT_SECONDS, QUEUE_LENGTH},

@@ -7,44 +7,32 @@
 //! use a cache, and see every write that was acknowledged before they began; for some seconds after a cluster
 //! failover, only [`StrongReads`] guarantees that.
 
-mod access;
-mod address;
 mod application;
-mod ban;
-mod block;
-mod changes;
+mod change;
 mod characters;
 mod clock;
 mod conversation;
 mod coordination;
 mod dialog;
-mod edges;
-mod erasure;
 mod error;
-mod fan_out_note;
 mod feed;
-mod follow;
 mod group;
 mod id;
 mod invalid;
 mod keyword;
 mod member;
-mod member_import;
-mod membership;
 mod message;
 mod migration;
-mod name;
 mod node;
 mod node_name;
 mod notice;
 mod params;
 mod reaction;
 mod receipt;
-mod relation_log;
+mod relation;
 mod restore;
 mod secret;
 mod sequence;
-mod stays;
 mod strong;
 mod text;
 mod user;
@@ -56,10 +44,6 @@ pub mod conformance;
 
 use std::sync::Arc;
 
-pub use access::{
-    AccessChange, AccessStore, SUSPENSION_REASON_CHARS_MAX, Suspension, TOKENS_AFTER_DELETION, UserAccess,
-};
-pub use address::{EMAIL_CHARS_MAX, Email, Phone};
 pub use application::{
     APPLICATIONS_AT_ONCE, Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId,
     ApplicationKey, ApplicationKind, ApplicationList, ApplicationMark, ApplicationPurpose,
@@ -67,9 +51,7 @@ pub use application::{
     COMPLETION_GRACE, ChangeTarget, Decision, DueApplication, DueApplications, GroupBasis, ListedApplication,
     NewApplication, PendingRequests, Receiver, distinct_ids,
 };
-pub use ban::{Ban, BanRow, Bans};
-pub use block::{Block, BlockChange, BlockList, BlockPatch, BlockStore, Permissions};
-pub use changes::{
+pub use change::{
     ChangesEntry, ChangesExtent, ChangesStore, ChangesWriter, ENTRIES_READ_MAX, ENTRY_CHANGES_MAX,
     KeptPositions, pack_changes, unpack_changes,
 };
@@ -81,15 +63,9 @@ pub use dialog::{
     DialogStore, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkBase, MarkKind, MarkRaise, MessageHeader, MinSeq,
     ReadMark, ReadRanges, SeqRange, TooManyRanges, UNREAD_RANGES_MAX, Unread, UnreadRange, count_unread,
 };
-pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
-pub use erasure::{Erasure, ErasureCursor, ErasureStore};
 pub use error::{Outcome, StoreError, at_most};
-pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{
     ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, NamedFeed,
-};
-pub use follow::{
-    Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition,
 };
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, ReceiptVisibility,
@@ -99,20 +75,20 @@ pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
 pub use keyword::Keyword;
 pub use member::{
-    ChangeContext, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey,
-    MemberRefusal, MemberRow, MemberStore, MembersUpdated, Role, Roster,
+    Ban, BanRow, Bans, ChangeContext, EARLIER_STAYS_MAX, FormerMember, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE,
+    Member, MemberChange, MemberChangeEvent, MemberKey, MemberRefusal, MemberRow, MemberStore,
+    MembersUpdated, MembershipTransition, Role, Roster, StayHistory,
 };
-pub use membership::MembershipTransition;
 pub use message::{
     AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX,
     CompletedTimes, ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey,
-    Edited, HEADS_AT_ONCE, LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange,
-    MessageChangeOutcome, MessageKey, MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage,
-    Recalled, RecalledBy, SEARCHED_AT_ONCE, SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE,
-    TrimRemainder, TrimResult, document_of, document_parts, in_one_document, removable_documents,
+    DueNote, Edited, Erasure, ErasureCursor, ErasureStore, FanOutNote, FanOutNoteStore, HEADS_AT_ONCE,
+    LogDocument, LogEnd, LogHead, MENTIONS_MAX, Message, MessageChange, MessageChangeOutcome, MessageKey,
+    MessageKind, MessageStore, MessageUpkeep, NewContent, NewMessage, Recalled, RecalledBy, SEARCHED_AT_ONCE,
+    SUCCESSOR_AGE, SentDocuments, Seq, StoredHeader, TRIMMED_AT_ONCE, TrimRemainder, TrimResult, document_of,
+    document_parts, in_one_document, removable_documents,
 };
 pub use migration::{Migration, Migrations};
-pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 pub use node::{Epoch, NodeStore};
 pub use node_name::NodeName;
 pub use notice::{
@@ -132,15 +108,23 @@ pub use reaction::{
 pub use receipt::{
     MembershipAtSend, OrdinalLists, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
-pub use relation_log::{RelationEvent, RelationEventKind, RelationLog};
+pub use relation::{
+    Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeDifference,
+    EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, Follow, FollowCounts, FollowList, FollowStore,
+    IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition, Permissions, RelationEvent, RelationEventKind,
+    RelationLog, RemovedEdges,
+};
 pub use restore::RestoreSkips;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
-pub use stays::{EARLIER_STAYS_MAX, FormerMember, StayHistory};
 pub use strong::StrongReads;
 pub(crate) use text::heap_bytes;
 pub use text::{Text, fold, icon, prose, single_line};
-pub use user::{Gender, NewUser, User, UserPatch, UserStore};
+pub use user::{
+    AccessChange, AccessStore, EMAIL_CHARS_MAX, Email, Gender, NAME_CHARS_MAX, NewUser, Phone,
+    SUSPENSION_REASON_CHARS_MAX, Suspension, TOKENS_AFTER_DELETION, User, UserAccess, UserName, UserPatch,
+    UserStore, skeleton,
+};
 pub use version::{Timestamp, Version, millis};
 pub use write::{Applied, REQUEST_KEPT, Request, RequestId, Stored, Write};
 

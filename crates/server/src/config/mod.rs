@@ -32,7 +32,7 @@ pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
 pub use kith_service::{
-    group::members::{AddedByUsers, MembersConfig},
+    group::member::{AddedByUsers, MembersConfig},
     presence::PresenceConfig,
     relation::{ListReaders, RelationMode, RelationsConfig},
 };

@@ -13,7 +13,7 @@ use super::{ApplicationCloser, ApplicationListener, ApplicationsConfig};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    group::members::Members,
+    group::member::Members,
     relation::{Blocks, Follows},
     rpc::{
         call::{Call, Principal, own},

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{ApplicationsConfig, applications::store_error};
 use crate::{
     error::{Error, or_none},
-    group::members::{MembershipEvent, MembershipListener},
+    group::member::{MembershipEvent, MembershipListener},
     relation::FriendshipListener,
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
     write::mutations::Mutations,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    group::{PendingGroups, members::GroupInvitations},
+    group::{PendingGroups, member::GroupInvitations},
     relation::are_friends,
     rpc::request::WriteContext,
 };

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    group::members::{KnownStays, Members},
+    group::member::{KnownStays, Members},
     metric::{DIALOG_MARKS_SIZE, as_f64},
     write::mutations::unknown,
 };

@@ -1,4 +1,5 @@
-//! The records of dialogs: read marks and settings of users for their conversations.
+//! The records of dialogs: read marks and settings of users for their conversations. The calls need messages,
+//! and are in `message/dialog/`.
 //!
 //! **Marks.** Marks that wait on a node are written together, in one store command and one publication
 //! (`mark_queue`). A mark is clipped to the current membership by the member's strict record; messages that

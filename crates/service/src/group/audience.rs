@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::future::try_join_all;
 use kith_store::{Group, GroupId, UserId, Visibility};
 
-use super::members::Members;
+use super::member::Members;
 use crate::{
     error::{Error, Reason},
     rpc::call::Principal,

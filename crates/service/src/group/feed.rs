@@ -8,7 +8,7 @@ use kith_store::{FeedRecord, GroupId, GroupStore, StoreError, Stored, Stores};
 
 use super::{
     GROUPS,
-    members::{MEMBERS, ROSTERS, member_invalidations, roster_invalidations},
+    member::{MEMBERS, ROSTERS, member_invalidations, roster_invalidations},
     search_invalidations,
 };
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
-    group::members::Roles,
+    group::member::Roles,
     rpc::{
         call::Principal,
         ids,

@@ -5,7 +5,7 @@
 //! on the same node that begins after its acknowledgement.
 //!
 //! **Rights.** A service, and the group's owner and admins, may change it; only a service and the owner may
-//! dismiss it: see [`crate::group::members`]. A private group is shown to its members, and to users who are
+//! dismiss it: see [`crate::group::member`]. A private group is shown to its members, and to users who are
 //! invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
 //! write as the settings that require it.
 
@@ -17,7 +17,7 @@ mod groups;
 mod keyword;
 mod listing;
 mod loader;
-pub mod members;
+pub mod member;
 mod renaming;
 mod rpc;
 mod search;

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::{Error, valid},
-    group::members::Members,
+    group::member::Members,
     rpc::{
         answer_size::{ByteBudget, fit_into_answer},
         audit_notes::AuditNotes,

@@ -12,7 +12,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     range::is_withheld,
-    reactions::ReactionCounts,
+    reaction::ReactionCounts,
     reading::{BackwardRead, ForwardRead, SEQS_MAX},
     sending::{MessageDraft, SendOutcome},
 };

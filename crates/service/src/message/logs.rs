@@ -11,7 +11,7 @@ use kith_store::{
 };
 
 use super::{
-    AtLeast, documents::DocumentCodec, event::is_erasure, range::store_error, reactions::ReactionRecords,
+    AtLeast, documents::DocumentCodec, event::is_erasure, range::store_error, reaction::ReactionRecords,
     unseen::UnseenEnds, waiting::SentWhen,
 };
 use crate::{error::Error, rpc::versions::loaded, write::caches::CacheFactory};

@@ -29,7 +29,7 @@ mod changes;
 mod config;
 mod convert;
 mod deliver;
-mod dialogs;
+mod dialog;
 pub mod documents;
 mod erasing;
 mod event;
@@ -49,7 +49,7 @@ mod own_marks;
 mod profile_signals;
 mod queue;
 mod range;
-pub mod reactions;
+pub mod reaction;
 mod reading;
 mod receive;
 mod rights;
@@ -70,7 +70,7 @@ use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{acting_user, conversation, conversations, message_to_wire, number};
 pub use deliver::{Delivery, FanOutRetries, Recipients, StepNotes, resumption_job};
-pub use dialogs::{DialogRpc, Dialogs};
+pub use dialog::{DialogRpc, Dialogs};
 pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;
 pub use inboxes::Inboxes;
@@ -80,7 +80,7 @@ pub use offline::{OfflineLogs, OfflineRpc};
 pub use profile_signals::ProfileSignals;
 pub use queue::AppendQueue;
 use range::{ReadBounds, ReadRange, no_conversation, store_error};
-pub use reactions::{ReactionCleanup, ReactionRecords};
+pub use reaction::{ReactionCleanup, ReactionRecords};
 pub use receive::{
     ConnectionRequest, ConnectionSigns, ReceiveRpc, ReceiverLiveness, ReceiverSessions, Receiving,
     ResponseSlot, receivers_job,

@@ -23,7 +23,7 @@ use crate::{
     error::Error,
     group::{
         GroupListener,
-        members::{MembershipEvent, MembershipListener},
+        member::{MembershipEvent, MembershipListener},
     },
     metric::SIGNALS,
     relation::{DoNotDisturbListener, FollowListener},

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import,
-    reactions::ReactionRpc,
+    reaction::ReactionRpc,
     reading::{MessagePage, PAGE_MAX},
     waiting::STEP_MAX,
 };

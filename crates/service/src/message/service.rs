@@ -4,19 +4,19 @@ use std::{ops::Deref, sync::Arc};
 
 use super::{
     MessagesConfig,
-    dialogs::LogHeads,
+    dialog::LogHeads,
     erasing::ErasureStart,
     logs::Logs,
     own_marks::OwnMarks,
     queue::AppendQueue,
-    reactions::{ReactionRecords, ReactionSignals},
+    reaction::{ReactionRecords, ReactionSignals},
     sending,
 };
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkListener, MarkQueue},
     domain_context::DomainContext,
-    group::members::Members,
+    group::member::Members,
     metric::{self, REACTIONS},
     relation::{Blocks, Follows},
     user::Users,

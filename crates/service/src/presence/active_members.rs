@@ -7,7 +7,7 @@ use kith_presence::{ActiveMember, Distribution, GatewayId};
 use kith_store::{GroupId, UserId};
 
 use super::{active::Active, sessions::Sessions};
-use crate::{error::Error, group::members::Members, rpc::call::Principal};
+use crate::{error::Error, group::member::Members, rpc::call::Principal};
 
 /// Most online members whom a count for a member looks at, one at a time.
 const COUNTED_BY_VIEWER: usize = 100;

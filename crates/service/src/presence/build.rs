@@ -24,7 +24,7 @@ use super::{
     watch_places::WatchPlaces,
 };
 use crate::{
-    group::members::Members,
+    group::member::Members,
     relation::{Blocks, Follows},
     rpc::{batch::Limits, page_token::PageTokens},
     user::Users,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use super::active::Active;
-use crate::{error::Error, group::members::Members, metric};
+use crate::{error::Error, group::member::Members, metric};
 
 /// How many of a user's groups are read at once.
 const PAGE: usize = 500;

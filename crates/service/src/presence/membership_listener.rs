@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     error::Error,
-    group::members::{MembershipEvent, MembershipListener},
+    group::member::{MembershipEvent, MembershipListener},
     metric,
 };
 

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use kith_store::{MembershipAtSend, Receipt, Seat, SentMessage, Seq, UserId};
 
 use super::marks::MarksByOrdinal;
-use crate::{error::Error, group::members::GroupSeats};
+use crate::{error::Error, group::member::GroupSeats};
 
 /// The most steps in one call: a step for each ordinal and message.
 const STEPS_MAX: usize = 10_000_000;

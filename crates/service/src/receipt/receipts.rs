@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    group::members::GroupSeats,
+    group::member::GroupSeats,
     message::{Messages, SentMessages},
     metric::{RECEIPT_LOADS, count_from_zero},
     rpc::answer_size::left_out,

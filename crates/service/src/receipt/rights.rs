@@ -5,7 +5,7 @@ use kith_store::{ConversationId, MembershipAtSend, ReceiptVisibility, SentMessag
 use super::Receipts;
 use crate::{
     error::{Error, Reason},
-    group::members::GroupSeats,
+    group::member::GroupSeats,
 };
 
 /// The reader of receipts.

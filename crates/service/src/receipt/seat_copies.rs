@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::weighted_copies::WeightedCopies;
 use crate::{
     error::Error,
-    group::members::{GroupSeats, Members},
+    group::member::{GroupSeats, Members},
 };
 
 /// Groups' seats, through this node's memory. Cheap to clone.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     error::{Error, valid},
-    group::members::Members,
+    group::member::Members,
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},

@@ -9,8 +9,8 @@ use super::{
         error::malformed,
         session::{Bound, Statement, values},
     },
-    follow::{
-        count::ListPart,
+    relation::follow::{
+        bucket::ListPart,
         row::{FollowRow, ListSlot},
     },
     stores::Cql,

@@ -1,18 +1,17 @@
 //! Follows, blocks, members, applications and logs, in Cassandra or ScyllaDB.
 
 mod application;
-mod block;
 mod change_log;
 mod client;
 mod copy;
 mod feed;
-mod follow;
 mod idempotency;
 mod log_end;
 mod maintenance;
 mod member;
 mod open_minutes;
-mod relation_log;
+mod relation;
+mod request_key;
 mod stores;
 mod unconfigured;
 

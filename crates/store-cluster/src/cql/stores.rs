@@ -5,15 +5,11 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use kith_store::{Coordination, NamedFeed};
-
 use super::{
     client::{options::CqlOptions, session::Client},
-    feed::reader::RelationFeed,
-    follow::bucket_cache::BucketCache,
     log_end::LogEnds,
-    maintenance::sweeper,
     member::queue::ChangeQueue,
+    relation::follow::bucket_cache::BucketCache,
 };
 
 /// Implements every relation store; each has its own folder here.
@@ -40,19 +36,9 @@ impl Cql {
         }))
     }
 
-    /// Starts the sweep, which counts lists and completes dead nodes' changes, while the stores are in use.
-    pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
-        sweeper::start(self, coordination);
-    }
-
-    /// The change feeds.
-    pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
-        let shards = 0..i32::try_from(self.client.options.feed_shards).unwrap_or(i32::MAX);
-        let feed = |shard| NamedFeed {
-            name: format!("relation_feed_{shard}"),
-            feed: Arc::new(RelationFeed::new(Arc::clone(self), shard)),
-        };
-        shards.map(feed).collect()
+    /// Sets the store with the logs, once. Without it no user can join or leave.
+    pub(crate) fn set_log_ends(&self, ends: Weak<dyn LogEnds>) {
+        self.log_ends.set(ends).ok();
     }
 
     /// Ends the background work.

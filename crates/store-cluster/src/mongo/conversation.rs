@@ -112,7 +112,7 @@ impl Mongo {
     /// Raises a record's bound and version, or creates it. `None`: no change is needed, or another caller has
     /// just created it.
     ///
-    /// Operators and not a pipeline, as in `dialog_row.rs`.
+    /// Operators and not a pipeline, as in `dialog/row.rs`.
     async fn try_raise(
         &self,
         id: ConversationId,

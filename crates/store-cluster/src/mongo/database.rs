@@ -17,7 +17,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{error::no_ping_answer, message::hints::Hints, notice_reader::ordinals::ReservedOrdinals};
+use super::{error::no_ping_answer, message::hints::Hints, notice::reader::ordinals::ReservedOrdinals};
 use crate::{cql::Cql, reachability::Reachability};
 
 /// The collection of kept changes.

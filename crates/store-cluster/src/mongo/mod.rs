@@ -1,9 +1,7 @@
 //! Users, groups, messages, dialogs, notices, secrets, requests and shared node data, in MongoDB.
 
-mod access;
-mod audience;
 mod backup;
-mod changes;
+mod change;
 mod command;
 #[cfg(test)]
 mod concerns;
@@ -12,12 +10,8 @@ mod conversation;
 mod coordination;
 mod database;
 mod dialog;
-mod dialog_mark;
-mod dialog_row;
 mod document;
-mod erasure;
 mod error;
-mod fan_out_note;
 mod feed;
 mod group;
 mod known_leases;
@@ -25,8 +19,6 @@ mod message;
 mod migrate;
 mod node;
 mod notice;
-mod notice_reader;
-mod notice_write;
 mod probe;
 mod reaction;
 mod record;

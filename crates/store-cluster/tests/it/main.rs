@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backups;
+mod change;
 mod change_feed;
-mod changes;
 mod conformance;
 mod faults;
 mod leases;
-mod messages;
+mod message;
 mod migrations;
 mod notices_at_once;
 mod plans;

@@ -21,7 +21,7 @@ use super::{
     files,
 };
 use crate::{
-    OpenError, SqliteOptions, changes,
+    OpenError, SqliteOptions, change,
     error::Failure,
     identity,
     lock::{Lock, LockError},
@@ -198,7 +198,7 @@ fn advance(
         transaction.execute(SKIP_SEQS, [skips.seqs])?;
     }
     if has_table(&transaction, "changes_state")? {
-        changes::renew_generation(&transaction)?;
+        change::renew_generation(&transaction)?;
     }
     Ok(transaction.commit()?)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod change;
 pub(crate) mod erase;
+pub(crate) mod erasure;
 mod header_tables;
 mod packed;
 pub(crate) mod page;

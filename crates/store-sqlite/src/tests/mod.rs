@@ -1,13 +1,13 @@
 //! Tests what the contract suite cannot see: commits, queues, files, plans.
 
-mod applications;
-mod changes;
+mod application;
+mod change;
 mod condition;
-mod dialogs;
+mod dialog;
 mod file;
-mod members;
-mod messages;
-mod relations;
+mod member;
+mod message;
+mod relation;
 
 use std::{
     collections::BTreeMap,
@@ -31,8 +31,12 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
-    OpenError, SqliteHandle, SqliteOptions, access, changes::Collecting, condition::Condition, group,
-    migrate, open, open_in_memory, request, secret, user, writer::Writer,
+    OpenError, SqliteHandle, SqliteOptions,
+    change::Collecting,
+    condition::Condition,
+    group, migrate, open, open_in_memory, request, secret,
+    user::{self, access},
+    writer::Writer,
 };
 
 fn id(number: i64) -> UserId {

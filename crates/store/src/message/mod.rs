@@ -3,6 +3,8 @@
 mod change;
 mod conversation_id;
 mod document;
+mod erasure;
+mod fan_out_note;
 mod head;
 mod new_message;
 mod store;
@@ -17,6 +19,8 @@ pub use change::{
 };
 pub use conversation_id::ConversationId;
 pub use document::{DocumentKey, LogDocument};
+pub use erasure::{Erasure, ErasureCursor, ErasureStore};
+pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use head::{HEADS_AT_ONCE, LogHead, StoredHeader};
 pub use new_message::{
     BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, ContentHash, MENTIONS_MAX,

@@ -9,7 +9,7 @@ const FILES: [&str; 18] = [
     include_str!("../../../../server/src/config/cluster.rs"),
     include_str!("../../../../server/src/config/observer.rs"),
     include_str!("../../../../service/src/relation/config.rs"),
-    include_str!("../../../../service/src/group/members/config.rs"),
+    include_str!("../../../../service/src/group/member/config.rs"),
     include_str!("../../../../service/src/presence/config.rs"),
     include_str!("../../../../service/src/application/config.rs"),
     include_str!("../../../../service/src/message/config.rs"),

@@ -6,7 +6,7 @@ use kith_service::{
     conversation::ConversationRecords,
     group::{
         GroupListener, GroupListeners, GroupRules, Groups, RenameListener, cache,
-        members::{
+        member::{
             self, MemberDependencies, MemberRules, Members, MembershipListener, MembershipListeners, Roles,
         },
     },
@@ -38,7 +38,7 @@ pub(super) struct GroupDependencies {
 
 /// Roles in groups.
 pub(super) fn roles(parts: Assembly<'_>, users: &Users) -> Roles {
-    let policies = members::cache::policies(&cache_defaults(parts.config));
+    let policies = member::cache::policies(&cache_defaults(parts.config));
     Roles::new(parts.context, policies.members, policies.rosters, users)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn groups_and_members(
     listeners.extend(events.map(|events| -> Arc<dyn MembershipListener> { events }));
     let listeners = MembershipListeners::new(listeners);
     let defaults = cache_defaults(config);
-    let policies = members::cache::policies(&defaults);
+    let policies = member::cache::policies(&defaults);
     let (rules, changed) = (group_rules(config), GroupListeners { renames, changes });
     let groups = Groups::new(context, cache::policies(&defaults), roles.clone(), codes, rules, changed);
     let dependencies = MemberDependencies { roles, groups: groups.clone(), users, conversations };

@@ -7,12 +7,12 @@ use kith_delivery::{InboxKeeper, MemoryInboxes, Windows};
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogCleanup, DialogRecords},
-    group::members::Roles,
+    group::member::Roles,
     message::{
         AppendQueue, ConversationData, Delivery, Dialogs, ErasureCleanup, FanOutRetries, GroupEvents,
         Inboxes, Logs, MessageDependencies, Messages, Notes, OfflineLogs, OfflineRpc, ProfileSignals,
         ReactionCleanup, ReactionRecords, ReceiverSessions, Receiving, Recipients, StepNotes, UpkeepNode,
-        documents, reactions, receivers_job, resumption_job, upkeep_job,
+        documents, reaction, receivers_job, resumption_job, upkeep_job,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, Receipts, notifier_job},
@@ -130,7 +130,7 @@ fn records(parts: Assembly<'_>) -> ConversationData {
     ConversationData {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
         dialogs: DialogRecords::new(context, dialog::cache::policy(&defaults)),
-        reactions: ReactionRecords::new(context, reactions::cache::policy(&defaults)),
+        reactions: ReactionRecords::new(context, reaction::cache::policy(&defaults)),
     }
 }
 

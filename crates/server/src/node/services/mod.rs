@@ -19,8 +19,8 @@ use kith_service::{
     change::{self, KeptChanges},
     conversation, dialog,
     domain_context::DomainContext,
-    group::{self, Groups, members::Members},
-    message::{FanOutRetries, Messages, Notes, Receiving, documents, reactions},
+    group::{self, Groups, member::Members},
+    message::{FanOutRetries, Messages, Notes, Receiving, documents, reaction},
     notice::{self, LiveTotals, NoticeCleanup},
     presence::{Background, MembershipForwarder},
     relation::{self, Blocks, Follows, RelationUpkeep},
@@ -228,7 +228,7 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
     all.extend(dialog::feed_mappings());
     all.extend(notice::feed_mappings());
     all.extend(documents::feed_mappings(windows.clone()));
-    all.extend(reactions::feed_mappings());
+    all.extend(reaction::feed_mappings());
     all.into()
 }
 

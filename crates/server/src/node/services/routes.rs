@@ -20,7 +20,7 @@ use kith_proto::{
 use kith_service::{
     application::{ApplicationRpc, Applications},
     change::{ChangeRpc, KeptChanges},
-    group::{GroupRpc, members::MemberRpc},
+    group::{GroupRpc, member::MemberRpc},
     message::{DialogRpc, Dialogs, MessageRpc, Messages, OfflineRpc, ReceiveRpc, Receiving},
     notice::{NoticeRecords, NoticeRpc},
     presence::PresenceRpc,

@@ -7,7 +7,7 @@ use kith_cache::Consistency;
 use kith_store::{ConversationId, GroupId, MemberStore, Role, Roster, UserId, Version};
 use parking_lot::Mutex;
 
-use crate::{error::Error, group::members::Roles};
+use crate::{error::Error, group::member::Roles};
 
 /// Most groups whose members are cached.
 const LISTS_MAX: usize = 10_000;

@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     group::{
         RenameListener,
-        members::{EndedMemberships, LeaveReason, MembershipEvent, MembershipListener},
+        member::{EndedMemberships, LeaveReason, MembershipEvent, MembershipListener},
     },
     metric::{MESSAGE_EVENTS, count_from_zero},
 };

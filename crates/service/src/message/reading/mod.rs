@@ -8,7 +8,7 @@ use super::{
     Messages, ReadBounds,
     logs::{self, Logs},
     range::{ReadRange, ReadableLog, store_error},
-    reactions::ReactionCounts,
+    reaction::ReactionCounts,
 };
 use crate::error::Error;
 

@@ -13,7 +13,7 @@ use kith_store::{
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
-    super::{conversation, dialogs, number},
+    super::{conversation, dialog, number},
     cursor::SeqFloors,
 };
 use crate::{
@@ -60,7 +60,7 @@ pub(super) fn stream_request(
     request: wire::ReceiveRequest,
     principal: Principal,
 ) -> Result<StreamRequest, Error> {
-    let user = dialogs::user(request.user_id, principal)?;
+    let user = dialog::user(request.user_id, principal)?;
     if request.cursor.len() > CURSOR_CHARS_MAX {
         return Err(Error::invalid("cursor", &format!("must have at most {CURSOR_CHARS_MAX} characters")));
     }
@@ -118,7 +118,7 @@ fn positions(positions: &[wire::Position]) -> Result<SeqFloors, Error> {
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
 pub(super) fn activity(request: &wire::SendSignalRequest, principal: Principal) -> Result<Activity, Error> {
-    let user = dialogs::user(request.user_id, principal)?;
+    let user = dialog::user(request.user_id, principal)?;
     let conversation = conversation(&request.conversation_id)?;
     let kind = match request.kind() {
         SignalKind::Unspecified => {

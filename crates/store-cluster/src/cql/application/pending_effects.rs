@@ -9,14 +9,13 @@ use kith_store::{
     DueApplication, DueApplications, Receiver, StoreError, Timestamp, millis,
 };
 
-use super::row::BY_ID_SERIAL;
+use super::row::{BY_ID_SERIAL, EXPIRY_STAMP, MINUTE, NoteKey};
 use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Bound, Statement, values},
+        session::{AT_A_TIME, Bound, Statement, values},
     },
-    follow::store::AT_A_TIME,
     stores::Cql,
 };
 
@@ -30,7 +29,6 @@ const OPEN_NOTES: Statement = Statement::read(
 );
 /// Must never change: notes are found by it.
 const SHARDS: i32 = 4;
-const MINUTE: i64 = 60_000;
 /// How long a note is kept, in seconds.
 const KEPT: i32 = 7 * 24 * 60 * 60;
 /// Minutes that are read if there is no note about the progress so far.
@@ -39,28 +37,6 @@ const LOOK_BACK: i64 = 120;
 const LEFT_MAX: usize = 512;
 /// A note's age at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 60_000_000;
-/// Replaces a stamp: an application that expires in the minute.
-const EXPIRY_STAMP: i64 = 0;
-
-/// Identifies a note about an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoteKey {
-    pub(super) minute: i64,
-    pub(super) stamp: i64,
-}
-
-impl NoteKey {
-    /// A note for a change that begins now.
-    pub(super) fn now(cql: &Cql) -> Self {
-        Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
-    }
-
-    /// Notes that an application expires.
-    const fn expiry(application: &Application) -> Self {
-        Self { minute: application.expires.0.div_euclid(MINUTE), stamp: EXPIRY_STAMP }
-    }
-}
-
 impl Cql {
     /// Notes that a change begins.
     pub(super) async fn write_note(&self, key: ApplicationKey, note: NoteKey) -> Result<(), StoreError> {

@@ -7,7 +7,6 @@ use kith_store::{
     StoreError, Version,
 };
 
-use super::pending_effects::NoteKey;
 use crate::cql::{
     client::{
         conditional::Head,
@@ -49,6 +48,29 @@ const PUT: Statement = Statement::conditional(
 const PUT_SLOT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, id) VALUES (?, ?, 1, ?, ?, ?) USING TTL ?",
 );
+
+pub(super) const MINUTE: i64 = 60_000;
+/// Replaces a stamp: an application that expires in the minute.
+pub(super) const EXPIRY_STAMP: i64 = 0;
+
+/// Identifies a note about an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoteKey {
+    pub(super) minute: i64,
+    pub(super) stamp: i64,
+}
+
+impl NoteKey {
+    /// A note for a change that begins now.
+    pub(super) fn now(cql: &Cql) -> Self {
+        Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
+    }
+
+    /// Notes that an application expires.
+    pub(super) const fn expiry(application: &Application) -> Self {
+        Self { minute: application.expires.0.div_euclid(MINUTE), stamp: EXPIRY_STAMP }
+    }
+}
 
 /// A receiver's stored pending counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

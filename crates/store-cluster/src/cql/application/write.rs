@@ -7,17 +7,14 @@ use kith_store::{
     Outcome, Receiver, StoreError, Write,
 };
 
-use super::{
-    pending_effects::NoteKey,
-    row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
-};
+use super::row::{NoteKey, PENDING, PENDING_SERIAL, SeenRequests, pending_part};
 use crate::cql::{
     client::{
         conditional::{AttemptError, FailedAttempts},
         error::as_outcome,
         session::{Statement, values},
     },
-    idempotency::RequestKey,
+    request_key::RequestKey,
     stores::Cql,
 };
 

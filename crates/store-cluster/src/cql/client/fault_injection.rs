@@ -2,11 +2,6 @@
 //! removed. With the feature `failpoints`, the node dies at the point that `KITH_FAILPOINT` names:
 //! `follow_slot_taken=die@5` means every fifth time at `follow_slot_taken`. Other builds have neither.
 
-use kith_store::StoreError;
-use scylla::statement::batch::BatchType;
-
-use super::session::{Bound, Client};
-
 /// Whether this rule was removed:
 ///
 /// - `one_batch`: a follow and its entries in both lists are written in one batch;
@@ -50,20 +45,5 @@ pub(in crate::cql) fn fail_point(name: &str) {
     let Some(every) = every.filter(|every| *every > 0) else { return };
     if (TIMES.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
         std::process::abort();
-    }
-}
-
-impl Client {
-    /// Writes one part after the other, with the fail point `between_parts` after each.
-    pub(in crate::cql) async fn write_separately(
-        &self,
-        parts: Vec<Bound>,
-        timestamp: i64,
-    ) -> Result<(), StoreError> {
-        for part in parts {
-            self.batch(BatchType::Logged, vec![part], timestamp).await?;
-            fail_point("between_parts");
-        }
-        Ok(())
     }
 }

@@ -34,6 +34,8 @@ use super::{
 };
 use crate::reachability::Reachability;
 
+/// Reads in one call that run at a time.
+pub(in crate::cql) const AT_A_TIME: usize = 64;
 const RECONNECT: Duration = Duration::from_millis(500);
 
 /// A statement's kind, which decides its consistency and whether it may be retried.

@@ -1,4 +1,4 @@
 //! The change feed for relations, members and applications.
 
 mod delivered;
-pub(super) mod reader;
+mod reader;

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use kith_store::{
     ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, MemberKey,
-    StoreError, Timestamp, Version,
+    NamedFeed, StoreError, Timestamp, Version,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -37,14 +37,20 @@ const MARK: u8 = 1;
 
 /// Opens a shard's feed.
 #[derive(Debug)]
-pub(in crate::cql) struct RelationFeed {
+struct RelationFeed {
     cql: Arc<Cql>,
     shard: i32,
 }
 
-impl RelationFeed {
-    pub(in crate::cql) fn new(cql: Arc<Cql>, shard: i32) -> Self {
-        Self { cql, shard }
+impl Cql {
+    /// The change feeds.
+    pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
+        let shards = 0..i32::try_from(self.client.options.feed_shards).unwrap_or(i32::MAX);
+        let feed = |shard| NamedFeed {
+            name: format!("relation_feed_{shard}"),
+            feed: Arc::new(RelationFeed { cql: Arc::clone(self), shard }),
+        };
+        shards.map(feed).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, StoreError};
 
-use crate::cql::{follow::row::ListSlot, stores::Cql};
+use crate::cql::{relation::follow::row::ListSlot, stores::Cql};
 
 /// Follows with known positions from imports, in each shard: some 100 bytes each. If a follow is forgotten
 /// before another import brings it again, `verify_edges` finds the wrong entries.

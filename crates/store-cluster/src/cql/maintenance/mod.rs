@@ -1,8 +1,5 @@
-//! Checks and repairs lists, in the background and on request.
+//! Checks and repairs lists in the background.
 
 mod import_conflicts;
 mod recount_schedule;
-mod scan_cursor;
-mod store;
-pub(super) mod sweeper;
-mod verify;
+mod sweeper;

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::cql::{change_log::ChangeLogEntry, client::version_clock::is_imported, follow::count::ListPart};
+use crate::cql::{
+    change_log::ChangeLogEntry, client::version_clock::is_imported, relation::follow::bucket::ListPart,
+};
 
 /// A part that changes continuously is counted this often.
 const COUNTED_EVERY: Duration = Duration::from_millis(500);

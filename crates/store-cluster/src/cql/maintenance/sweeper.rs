@@ -14,8 +14,8 @@ use kith_store::{Coordination, StoreError};
 use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
-    follow::count::ListPart,
     open_minutes::{OpenMinutes, ReadIntervals},
+    relation::follow::bucket::ListPart,
     stores::Cql,
 };
 
@@ -33,21 +33,23 @@ const COMPLETED_AT_ONCE: usize = 1_000;
 /// An import has written everything this long after it got its version, apart from clock differences.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Begins to sweep, while the stores are in use.
-pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
-    let holder = format!("{:016x}", rand::random::<u64>());
-    for shard in 0..i32::try_from(cql.client.options.feed_shards).unwrap_or(i32::MAX) {
-        let sweep = Sweep {
-            shard,
-            name: format!("relation_sweep_{shard}"),
-            holder: holder.clone(),
-            leased: None,
-            window: None,
-            due: RecountSchedule::default(),
-            import_conflicts: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
-            open: OpenChanges::default(),
-        };
-        tokio::spawn(sweep.run(Arc::downgrade(cql), Weak::clone(coordination)));
+impl Cql {
+    /// Starts the sweep, which counts lists and completes dead nodes' changes, while the stores are in use.
+    pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
+        let holder = format!("{:016x}", rand::random::<u64>());
+        for shard in 0..i32::try_from(self.client.options.feed_shards).unwrap_or(i32::MAX) {
+            let sweep = Sweep {
+                shard,
+                name: format!("relation_sweep_{shard}"),
+                holder: holder.clone(),
+                leased: None,
+                window: None,
+                due: RecountSchedule::default(),
+                import_conflicts: ImportConflicts::new(self.client.options.clocks_apart + WRITTEN_WITHIN),
+                open: OpenChanges::default(),
+            };
+            tokio::spawn(sweep.run(Arc::downgrade(self), Weak::clone(coordination)));
+        }
     }
 }
 

@@ -13,9 +13,8 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Bound, Statement, values},
+        session::{AT_A_TIME, Bound, Statement, values},
     },
-    follow::store::AT_A_TIME,
     stores::Cql,
 };
 

@@ -9,9 +9,8 @@ use scylla::statement::batch::BatchType;
 use crate::cql::{
     client::{
         error::malformed,
-        session::{Bound, Statement, values},
+        session::{AT_A_TIME, Bound, Statement, values},
     },
-    follow::store::AT_A_TIME,
     stores::Cql,
 };
 

@@ -5,6 +5,7 @@ mod batch;
 mod change_ring;
 mod delete;
 mod idempotency;
+mod log_end;
 mod membership;
 pub(super) mod queue;
 pub(super) mod roster;

@@ -10,7 +10,7 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::cql::{client::error::unavailable, idempotency::RequestKey};
+use crate::cql::{client::error::unavailable, request_key::RequestKey};
 
 /// The most changes in one step, which one conditional write makes.
 const STEP_MAX: usize = 50;

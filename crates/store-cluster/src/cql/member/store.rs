@@ -11,7 +11,7 @@ use kith_store::{
     Timestamp, UserId, Write, at_most,
 };
 
-use crate::cql::{follow::store::AT_A_TIME, stores::Cql};
+use crate::cql::{client::session::AT_A_TIME, stores::Cql};
 
 #[async_trait]
 impl MemberStore for Cql {

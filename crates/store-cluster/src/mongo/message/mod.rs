@@ -13,6 +13,8 @@ mod documents;
 mod element;
 mod element_change;
 mod ends;
+mod erasure;
+mod fan_out_note;
 mod heads;
 pub(super) mod hints;
 mod read;

@@ -3,7 +3,7 @@
 
 use super::{dialog_sample, message_sample, notice_sample, sample};
 
-pub mod changes;
+pub mod change;
 pub mod conversation;
 pub mod coordination;
 pub mod dialog;

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use super::{
     super::{
         database::{MESSAGES, SUMMARIES},
-        dialog_row,
+        dialog,
         message::document_id,
     },
     appended,
@@ -54,7 +54,7 @@ pub(super) static WATCHED: [WatchedCollection; 8] = [
         name: "dialogs",
         record: |id| dialog(id).map(FeedRecord::Dialog),
         id: |record| match record {
-            FeedRecord::Dialog(key) => Some(dialog_row::id(*key).into()),
+            FeedRecord::Dialog(key) => Some(dialog::row::id(*key).into()),
             _ => None,
         },
         operations: &CHANGES,
