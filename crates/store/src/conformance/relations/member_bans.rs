@@ -134,15 +134,6 @@ pub async fn bans_are_limited_without_those_that_ended(stores: Stores) {
     assert_eq!(listed(&stores, GROUP, moment(64)).await, [10, 12, 13]);
 }
 
-pub async fn ban_sent_twice_has_one_answer(stores: Stores) {
-    founded(&stores, 4).await;
-    let asked = |change| stores.members.change_members(group_id(GROUP), change, service(), requested("r", 1));
-    let first = applied(asked(ban([3], Some(FAR))).await.unwrap());
-    change(&stores, unban([3])).await;
-    assert_eq!(replay(asked(ban([3], Some(FAR))).await), first);
-    assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
-}
-
 pub async fn bans_and_joins_at_once_exclude_each_other(stores: Stores) {
     founded(&stores, 2).await;
     let candidates = 100..140;
