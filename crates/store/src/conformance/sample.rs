@@ -176,10 +176,6 @@ pub(super) async fn live_group(stores: &Stores, id: i64) -> Group {
     stores.groups.group(group_id(id)).await.unwrap().live().unwrap()
 }
 
-pub(super) async fn group_state(stores: &Stores, id: i64) -> Stored<Group> {
-    stores.groups.group(group_id(id)).await.unwrap()
-}
-
 /// The record that a write returned, which took effect just now.
 pub(super) fn applied<T>(applied: Applied<T>) -> T {
     assert!(!applied.replayed, "a write with no earlier one was answered as a replay");

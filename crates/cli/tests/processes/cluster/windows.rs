@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use kith_proto::message::v1::{
-    HistoryRequest, Message, PullMessagesRequest, SendMessageRequest, send_message_request::To,
-};
+use kith_proto::message::v1::{send_message_request::To, *};
 use kith_server::config::Config;
 use tonic::Request;
 

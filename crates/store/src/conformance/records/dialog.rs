@@ -3,8 +3,8 @@
 use super::{
     dialog_sample::{DAY, conversation, dialog, draft, every_setting, key, make, set, up_to},
     sample::{
-        applied, assert_mismatch, each_at_once, expecting, one_effect, replay, requested, user_id, version,
-        write,
+        SentRequest, applied, assert_stale, each_at_once, expecting, one_effect, one_wins, requested,
+        user_id, version, write,
     },
 };
 use crate::{

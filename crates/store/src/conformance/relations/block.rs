@@ -8,12 +8,9 @@ use super::{
         fans, follow, follow_state, following, live_block, live_follow, moment, remarking, set, set_at,
         unfollow,
     },
-    sample::{applied, expecting, user_id, version, write},
+    sample::{applied, assert_stale, expecting, user_id, version, write},
 };
-use crate::{
-    Applied, BATCH_MAX, Block, BlockChange, BlockPatch, Edge, Permissions, StoreError, Stored, Stores,
-    UserId, Version,
-};
+use crate::{BATCH_MAX, Block, BlockPatch, Edge, Permissions, Stored, Stores, UserId, Version};
 
 /// A patch with a value in every field, that blocks.
 fn everything() -> BlockPatch {

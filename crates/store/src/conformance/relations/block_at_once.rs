@@ -7,7 +7,7 @@ use super::{
         KEPT, assert_blocked, await_counts, await_lists, block_page, block_state, blocking, disturbing_not,
         edge, fans, follow, follow_state, following, live_block, remarking, set,
     },
-    sample::{applied, at_once, each_at_once, expecting, version, write},
+    sample::{applied, assert_stale, at_once, each_at_once, expecting, one_wins, version, write},
 };
 use crate::{
     Block, BlockList, BlockPatch, BlockStore, Edge, FollowStore, StoreError, Stored, Stores, Timestamp,

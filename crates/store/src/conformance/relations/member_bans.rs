@@ -8,7 +8,7 @@ use super::{
         state, try_change, users,
     },
     relation_sample::{at, moment},
-    sample::{applied, at_once, group_id, replay, requested, user_id, write},
+    sample::{applied, at_once, group_id, user_id, write},
 };
 use crate::{
     Ban, ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberRefusal, MembersUpdated, StoreError,

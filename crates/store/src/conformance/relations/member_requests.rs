@@ -7,9 +7,7 @@ use super::{
         replay, requested, user_id, version,
     },
 };
-use crate::{
-    Applied, ChangeContext, MemberChange, MemberRefusal, MembersUpdated, StoreError, Stored, Stores, Write,
-};
+use crate::{Applied, ChangeContext, MemberChange, MemberRefusal, MembersUpdated, StoreError, Stores, Write};
 
 /// A change by a request with this id and a body represented by the number.
 async fn asked(
