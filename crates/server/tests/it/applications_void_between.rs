@@ -6,7 +6,10 @@ use crate::store_over::store_over;
 use crate::{application_calls::of_group, bare_node};
 use futures::future::BoxFuture;
 use kith_proto::{
-    application::v1::{self as wire, application_service_client::ApplicationServiceClient, *},
+    application::v1::{
+        self as wire, ApplyRequest, CountPendingRequest, Kind, State,
+        application_service_client::ApplicationServiceClient,
+    },
     group::v1::{self as groups, CreateGroupRequest, group_service_client::GroupServiceClient},
 };
 use kith_server::config::Config;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use kith_proto::message::v1::{
-    max_seq_result::Result as Max, message_service_client::MessageServiceClient, send_message_request::To, *,
+    ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
+    ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
+    Position, SendMessageRequest, max_seq_result::Result as Max,
+    message_service_client::MessageServiceClient, send_message_request::To,
 };
 use kith_server::{config::Config, edge::Edge, node::services::Services};
 use kith_store::*;

@@ -12,7 +12,10 @@ use futures::future::join_all;
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
-    message::v1::{message_service_client::MessageServiceClient, send_message_request::To, *},
+    message::v1::{
+        BatchSendRequest, Conversation, GetConversationRequest, SendMessageRequest,
+        message_service_client::MessageServiceClient, send_message_request::To,
+    },
     receipt::v1::{
         BatchGetReceiptsRequest, receipt_result::Result as Found,
         receipt_service_client::ReceiptServiceClient,

@@ -15,7 +15,9 @@ use kith_proto::{
         send_message_request::To,
     },
     receipt::v1::{
-        receipt::Who, receipt_result::Result as Found, receipt_service_client::ReceiptServiceClient, *,
+        BatchGetReceiptsRequest, GetReceiptRequest, ListOrdinalsRequest, ListReadersRequest, Receipt,
+        ReceiptForm, receipt::Who, receipt_result::Result as Found,
+        receipt_service_client::ReceiptServiceClient,
     },
 };
 use kith_server::{config::Config, edge::Edge};

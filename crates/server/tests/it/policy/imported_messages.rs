@@ -6,9 +6,7 @@ use tonic::Code;
 
 use crate::dialog_calls::{conversation, counts, mark_up_to, until_read};
 use crate::group_calls::chat_with_id;
-use crate::message_calls::{
-    direct, import_records, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id,
-};
+use crate::message_calls::{direct, import_records, pull, send, seq_by_time, text, texts, to_pull, with_id};
 use crate::message_streams::live;
 use crate::node::{TestNode, until};
 use crate::relation_calls::node_with_users;
