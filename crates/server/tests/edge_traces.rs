@@ -27,10 +27,7 @@ use edge::{
 use http_body_util::BodyExt as _;
 use kith_proto::{
     admin::v1::GetNodeRequest,
-    user::v1::{
-        BatchGetUsersRequest, CreateUserRequest, SearchUsersRequest, User,
-        user_service_client::UserServiceClient,
-    },
+    user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::{
     auth::Callers,

@@ -11,9 +11,7 @@ use crate::{
 };
 use std::time::Duration;
 
-use kith_proto::user::v1::{
-    CreateUserRequest, GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{user_service_client::UserServiceClient, *};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;

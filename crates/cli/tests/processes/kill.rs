@@ -14,10 +14,7 @@ use std::{
     time::Duration,
 };
 
-use kith_proto::user::v1::{
-    BatchGetUsersRequest, CreateUserRequest, UpdateUserRequest, User, user_result,
-    user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{user_result, user_service_client::UserServiceClient, *};
 use parking_lot::Mutex;
 use prost_types::FieldMask;
 use tonic::transport::Channel;

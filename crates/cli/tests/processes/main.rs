@@ -9,7 +9,7 @@ mod banner;
 mod certificate_ends;
 mod changed_while_running;
 #[cfg(feature = "embedded")]
-mod changes_killed;
+mod changes_restored;
 mod cluster;
 mod cluster_keys;
 mod cluster_observer;

@@ -13,7 +13,7 @@ use kith_proto::{
 use kith_service::rpc::answer_size::{ANSWER_BYTES, STREAM_MESSAGE_BYTES};
 use prost::Message;
 use prost_reflect::{Kind, MessageDescriptor, MethodDescriptor};
-use tonic::Code;
+use tonic::{Code, Streaming};
 
 /// The number of records, with 60,000 bytes each: two answers, and several stream messages.
 const RECORDS: usize = 70;
@@ -64,39 +64,59 @@ async fn with_groups() -> (TestNode, Vec<i64>) {
 #[tokio::test]
 async fn large_users_are_answered_in_parts() {
     let (node, ids) = with_users().await;
-    export_users(&node, ids.clone()).await;
+    let exported = node.users().export_users(users::ExportUsersRequest::default()).await.unwrap();
+    let ids_of = |users: &[users::User]| users.iter().map(|user| user.user_id).collect::<Vec<_>>();
+    assert_exported(exported.into_inner(), |message| ids_of(&message.users), &ids).await;
     batch_users(&node, ids.clone()).await;
-    search_users(&node, ids).await;
+    let search = async |page_token| {
+        let keyword = "same@example.org".to_owned();
+        let request =
+            users::SearchUsersRequest { keyword, page_size: 1000, page_token, ..Default::default() };
+        node.users().search_users(request).await.unwrap().into_inner()
+    };
+    assert_paged(search, |page| (ids_of(&page.users), page.next_page_token.clone()), &ids).await;
 }
 
-async fn export_users(node: &TestNode, ids: Vec<i64>) {
-    let request = users::ExportUsersRequest { after_user_id: 0 };
-    let mut messages = node.users().export_users(request).await.unwrap().into_inner();
+/// Checks that a stream's messages are bounded, and have just these ids.
+async fn assert_exported<M: Message>(mut stream: Streaming<M>, ids_of: impl Fn(&M) -> Vec<i64>, ids: &[i64]) {
     let mut exported = Vec::new();
-    while let Some(message) = messages.message().await.unwrap() {
+    while let Some(message) = stream.message().await.unwrap() {
         assert!(message.encoded_len() <= STREAM_MESSAGE_BYTES);
-        exported.extend(message.users.iter().map(|user| user.user_id));
+        exported.extend(ids_of(&message));
     }
     assert_eq!(exported, ids);
+}
+
+/// Checks that two bounded pages have just these ids. `page` returns ids and the next page's token.
+async fn assert_paged<M: Message>(
+    mut page: impl AsyncFnMut(String) -> M,
+    read: impl Fn(&M) -> (Vec<i64>, String),
+    ids: &[i64],
+) {
+    let mut pages = 0;
+    let found = all_pages(async |page_token| {
+        let page = page(page_token).await;
+        assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
+        pages += 1;
+        Ok(read(&page))
+    });
+    assert_eq!((found.await.unwrap(), pages), (ids.to_vec(), 2));
 }
 
 #[tokio::test]
 async fn large_groups_are_answered_in_parts() {
     let (node, ids) = with_groups().await;
-    export_groups(&node, ids.clone()).await;
+    let exported = node.groups().export_groups(groups::ExportGroupsRequest::default()).await.unwrap();
+    let ids_of = |groups: &[groups::Group]| groups.iter().map(|group| group.group_id).collect::<Vec<_>>();
+    assert_exported(exported.into_inner(), |message| ids_of(&message.groups), &ids).await;
     batch_groups(&node, ids.clone()).await;
-    search_groups(&node, ids).await;
-}
-
-async fn export_groups(node: &TestNode, ids: Vec<i64>) {
-    let request = groups::ExportGroupsRequest { after_group_id: 0 };
-    let mut messages = node.groups().export_groups(request).await.unwrap().into_inner();
-    let mut exported = Vec::new();
-    while let Some(message) = messages.message().await.unwrap() {
-        assert!(message.encoded_len() <= STREAM_MESSAGE_BYTES);
-        exported.extend(message.groups.iter().map(|group| group.group_id));
-    }
-    assert_eq!(exported, ids);
+    let search = async |page_token| {
+        let keyword = "chess".to_owned();
+        let request =
+            groups::SearchGroupsRequest { keyword, page_size: 1000, page_token, ..Default::default() };
+        node.groups().search_groups(request).await.unwrap().into_inner()
+    };
+    assert_paged(search, |page| (ids_of(&page.groups), page.next_page_token.clone()), &ids).await;
 }
 
 async fn batch_users(node: &TestNode, ids: Vec<i64>) {
@@ -133,36 +153,6 @@ async fn batch_groups(node: &TestNode, ids: Vec<i64>) {
         let Some(group_result::Result::Error(error)) = &left_out.result else { panic!("{left_out:?}") };
         assert_eq!(error.reason, "ANSWER_TOO_LARGE");
     }
-}
-
-async fn search_users(node: &TestNode, ids: Vec<i64>) {
-    let mut pages = 0;
-    let found = all_pages(async |page_token| {
-        let keyword = "same@example.org".to_owned();
-        let request =
-            users::SearchUsersRequest { keyword, page_size: 1000, page_token, ..Default::default() };
-        let page = node.users().search_users(request).await?.into_inner();
-        assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
-        pages += 1;
-        Ok((page.users, page.next_page_token))
-    });
-    let found: Vec<i64> = found.await.unwrap().iter().map(|user| user.user_id).collect();
-    assert_eq!((found, pages), (ids, 2));
-}
-
-async fn search_groups(node: &TestNode, ids: Vec<i64>) {
-    let mut pages = 0;
-    let found = all_pages(async |page_token| {
-        let keyword = "chess".to_owned();
-        let request =
-            groups::SearchGroupsRequest { keyword, page_size: 1000, page_token, ..Default::default() };
-        let page = node.groups().search_groups(request).await?.into_inner();
-        assert!(page.encoded_len() <= ANSWER_BYTES + TOKENS);
-        pages += 1;
-        Ok((page.groups, page.next_page_token))
-    });
-    let found: Vec<i64> = found.await.unwrap().iter().map(|group| group.group_id).collect();
-    assert_eq!((found, pages), (ids, 2));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use crate::{
-    node::{TestNode, assert_forbidden, principal},
+    node::{Called, TestNode, assert_forbidden, principal},
     relation_calls::relation,
 };
 
@@ -45,21 +45,11 @@ pub async fn decide(node: &TestNode, by: i64, request: DecideRequest) -> Result<
     Ok(node.applications().decide(principal(by, request)).await?.into_inner().application.unwrap())
 }
 
-pub async fn accept(
-    node: &TestNode,
-    by: i64,
-    receiver: Option<Receiver>,
-    id: i64,
-) -> Result<Application, Status> {
+pub async fn accept(node: &TestNode, by: i64, receiver: Option<Receiver>, id: i64) -> Called<Application> {
     decide(node, by, decision(receiver, id, Decision::Accept)).await
 }
 
-pub async fn refuse(
-    node: &TestNode,
-    by: i64,
-    receiver: Option<Receiver>,
-    id: i64,
-) -> Result<Application, Status> {
+pub async fn refuse(node: &TestNode, by: i64, receiver: Option<Receiver>, id: i64) -> Called<Application> {
     decide(node, by, decision(receiver, id, Decision::Refuse)).await
 }
 

@@ -3,7 +3,7 @@
 use kith_proto::message::v1::{read_seq_result::Result as Read, *};
 use tonic::Status;
 
-use crate::node::{TestNode, mask, principal, until};
+use crate::node::{Called, TestNode, mask, principal, until};
 
 pub async fn conversation(node: &TestNode, by: i64, id: &str) -> Result<Conversation, Status> {
     let request = GetConversationRequest { conversation_id: id.to_owned(), ..Default::default() };
@@ -100,11 +100,7 @@ pub fn to_update(id: &str, settings: DialogSettings, paths: &[&str]) -> UpdateDi
     }
 }
 
-pub async fn update(
-    node: &TestNode,
-    by: i64,
-    request: UpdateDialogRequest,
-) -> Result<UpdateDialogResponse, Status> {
+pub async fn update(node: &TestNode, by: i64, request: UpdateDialogRequest) -> Called<UpdateDialogResponse> {
     Ok(node.messages().update_dialog(principal(by, request)).await?.into_inner())
 }
 

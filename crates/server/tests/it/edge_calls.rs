@@ -6,7 +6,7 @@ use crate::edge::{
     assert_refused,
     raw::{self, GET_USER, framed},
     serve,
-    service::{FINE, HELD, PANICS, get},
+    service::{BUSY, FINE, HELD, PANICS, get},
     until,
 };
 use kith_proto::{
@@ -44,7 +44,7 @@ async fn a_call_without_a_deadline_has_the_default_one() {
 }
 
 #[tokio::test]
-async fn busy_stream_ends_at_its_deadline() {
+async fn silent_stream_ends_at_its_deadline() {
     let node = serve(|_| {}).await;
     let mut request = Request::new(ExportUsersRequest::default());
     request.metadata_mut().insert("grpc-timeout", "80m".parse().unwrap());
@@ -53,6 +53,20 @@ async fn busy_stream_ends_at_its_deadline() {
     let status = stream.message().await.unwrap_err();
     assert_refused(&status, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
     until("the slot is free again", || node.edge.in_flight() == 0).await;
+}
+
+#[tokio::test]
+async fn busy_export_ends_at_its_deadline() {
+    let node = serve(|config| config.limits.stream_max = Duration::from_millis(50)).await;
+    let request = ExportUsersRequest { after_user_id: BUSY };
+    let mut export = node.users().await.export_users(request).await.unwrap().into_inner();
+    let ended = loop {
+        match export.message().await {
+            Ok(message) => assert!(message.is_some(), "it has no end of its own"),
+            Err(status) => break status,
+        }
+    };
+    assert_refused(&ended, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
 }
 
 #[tokio::test]

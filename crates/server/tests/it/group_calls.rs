@@ -9,7 +9,7 @@ use kith_server::config::{AddedByUsers, Config};
 use tonic::Status;
 
 use crate::{
-    node::{TestNode, principal, update_of_group},
+    node::{Called, TestNode, principal, update_of_group},
     relation_calls::node_with_users,
 };
 
@@ -65,12 +65,7 @@ pub async fn add(node: &TestNode, group_id: i64, members: &[i64]) {
 }
 
 /// Adds users as a user.
-pub async fn add_as(
-    node: &TestNode,
-    by: i64,
-    group_id: i64,
-    user_ids: &[i64],
-) -> Result<AddMembersResponse, Status> {
+pub async fn add_as(node: &TestNode, by: i64, group_id: i64, user_ids: &[i64]) -> Called<AddMembersResponse> {
     let request = AddMembersRequest { group_id, user_ids: user_ids.to_vec(), ..Default::default() };
     Ok(node.members().add_members(principal(by, request)).await?.into_inner())
 }

@@ -36,7 +36,6 @@ mod edge_bad_input;
 mod edge_calls;
 mod edge_cluster;
 mod edge_connections;
-mod edge_streams;
 mod edge_unread;
 mod edges;
 mod ends_behind;

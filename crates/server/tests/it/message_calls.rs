@@ -7,7 +7,7 @@ use kith_proto::{
 use tonic::Status;
 
 use crate::group_calls::chat_with_id;
-use crate::node::{TestNode, principal};
+use crate::node::{Called, TestNode, principal};
 use crate::relation_calls::with_users;
 
 pub fn direct(one: i64, other: i64) -> String {
@@ -35,11 +35,7 @@ pub fn with_id(to: To, id: &str, body: &str) -> SendMessageRequest {
     SendMessageRequest { client_message_id: id.into(), ..text(to, body) }
 }
 
-pub async fn send(
-    node: &TestNode,
-    by: i64,
-    request: SendMessageRequest,
-) -> Result<SendMessageResponse, Status> {
+pub async fn send(node: &TestNode, by: i64, request: SendMessageRequest) -> Called<SendMessageResponse> {
     Ok(node.messages().send_message(principal(by, request)).await?.into_inner())
 }
 
@@ -127,11 +123,7 @@ pub fn to_pull(conversation: &str, from_seq: i64, to_seq: i64, limit: i32) -> Pu
     PullMessagesRequest { conversation_id, from_seq, to_seq, limit, ..Default::default() }
 }
 
-pub async fn pull(
-    node: &TestNode,
-    by: i64,
-    request: PullMessagesRequest,
-) -> Result<PullMessagesResponse, Status> {
+pub async fn pull(node: &TestNode, by: i64, request: PullMessagesRequest) -> Called<PullMessagesResponse> {
     Ok(node.messages().pull_messages(principal(by, request)).await?.into_inner())
 }
 
@@ -210,12 +202,7 @@ pub fn to_recall(conversation: &str, seq: i64) -> RecallMessageRequest {
     RecallMessageRequest { conversation_id: conversation.to_owned(), seq, ..Default::default() }
 }
 
-pub async fn recall(
-    node: &TestNode,
-    by: i64,
-    conversation: &str,
-    seq: i64,
-) -> Result<RecallMessageResponse, Status> {
+pub async fn recall(node: &TestNode, by: i64, conversation: &str, seq: i64) -> Called<RecallMessageResponse> {
     recall_with(node, by, to_recall(conversation, seq)).await
 }
 
@@ -238,10 +225,6 @@ pub fn to_edit(conversation: &str, seq: i64, text: &str) -> EditMessageRequest {
     }
 }
 
-pub async fn edit(
-    node: &TestNode,
-    by: i64,
-    request: EditMessageRequest,
-) -> Result<EditMessageResponse, Status> {
+pub async fn edit(node: &TestNode, by: i64, request: EditMessageRequest) -> Called<EditMessageResponse> {
     Ok(node.messages().edit_message(principal(by, request)).await?.into_inner())
 }

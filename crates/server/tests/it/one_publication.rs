@@ -2,14 +2,8 @@
 //! token covers them all.
 
 use kith_proto::{
-    group::v1::{
-        CreateGroupRequest, Group, JoinPolicy, TransferGroupRequest, UpdateGroupRequest,
-        group_service_client::GroupServiceClient,
-    },
-    member::v1::{
-        AddMembersRequest, JoinRequest, LeaveRequest, RemoveMembersRequest, Role, SetRoleRequest,
-        member_service_client::MemberServiceClient,
-    },
+    group::v1::{group_service_client::GroupServiceClient, *},
+    member::v1::{member_service_client::MemberServiceClient, *},
     relation::v1::{
         BlockRequest, FollowRequest, UnfollowRequest, relation_service_client::RelationServiceClient,
     },

@@ -3,29 +3,17 @@
 use kith_proto::message::v1::*;
 use tonic::Status;
 
-use crate::node::{TestNode, all_pages, principal};
+use crate::node::{Called, TestNode, all_pages, principal};
 
 pub fn to_react(id: &str, seq: i64, kind: &str) -> ReactRequest {
     ReactRequest { user_id: 0, conversation_id: id.to_owned(), seq, kind: kind.to_owned() }
 }
 
-pub async fn react(
-    node: &TestNode,
-    by: i64,
-    id: &str,
-    seq: i64,
-    kind: &str,
-) -> Result<ReactResponse, Status> {
+pub async fn react(node: &TestNode, by: i64, id: &str, seq: i64, kind: &str) -> Called<ReactResponse> {
     Ok(node.messages().react(principal(by, to_react(id, seq, kind))).await?.into_inner())
 }
 
-pub async fn unreact(
-    node: &TestNode,
-    by: i64,
-    id: &str,
-    seq: i64,
-    kind: &str,
-) -> Result<UnreactResponse, Status> {
+pub async fn unreact(node: &TestNode, by: i64, id: &str, seq: i64, kind: &str) -> Called<UnreactResponse> {
     let (conversation_id, kind) = (id.to_owned(), kind.to_owned());
     let request = UnreactRequest { user_id: 0, conversation_id, seq, kind };
     Ok(node.messages().unreact(principal(by, request)).await?.into_inner())

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use crate::node::{TestNode, assert_exhausted, assert_refused};
 use kith_proto::{
     group::v1::{CreateGroupRequest, GetGroupRequest, Group},
-    user::v1::{
-        CreateUserRequest, ExportUsersRequest, FindUserByNameRequest, ImportUser, ImportUsersRequest, User,
-    },
+    user::v1::*,
 };
 use kith_server::config::Config;
 use tokio_stream::StreamExt as _;

@@ -12,14 +12,10 @@ use std::{
 use async_trait::async_trait;
 use kith_proto::{
     message::v1::{
-        ReceiveRequest, ReceiveResponse, SendMessageRequest, WatchOfflineRequest, delivery::What,
-        message_service_client::MessageServiceClient, send_message_request::To,
+        delivery::What, message_service_client::MessageServiceClient, send_message_request::To, *,
     },
     presence::v1::{OpenSessionRequest, presence_service_client::PresenceServiceClient},
-    user::v1::{
-        DeleteUserRequest, GetUserAccessRequest, GetUserRequest, ResumeUserRequest, SignOutUserRequest,
-        SuspendUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
-    },
+    user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::config::Config;
 use kith_store::{

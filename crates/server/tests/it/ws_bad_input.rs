@@ -123,18 +123,6 @@ async fn invalid_hello_is_refused_with_its_field() {
 }
 
 #[tokio::test]
-async fn call_before_hello_or_second_hello_closes() {
-    let node = node().await;
-    let call = json!({"id": 1, "call": "GetUser", "body": {"userId": FINE}}).to_string();
-    assert_eq!(code_of_first(&node, Message::text(call)).await, 1008);
-    for user in [7, 8] {
-        let again = json!({"hello": {"user": user}}).to_string();
-        assert_eq!(code_of_later(&node, Message::text(again)).await, 1008, "{user}");
-    }
-    node.assert_healthy().await;
-}
-
-#[tokio::test]
 async fn refused_frame_is_explained_before_the_close() {
     let node = node().await;
     let call = json!({"id": 1, "call": "GetUser", "body": {"userId": FINE}}).to_string();

@@ -61,33 +61,19 @@ async fn verify(handle: &SqliteHandle, repair: bool) -> Vec<EdgeDifference> {
 }
 
 #[tokio::test]
-async fn list_without_a_follow_is_rebuilt() {
-    for (index, columns, kind) in [
-        ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::NotInFollowing),
-        ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::NotAmongFans),
+async fn wrong_list_is_rebuilt() {
+    // A list that lacks a follow, and a list with an ended follow.
+    let (lacks, has_ended) = ((edge(1, 3), "live = 1 AND to_id <> 3", 3), (edge(4, 2), "live < 2", 5));
+    for (index, columns, kind, (edge, rows, count)) in [
+        ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::NotInFollowing, lacks),
+        ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::NotAmongFans, lacks),
+        ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::StrayInFollowing, has_ended),
+        ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::StrayAmongFans, has_ended),
     ] {
         let handle = some_follows().await;
-        damage_index(&handle, index, columns, "live = 1 AND to_id <> 3").await;
-        assert_eq!(shown(&handle).await.len(), 3, "{index}");
-        let difference = EdgeDifference { edge: edge(1, 3), kind, repaired: false };
-        assert_eq!(verify(&handle, false).await, [difference]);
-        assert_eq!(verify(&handle, true).await, [EdgeDifference { repaired: true, ..difference }]);
-        assert_eq!(verify(&handle, true).await, []);
-        assert_eq!(shown(&handle).await.len(), 4, "{index}");
-        assert_eq!(handle.integrity_check().await.unwrap(), Vec::<String>::new());
-    }
-}
-
-#[tokio::test]
-async fn list_with_ended_entries_is_rebuilt() {
-    for (index, columns, kind) in [
-        ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::StrayInFollowing),
-        ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::StrayAmongFans),
-    ] {
-        let handle = some_follows().await;
-        damage_index(&handle, index, columns, "live < 2").await;
-        assert_eq!(shown(&handle).await.len(), 5, "{index}");
-        let difference = EdgeDifference { edge: edge(4, 2), kind, repaired: false };
+        damage_index(&handle, index, columns, rows).await;
+        assert_eq!(shown(&handle).await.len(), count, "{index}");
+        let difference = EdgeDifference { edge, kind, repaired: false };
         assert_eq!(verify(&handle, false).await, [difference]);
         assert_eq!(verify(&handle, true).await, [EdgeDifference { repaired: true, ..difference }]);
         assert_eq!(verify(&handle, true).await, []);

@@ -24,6 +24,7 @@ mod dialog_sample;
 mod member_sample;
 pub mod message_sample;
 mod notice_sample;
+mod record_sample;
 pub mod records;
 pub mod relation_sample;
 pub mod relations;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::sample::{applied, user_id, write};
+use super::sample::{applied, assert_fails, user_id, write};
 use crate::{
     Block, BlockChange, BlockList, BlockPatch, Edge, Follow, FollowCounts, FollowList, ImportedFollow,
     ListPosition, Permissions, StoreError, Stored, Stores, Timestamp, Version, Write,
@@ -134,20 +134,17 @@ pub(super) async fn await_equal<T: PartialEq + Debug>(expected: &T, read: impl A
 
 /// The other user does not want to be followed.
 pub(super) fn assert_blocked<T: Debug>(result: Result<T, StoreError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::Blocked), "{error:?}");
+    assert_fails!(result, StoreError::Blocked);
 }
 
 /// There is none to change.
 pub(super) fn assert_not_found<T: Debug>(result: Result<T, StoreError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::NotFound), "{error:?}");
+    assert_fails!(result, StoreError::NotFound);
 }
 
 /// Asserts that the call was refused because it asked for too much.
 pub(super) fn assert_overloaded<T: Debug>(result: Result<T, StoreError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::Overloaded), "{error:?}");
+    assert_fails!(result, StoreError::Overloaded);
 }
 
 pub fn blocking(blocked: bool) -> BlockPatch {

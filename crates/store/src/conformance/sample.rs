@@ -10,6 +10,15 @@ use crate::{
     Timestamp, User, UserId, UserName, Version, Visibility, Write,
 };
 
+/// Asserts that a call fails with this error.
+macro_rules! assert_fails {
+    ($result:expr, $error:pat) => {
+        let error = $result.unwrap_err();
+        assert!(matches!(error, $error), "{error:?}");
+    };
+}
+pub(super) use assert_fails;
+
 pub fn user_id(number: i64) -> UserId {
     UserId::new(number).unwrap()
 }
@@ -167,10 +176,6 @@ pub(super) async fn live_group(stores: &Stores, id: i64) -> Group {
     stores.groups.group(group_id(id)).await.unwrap().live().unwrap()
 }
 
-pub(super) async fn group_state(stores: &Stores, id: i64) -> Stored<Group> {
-    stores.groups.group(group_id(id)).await.unwrap()
-}
-
 /// The record that a write returned, which took effect just now.
 pub(super) fn applied<T>(applied: Applied<T>) -> T {
     assert!(!applied.replayed, "a write with no earlier one was answered as a replay");
@@ -188,6 +193,64 @@ pub(super) fn replay<T: Debug>(result: Result<Applied<T>, StoreError>) -> T {
 pub(super) fn assert_mismatch<T: Debug>(result: Result<Applied<T>, StoreError>) {
     let error = result.unwrap_err();
     assert!(matches!(error, StoreError::RequestMismatch), "{error:?}");
+}
+
+/// The write was refused because the record's version is another.
+pub(super) fn assert_stale<T: Debug>(result: Result<T, StoreError>, current: i64) {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error, StoreError::Conflict { current: found } if found == version(current)),
+        "{error:?}"
+    );
+}
+
+/// Asserts that one call succeeded, and how the others failed. Returns its answer.
+pub(super) fn one_wins<T>(results: Vec<Result<T, StoreError>>, lost: impl Fn(StoreError)) -> T {
+    let (mut won, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1);
+    failed.into_iter().filter_map(Result::err).for_each(lost);
+    won.pop().unwrap().unwrap()
+}
+
+/// A request that took effect, with what shows its effect.
+pub(super) struct SentRequest<W, A, S, T> {
+    request: W,
+    ask: A,
+    state: S,
+    pub(super) answer: T,
+}
+
+impl<W, A, S, T> SentRequest<W, A, S, T>
+where
+    W: Fn(u8) -> Write,
+    A: AsyncFn(Write) -> Result<Applied<T>, StoreError>,
+    T: PartialEq + Debug,
+{
+    /// Sends a request for the first time, and repeats it. `request` takes what represents the body, and
+    /// `state` returns what the request may change.
+    pub(super) async fn send<Q: PartialEq + Debug>(request: W, ask: A, state: S) -> Self
+    where
+        S: AsyncFn() -> Q,
+    {
+        let answer = applied(ask(request(1)).await.unwrap());
+        let sent = Self { request, ask, state, answer };
+        sent.assert_kept().await;
+        sent
+    }
+
+    /// Asserts that the repeated request has its first answer, that its id is refused with another body, and
+    /// that neither has an effect.
+    pub(super) async fn assert_kept<Q: PartialEq + Debug>(&self)
+    where
+        S: AsyncFn() -> Q,
+    {
+        let before = (self.state)().await;
+        for _ in 0..2 {
+            assert_eq!(replay((self.ask)((self.request)(1)).await), self.answer);
+            assert_mismatch((self.ask)((self.request)(2)).await);
+        }
+        assert_eq!((self.state)().await, before);
+    }
 }
 
 /// Asserts that one answer took effect, and that all are equal.
@@ -208,6 +271,25 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     at_once(items.into_iter().map(|item| call(stores.clone(), item))).await
+}
+
+/// Asserts that each page is as long as it may be, and that all pages together are `expected`. `page` returns
+/// each entry with its position.
+pub(super) async fn assert_pages<P: Copy>(
+    expected: &[i64],
+    page: impl AsyncFn(Option<P>, usize) -> Vec<(i64, P)>,
+) {
+    for limit in [1, 2, 3, 5, 9, 10, 11] {
+        let (mut read, mut after) = (Vec::new(), None);
+        loop {
+            let page = page(after, limit).await;
+            assert_eq!(page.len(), limit.min(expected.len() - read.len()), "{read:?} by {limit}");
+            read.extend(page.iter().map(|(entry, _)| *entry));
+            let Some((_, last)) = page.last() else { break };
+            after = Some(*last);
+        }
+        assert_eq!(read, expected, "by {limit}");
+    }
 }
 
 /// Runs the futures at once, each in a separate task.

@@ -5,21 +5,6 @@ use tonic::{Code, IntoRequest, Request, Response};
 
 use crate::cluster::site::{Site, at_least, stop};
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn read_with_a_token_is_never_older() {
-    let (a, b) = Site::in_redis_of_tests().pair().await;
-    let id = a.create("ann").await.user_id;
-    b.get(id).await;
-    for round in 0..200 {
-        let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
-        let (version, token) = writer.rename(id, &round.to_string()).await;
-        let read = reader.read(id, at_least(&token)).await.unwrap();
-        assert!(read.version >= version, "version {} after {version}", read.version);
-    }
-    stop([a, b]).await;
-}
-
 /// A call in a session; the first session is empty.
 pub(super) fn in_session<T>(session: &str, message: impl IntoRequest<T>) -> Request<T> {
     let mut request = message.into_request();

@@ -4,10 +4,7 @@
 use std::time::Duration;
 
 use futures::SinkExt as _;
-use kith_proto::message::v1::{
-    MarkReadRequest, ReceiveRequest, WatchOfflineRequest, WatchOfflineResponse, delivery::What,
-    message_service_client::MessageServiceClient,
-};
+use kith_proto::message::v1::{delivery::What, message_service_client::MessageServiceClient, *};
 use kith_server::config::Config;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;

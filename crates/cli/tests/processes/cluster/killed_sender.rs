@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{
-    GetMaxSeqsRequest, HistoryRequest, ListConversationsRequest, PullBySeqsRequest, PullMessagesRequest,
-    SendMessageRequest, WatchOfflineRequest, max_seq_result, message_service_client::MessageServiceClient,
-    send_message_request::To,
+    max_seq_result, message_service_client::MessageServiceClient, send_message_request::To, *,
 };
 use kith_server::config::Config;
 use tempfile::TempDir;

@@ -3,15 +3,12 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod at_once;
 mod away;
 pub(crate) mod backup_folder;
 mod backups;
 mod backups_refused;
 mod callers;
-mod changes;
 mod claims;
-mod counts;
 mod epochs;
 mod fresh;
 pub(crate) mod hand;
@@ -26,8 +23,6 @@ mod notices_live;
 mod older_node;
 mod outside_changes;
 mod presence;
-mod reactions;
-mod recalls;
 mod receipts;
 mod receive;
 pub(crate) mod redis;
@@ -35,7 +30,6 @@ mod redis_cluster;
 pub(crate) mod redis_proxy;
 mod refused;
 pub(crate) mod restored;
-mod sequences;
 pub(crate) mod site;
 mod top;
 mod unconfigured;

@@ -2,9 +2,7 @@
 
 use std::{net::TcpListener, time::Duration};
 
-use kith_proto::admin::v1::{
-    FlushMemoryRequest, InspectKeyRequest, InspectKeyResponse, NodeCopies, Presence, TierCopy,
-};
+use kith_proto::admin::v1::*;
 use tonic::{Code, Request};
 
 use crate::cluster::{
@@ -114,24 +112,6 @@ async fn a_call_that_pretends_to_be_a_node_is_refused() {
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
     a.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn three_nodes_are_inspected_through_each() {
-    let nodes: [Peer; 3] = Site::in_redis_of_tests().nodes(|_| {}).await;
-    let user = nodes[0].create("ann").await.user_id;
-    for peer in &nodes {
-        peer.get(user).await;
-        let found = inspect(peer, &format!("user/{user}"), "").await;
-        assert!(found.complete && found.others.len() == 2, "{found:?}");
-        assert!(found.others.iter().all(|other| other.unanswered.is_empty()), "{found:?}");
-        let request = FlushMemoryRequest { namespace: "user".to_owned(), every_node: true };
-        let flushed = peer.admin().flush_memory(request).await.unwrap().into_inner();
-        assert!(flushed.complete && flushed.others.len() == 2, "{flushed:?}");
-        assert!(flushed.others.iter().all(|other| other.unanswered.is_empty()), "{flushed:?}");
-    }
-    stop(nodes).await;
 }
 
 /// Writes registry records as another program would: the nodes' own records, under other numbers and with

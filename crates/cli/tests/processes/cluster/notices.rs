@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 
 use crate::{
     cluster::{
-        notice_calls::{audience, client, count, mark, publish},
+        notice_calls::{audience, client, mark, publish},
         site::{Peer, Site, at_least, stop},
     },
     polls::until,
@@ -44,23 +44,5 @@ async fn other_node_sees_notices_and_marks() {
     assert_eq!((marked.not_found, marked.totals.unwrap().read), (Vec::<i64>::new(), 1));
     assert_eq!(totals(&a.channel(), 7, at_least(&marked.consistency_token)).await, (1, 1));
     until(Duration::from_secs(10), async || totals(&a.channel(), 7, None).await == (1, 1)).await;
-    stop([a, b]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn counts_come_from_bitmaps_once_they_are_filled() {
-    let (a, b) = Site::in_redis_of_tests().pair().await;
-    audience(&a.channel(), false).await;
-    register(&a, 1..=50).await;
-    publish(&a.channel(), 1).await;
-    mark(&a.channel(), 1, 1).await;
-    assert_eq!(count(&a.channel(), 1).await.0, 1);
-    // From now on each mark is counted at once, on both nodes.
-    for reader in 2..=20 {
-        let (marks, counts) = (if reader % 2 == 0 { &a } else { &b }, if reader % 3 == 0 { &a } else { &b });
-        mark(&marks.channel(), reader, 1).await;
-        assert_eq!(count(&counts.channel(), 1).await.0, reader);
-    }
     stop([a, b]).await;
 }

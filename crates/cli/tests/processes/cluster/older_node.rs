@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use kith_proto::message::v1::{
-    DialogSettings, GetMaxSeqsRequest, SendMessageRequest, UpdateDialogRequest, send_message_request::To,
-};
+use kith_proto::message::v1::{send_message_request::To, *};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 

@@ -5,10 +5,7 @@ use std::time::Duration;
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group},
     member::v1::{AddMembersRequest, RemoveMembersRequest},
-    message::v1::{
-        BatchSendRequest, GetConversationRequest, MarkReadRequest, SendMessageRequest,
-        send_message_request::To,
-    },
+    message::v1::{send_message_request::To, *},
     receipt::v1::{GetReceiptRequest, receipt_service_client::ReceiptServiceClient},
     r#type::v1::{AtLeast, Consistency, consistency::Level},
     user::v1::{ImportUser, ImportUsersRequest, User},

@@ -72,7 +72,7 @@ async fn presence_over_redis_cluster_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let members = redis_cluster(folder.path()).await;
     let url = members[0].url().replacen("redis", "redis-cluster", 1);
-    let (_site, a, b) = presence::pair(Some(url), presence::ALIVE).await;
+    let (_site, a, b) = presence::pair(Some(url)).await;
     let mut users = Vec::new();
     for number in 0..32 {
         users.push(a.create(&format!("user{number}")).await.user_id);

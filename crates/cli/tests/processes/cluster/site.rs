@@ -8,17 +8,12 @@ use std::{
 };
 
 use kith_proto::{
-    admin::v1::{
-        GetNodeRequest, GetNodeResponse, ListNodesRequest, ListNodesResponse,
-        admin_service_client::AdminServiceClient,
-    },
+    admin::v1::{admin_service_client::AdminServiceClient, *},
     group::v1::group_service_client::GroupServiceClient,
     member::v1::member_service_client::MemberServiceClient,
     message::v1::message_service_client::MessageServiceClient,
     r#type::v1::{AtLeast, Consistency, consistency::Level},
-    user::v1::{
-        CreateUserRequest, GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
-    },
+    user::v1::{user_service_client::UserServiceClient, *},
 };
 use kith_server::{
     Node,

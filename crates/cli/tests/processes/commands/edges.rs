@@ -42,24 +42,6 @@ fn difference_is_reported_and_repaired() {
 }
 
 #[test]
-fn so_many_examples_are_shown_as_were_asked_for() {
-    let node = damaged_node();
-    let found = at(&node, &["edges", "verify", "--examples", "1", "-o", "json"]);
-    assert_eq!((found.code, found.json()["examples"].as_array().unwrap().len()), (1, 1));
-    assert_eq!(found.json()["differences"], 2);
-    assert_eq!(at(&node, &["edges", "verify", "--examples", "0"]).code, 2);
-}
-
-#[test]
-fn a_wrong_count_is_corrected_once() {
-    let node = damaged_node();
-    let corrected = at(&node, &["edges", "recount", "-o", "json"]);
-    assert_eq!((corrected.code, corrected.json()["corrected"].as_i64()), (0, Some(1)), "{corrected:?}");
-    let again = at(&node, &["edges", "recount", "-o", "json"]);
-    assert_eq!((again.code, again.json()["corrected"].as_i64()), (0, Some(0)), "{again:?}");
-}
-
-#[test]
 fn without_a_node_it_does_not_begin() {
     for what in ["verify", "repair", "recount"] {
         let free = crate::process::free_address();

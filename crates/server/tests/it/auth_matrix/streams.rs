@@ -10,9 +10,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use kith_proto::user::v1::{
-    ExportUsersRequest, ImportUser, ImportUsersRequest, User, user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{user_service_client::UserServiceClient, *};
 use kith_server::auth::Rights;
 use prost::Message as _;
 use tokio::{sync::mpsc, time::timeout};

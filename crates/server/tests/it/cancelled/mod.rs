@@ -6,9 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use held::{Hold, HoldPoint};
-use kith_proto::user::v1::{
-    CreateUserRequest, DeleteUserRequest, GetUserRequest, User, user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{user_service_client::UserServiceClient, *};
 use kith_server::{config::Config, edge::Edge};
 use kith_service::write::mutations::Mutations;
 use kith_store::{Stored, Stores, UserId};

@@ -19,13 +19,8 @@ use futures::{
 use http_body::Frame;
 use http_body_util::StreamBody;
 use kith_proto::user::v1::{
-    BatchGetUsersRequest, BatchGetUsersResponse, CreateUserRequest, CreateUserResponse, DeleteUserRequest,
-    DeleteUserResponse, ExportUsersRequest, ExportUsersResponse, FindUserByNameRequest,
-    FindUserByNameResponse, GetUserAccessRequest, GetUserAccessResponse, GetUserRequest, GetUserResponse,
-    ImportUsersRequest, ImportUsersResponse, ResumeUserRequest, ResumeUserResponse, SearchUsersRequest,
-    SearchUsersResponse, SignOutUserRequest, SignOutUserResponse, SuspendUserRequest, SuspendUserResponse,
-    UpdateUserRequest, UpdateUserResponse, User, VerifySecretRequest, VerifySecretResponse,
     user_service_server::{UserService, UserServiceServer},
+    *,
 };
 use kith_server::edge::Routes;
 use kith_service::rpc::call::AnswerMetadata;
@@ -132,6 +127,21 @@ fn large() -> GetUserResponse {
     GetUserResponse::of(User { params, ..Default::default() })
 }
 
+/// Makes methods that are unimplemented here, in the form that `async_trait` gives them.
+macro_rules! unanswered {
+    ($($name:ident($request:ty) -> $response:ty;)*) => {
+        $(fn $name<'this, 'call>(
+            &'this self,
+            _: Request<$request>,
+        ) -> BoxFuture<'call, Result<Response<$response>, Status>>
+        where
+            'this: 'call,
+        {
+            Box::pin(async { Err(Status::unimplemented("not here")) })
+        })*
+    };
+}
+
 #[tonic::async_trait]
 impl UserService for FakeUsers {
     async fn get_user(&self, request: Request<GetUserRequest>) -> Result<Response<GetUserResponse>, Status> {
@@ -190,34 +200,6 @@ impl UserService for FakeUsers {
         Ok(Response::new(first.chain(futures::stream::pending()).boxed()))
     }
 
-    async fn suspend_user(
-        &self,
-        _: Request<SuspendUserRequest>,
-    ) -> Result<Response<SuspendUserResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn resume_user(
-        &self,
-        _: Request<ResumeUserRequest>,
-    ) -> Result<Response<ResumeUserResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn sign_out_user(
-        &self,
-        _: Request<SignOutUserRequest>,
-    ) -> Result<Response<SignOutUserResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
-    async fn get_user_access(
-        &self,
-        _: Request<GetUserAccessRequest>,
-    ) -> Result<Response<GetUserAccessResponse>, Status> {
-        Err(Status::unimplemented(""))
-    }
-
     async fn create_user(
         &self,
         _: Request<CreateUserRequest>,
@@ -226,31 +208,14 @@ impl UserService for FakeUsers {
         Ok(Response::new(CreateUserResponse::default()))
     }
 
-    async fn update_user(
-        &self,
-        _: Request<UpdateUserRequest>,
-    ) -> Result<Response<UpdateUserResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn delete_user(
-        &self,
-        _: Request<DeleteUserRequest>,
-    ) -> Result<Response<DeleteUserResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn search_users(
-        &self,
-        _: Request<SearchUsersRequest>,
-    ) -> Result<Response<SearchUsersResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn verify_secret(
-        &self,
-        _: Request<VerifySecretRequest>,
-    ) -> Result<Response<VerifySecretResponse>, Status> {
-        Err(Status::unimplemented("not here"))
+    unanswered! {
+        suspend_user(SuspendUserRequest) -> SuspendUserResponse;
+        resume_user(ResumeUserRequest) -> ResumeUserResponse;
+        sign_out_user(SignOutUserRequest) -> SignOutUserResponse;
+        get_user_access(GetUserAccessRequest) -> GetUserAccessResponse;
+        update_user(UpdateUserRequest) -> UpdateUserResponse;
+        delete_user(DeleteUserRequest) -> DeleteUserResponse;
+        search_users(SearchUsersRequest) -> SearchUsersResponse;
+        verify_secret(VerifySecretRequest) -> VerifySecretResponse;
     }
 }

@@ -18,7 +18,6 @@ use tonic_types::pb;
 
 pub const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 pub const CREATE_USER: &str = "/kith.user.v1.UserService/CreateUser";
-pub const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
 pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
 pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const JSON: (&str, &str) = ("content-type", "application/json");

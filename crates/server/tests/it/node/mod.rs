@@ -227,6 +227,9 @@ async fn until_it_serves(channel: &Channel, stores: &LentStores) {
     tokio::time::timeout(Duration::from_secs(60), serves).await.expect("the node comes to serve");
 }
 
+/// What a call answers.
+pub type Called<T> = Result<T, Status>;
+
 /// The user id for requests that a service makes for itself.
 pub const SERVICE: i64 = 0;
 

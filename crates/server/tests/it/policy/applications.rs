@@ -6,7 +6,6 @@ use crate::node::{
     all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found, principal,
 };
 use crate::relation_calls::{block, follow, with_users};
-use futures::future::join_all;
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
     group::v1 as groups,
@@ -69,26 +68,6 @@ async fn a60_decided_application_is_final_and_says_who() {
 }
 
 #[tokio::test]
-async fn one_of_64_concurrent_decisions_applies() {
-    let (node, [ann, bob]) = with_users().await;
-    let id = befriend(&node, ann, bob).await.application_id;
-    let decisions = (0..64).map(|at| {
-        let made = if at % 2 == 0 { Decision::Accept } else { Decision::Refuse };
-        decide(&node, bob, decision(of_user(bob), id, made))
-    });
-    let (applied, late): (Vec<_>, Vec<_>) = join_all(decisions).await.into_iter().partition(Result::is_ok);
-    assert_eq!(applied.len(), 1);
-    let applied = applied.into_iter().next().unwrap().unwrap();
-    let state = if applied.state() == State::Accepted { "accepted" } else { "refused" };
-    for late in late {
-        let late = assert_forbidden(late);
-        assert_eq!(late.get_error_details().error_info().unwrap().metadata["state"], state);
-    }
-    assert_eq!(are_friends(&node, ann, bob).await, applied.state() == State::Accepted);
-    assert_eq!(pending(&node, of_user(bob)).await, (0, 0));
-}
-
-#[tokio::test]
 async fn known_answer_returns_although_refused_now() {
     let (node, [ann, bob]) = with_users().await;
     let ask = ApplyRequest { request_id: "ask".into(), ..to_be_friends(bob) };
@@ -96,17 +75,6 @@ async fn known_answer_returns_although_refused_now() {
     block(&node, bob, ann).await;
     assert_eq!(apply(&node, ann, ask.clone()).await.unwrap(), asked);
     assert_forbidden(apply(&node, ann, ApplyRequest { request_id: "ask2".into(), ..ask }).await);
-}
-
-#[tokio::test]
-async fn a_crossed_request_is_closed_by_an_acceptance() {
-    let (node, [ann, bob]) = with_users().await;
-    let there = befriend(&node, ann, bob).await.application_id;
-    let back = befriend(&node, bob, ann).await.application_id;
-    accept(&node, bob, of_user(bob), there).await.unwrap();
-    assert_eq!(get(&node, ann, of_user(ann), back).await.unwrap().state(), State::Closed);
-    assert_eq!((pending(&node, of_user(ann)).await, pending(&node, of_user(bob)).await), ((0, 0), (0, 0)));
-    assert_forbidden(accept(&node, ann, of_user(ann), back).await);
 }
 
 #[tokio::test]

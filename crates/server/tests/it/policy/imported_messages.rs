@@ -6,9 +6,7 @@ use tonic::Code;
 
 use crate::dialog_calls::{conversation, counts, mark_up_to, until_read};
 use crate::group_calls::chat_with_id;
-use crate::message_calls::{
-    direct, import_records, pull, send, seq_by_time, seqs, text, texts, to_pull, with_id,
-};
+use crate::message_calls::{direct, import_records, pull, send, seq_by_time, text, texts, to_pull, with_id};
 use crate::message_streams::live;
 use crate::node::{TestNode, until};
 use crate::relation_calls::node_with_users;
@@ -115,19 +113,6 @@ async fn send_after_import_a_moment_ahead_has_its_time() {
     assert_eq!((sent.seq, sent.send_time), (2, Some(ahead)), "it does not fall behind the last one");
     let found = all(&node, ann, &group).await;
     assert_eq!(found[1].send_time, Some(ahead));
-}
-
-#[tokio::test]
-async fn import_spans_documents_and_stream_messages() {
-    let (node, [ann, bea], _) = started().await;
-    let id = direct(ann, bea);
-    let messages: Vec<_> = (1..=1_050).map(|seq| old(&id, seq, ann, &seq.to_string())).collect();
-    assert_eq!(import(&node, messages).await, (1..=1_050).map(Ok).collect::<Vec<_>>());
-    let last = pull(&node, bea, to_pull(&id, 1_049, 0, 10)).await.unwrap();
-    assert_eq!(
-        (seqs(&last.messages), texts(&last.messages)),
-        (vec![1_049, 1_050], vec!["1049".into(), "1050".into()])
-    );
 }
 
 /// The numbers and texts of messages that are imported in turn, and the results.

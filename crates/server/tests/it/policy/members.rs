@@ -5,8 +5,8 @@ use crate::group_calls::{
     with_users_who_add,
 };
 use crate::node::{
-    TestNode, all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid, assert_not_found,
-    principal, until, update_of_group,
+    Called, TestNode, all_pages, assert_denied, assert_exhausted, assert_forbidden, assert_invalid,
+    assert_not_found, principal, until, update_of_group,
 };
 use crate::relation_calls::{self, node_with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation};
@@ -23,13 +23,7 @@ async fn leave(node: &TestNode, group_id: i64, user_id: i64) -> Result<i64, Stat
     Ok(node.members().leave(principal(user_id, request)).await?.into_inner().version)
 }
 
-async fn set_role(
-    node: &TestNode,
-    by: i64,
-    group_id: i64,
-    user_id: i64,
-    role: Role,
-) -> Result<Member, Status> {
+async fn set_role(node: &TestNode, by: i64, group_id: i64, user_id: i64, role: Role) -> Called<Member> {
     let request = SetRoleRequest { group_id, user_id, role: role.into(), ..Default::default() };
     Ok(node.members().set_role(principal(by, request)).await?.into_inner().member.unwrap())
 }

@@ -7,7 +7,6 @@ use crate::group_calls::{add, chat, chat_with_id, leave, make_admin, mute, remov
 use crate::message_calls::*;
 use crate::node::{
     SERVICE, TestNode, assert_denied, assert_error, assert_forbidden, assert_invalid, assert_not_found,
-    assert_refused,
 };
 use crate::relation_calls::{block, node_with_users, with_users};
 use futures::future::join_all;
@@ -318,22 +317,6 @@ async fn repeated_edit_is_one_edit() {
 }
 
 #[tokio::test]
-async fn edits_at_once_leave_one_content() {
-    let (node, [ann, bea], id) = written(["hi"]).await;
-    let edits = (0..8).map(|number| edit(&node, ann, to_edit(&id, 1, &number.to_string())));
-    let results = join_all(edits).await;
-    for refused in results.iter().filter_map(|result| result.as_ref().err()) {
-        assert_refused(refused, Code::Aborted, "VERSION_CONFLICT", None);
-    }
-    let made = results.iter().flatten().filter(|answer| !answer.replayed).count();
-    let shown = seen(&node, bea, &id, 1).await;
-    assert_eq!(usize::try_from(shown.edits).unwrap(), made);
-    let last = results.into_iter().flatten().filter_map(|answer| answer.message);
-    assert_eq!(last.max_by_key(|message| message.edits).unwrap(), shown);
-    assert_eq!(max_seqs(&node, bea, &[&id]).await, [Ok(1 + i64::try_from(made).unwrap())]);
-}
-
-#[tokio::test]
 async fn who_may_not_send_may_not_edit() {
     let (node, [ann, bea], id) = written(["hi"]).await;
     let group = chat(&node, bea, &[ann]).await;
@@ -360,21 +343,6 @@ async fn number_of_no_message_is_refused() {
         assert_error(edit(&node, ann, to_edit(&id, above, "ha")).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
     }
     assert_eq!(max_seqs(&node, ann, &[&id]).await, [Ok(2)]);
-}
-
-#[tokio::test]
-async fn message_of_an_earlier_document_is_changed() {
-    let (node, [ann, bea]) = with_users().await;
-    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
-    let seq = say(&node, ann, To::GroupId(group), "mine").await.unwrap();
-    fill(&node, &id, 250 - seq).await;
-    assert_eq!(seen(&node, bea, &id, seq).await.body, "mine");
-    assert_eq!(edit(&node, ann, to_edit(&id, seq, "edited")).await.unwrap().event_seq, 251);
-    assert_eq!(seen(&node, bea, &id, seq).await.body, "edited");
-    assert_eq!(recall(&node, ann, &id, seq).await.unwrap().event_seq, 252);
-    assert!(seen(&node, bea, &id, seq).await.recall.is_some());
-    let unread = conversation(&node, bea, &id).await.unwrap();
-    assert_eq!((unread.max_seq, unread.unread), (252, 98), "of the last 100 two are events");
 }
 
 /// Returns a message as each call shows it to a former member: its text, whether it mentions the user, and

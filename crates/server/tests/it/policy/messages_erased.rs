@@ -104,29 +104,6 @@ async fn all_conversations_of_the_user_are_covered() {
 }
 
 #[tokio::test]
-async fn long_log_is_erased_whole() {
-    let (node, [ann, bea], id) = direct_chat().await;
-    let message = |sender_id, body: &str| SendMessageRequest {
-        sender_id,
-        ..text(To::ConversationId(direct(ann, bea)), body)
-    };
-    for some in 0..4 {
-        let messages = (0..90).map(|at| message(if at % 3 == some % 3 { ann } else { bea }, "x")).collect();
-        assert!(send_batch(&node, messages).await.iter().all(Result::is_ok));
-    }
-    // The read puts them into memory.
-    assert_eq!(read_all(&node, bea, &id).await.len(), 360);
-    erase(&node, ann, false).await.unwrap();
-    assert_eq!(erased(&node, ann).await.messages, 120);
-    let messages = pull(&node, bea, to_pull(&id, 0, 0, 1_000)).await.unwrap().messages;
-    let of_ann = messages.iter().filter(|message| message.sender_id == ann);
-    assert!(of_ann.clone().all(|message| message.body.is_empty() && message.recall.is_some()));
-    assert_eq!(of_ann.count(), 120);
-    let of_bea = messages.iter().filter(|message| message.sender_id == bea && message.body == "x");
-    assert_eq!((of_bea.count(), messages.len()), (240, 361));
-}
-
-#[tokio::test]
 async fn finished_erasure_is_repeated_if_asked() {
     let (node, [ann, bea], id) = direct_chat().await;
     say(&node, ann, To::UserId(bea), "one").await.unwrap();

@@ -1,10 +1,9 @@
-//! Messages are sent again, at the same time, and in batches.
+//! Messages are sent again, and in batches.
 
 use crate::group_calls::chat;
 use crate::message_calls::*;
 use crate::node::{SERVICE, assert_reused};
-use crate::relation_calls::{block, node_with_users, with_users};
-use futures::future::join_all;
+use crate::relation_calls::{block, with_users};
 use kith_proto::message::v1::{send_message_request::To, *};
 
 #[tokio::test]
@@ -35,23 +34,6 @@ async fn id_is_of_its_sender_and_conversation() {
     }
     let as_itself = with_id(To::ConversationId(direct(ann, bea)), "m-1", "hi");
     assert_eq!(send(&node, SERVICE, as_itself).await.unwrap().seq, 3);
-}
-
-#[tokio::test]
-async fn concurrent_messages_have_all_numbers() {
-    let (node, [ann, bea]) = node_with_users(|config| config.limits.writes_in_flight = 2).await;
-    let group = chat(&node, ann, &[bea]).await;
-    let texts: Vec<String> = (0..250).map(|number| number.to_string()).collect();
-    let sends = texts.iter().map(|text| say(&node, ann, To::GroupId(group), text));
-    let seqs: Vec<i64> = join_all(sends).await.into_iter().map(Result::unwrap).collect();
-    let mut sorted = seqs.clone();
-    sorted.sort_unstable();
-    // The event that Bea joined comes first and has no text.
-    assert_eq!(sorted, (2..=251).collect::<Vec<_>>());
-    let read = read_all(&node, bea, &format!("g{group}")).await;
-    for (text, seq) in texts.iter().zip(seqs) {
-        assert_eq!(read[usize::try_from(seq).unwrap() - 2], *text, "each is at the number that was returned");
-    }
 }
 
 #[tokio::test]

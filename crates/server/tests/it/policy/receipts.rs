@@ -29,22 +29,6 @@ async fn say_to(node: &TestNode, by: i64, group: i64) -> i64 {
 }
 
 #[tokio::test]
-async fn five_members_bit_for_bit() {
-    let (node, [a, b, c, d, e], group, id) = five().await;
-    let seq = say_to(&node, a, group).await;
-    assert_eq!(bits(&node, &id, seq).await, [5, 0, 0, 0, 0b0000_0000, 0]);
-    mark_up_to(&node, d, &id, seq).await;
-    assert_eq!(bits(&node, &id, seq).await, [5, 0, 0, 0, 0b0000_1000, 0]);
-    assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [1, 3, 0]);
-    assert_eq!(lists(&node, a, &id, seq).await.unwrap(), [vec![d], vec![b, c, e], vec![]]);
-    for other in [b, c, e] {
-        mark_up_to(&node, other, &id, seq).await;
-    }
-    assert_eq!(bits(&node, &id, seq).await, [5, 0, 0, 0, 0b0001_1110, 0]);
-    assert_eq!(counts(&node, a, &id, seq).await.unwrap(), [4, 0, 0]);
-}
-
-#[tokio::test]
 async fn smallest_is_the_lists_while_few_have_read() {
     let (node, [ann]) = with_users().await;
     let mut members = Vec::new();

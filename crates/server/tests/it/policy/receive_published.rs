@@ -20,24 +20,6 @@ async fn inbox_ahead_of_the_sender_gets_the_message() {
     assert_eq!(stream.places(1).await, [(direct(ann, bea), 1)]);
 }
 
-/// Row 9: a message to a group is written to one inbox after the other, and a crash leaves some out.
-#[tokio::test]
-async fn message_to_a_group_reaches_every_member() {
-    let (node, users) = with_users::<20>().await;
-    let (group, id) = chat_with_id(&node, users[0], &users[1..]).await;
-    let mut streams = Vec::new();
-    for user in users {
-        streams.push(live(&node, user).await);
-    }
-    for user in users {
-        say(&node, user, To::GroupId(group), "x").await.unwrap();
-    }
-    let expected: Vec<i64> = (2..=21).collect();
-    for stream in &mut streams {
-        assert_eq!(stream.seqs_of(&id, 20).await, expected);
-    }
-}
-
 /// Row 10: trimming breaks the inboxes' references.
 #[tokio::test]
 async fn trimmed_conversation_leaves_no_dangling_entry() {

@@ -12,10 +12,7 @@ use futures::{StreamExt as _, future::BoxFuture};
 use http::HeaderMap;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use kith_proto::message::v1::{
-    Conversation, Delivery, ListConversationsRequest, ListConversationsResponse, Live, Message,
-    ReceiveRequest, ReceiveResponse, Reset, SendMessageRequest, SendMessageResponse, delivery::What,
-};
+use kith_proto::message::v1::{delivery::What, *};
 use kith_service::rpc::call::Call;
 use parking_lot::Mutex;
 use prost::Message as _;

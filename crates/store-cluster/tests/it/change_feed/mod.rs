@@ -134,6 +134,14 @@ impl Reader {
         Ok(batch.changes)
     }
 
+    /// Reads a change by hand, and that by which the feed gave the record a version. Returns the version.
+    async fn given(&mut self, record: FeedRecord) -> Version {
+        let changes = self.take(2).await;
+        let stamp = FeedChange { record, version: changes[1].version, by_hand: false };
+        assert_eq!(changes, [FeedChange { by_hand: true, ..stamp }, stamp]);
+        stamp.version.unwrap()
+    }
+
     async fn assert_quiet(&mut self) {
         assert_eq!(self.next(QUIET).await.unwrap(), []);
     }

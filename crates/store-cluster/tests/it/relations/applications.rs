@@ -1,19 +1,15 @@
-//! Applications that several nodes decide, and dead nodes' changes.
+//! Dead nodes' changes of applications.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
 use kith_store::{
     Application, ApplicationBasis, ApplicationChange, ApplicationEffect, ApplicationId, ApplicationKey,
-    ApplicationList, ApplicationPurpose, ApplicationRefusal, ApplicationState, COMPLETION_GRACE, Decision,
-    DueApplication, GroupBasis, GroupId, NewApplication, Receiver, StoreError, Stores, Text, Timestamp,
-    Version,
+    ApplicationList, ApplicationPurpose, ApplicationState, COMPLETION_GRACE, Decision, DueApplication,
+    GroupBasis, GroupId, NewApplication, Receiver, StoreError, Stores, Text, Timestamp, Version,
 };
 
 use super::{Stage, now, user};
 
-/// Applications that three decide about at once.
-const MANY: i64 = 200;
 const ADMINS: [i64; 3] = [1, 2, 3];
 /// After this time the note for a write that never came is given up.
 const GIVEN_UP: Duration = Duration::from_secs(120);
@@ -88,46 +84,6 @@ async fn resumed(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<App
 
 fn soon() -> Timestamp {
     Timestamp::now().after(COMPLETION_GRACE * 2)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Cassandra: run cargo xtask test"]
-async fn one_of_three_concurrent_decisions_wins() {
-    let stage = Stage::open().await;
-    let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
-    let nodes = [stage.stores.clone(), second.0, third.0];
-    let stores = &nodes[0];
-    let ids: Vec<ApplicationId> = stream::iter(100..100 + MANY)
-        .map(|applicant| made(stores, applicant))
-        .buffered(16)
-        .map(|made| made.id)
-        .collect()
-        .await;
-    assert_eq!(i64::from(pending(stores).await), MANY);
-    let decisions = ids.iter().flat_map(|id| ADMINS.map(|by| (*id, by))).map(|(id, by)| {
-        let node = &nodes[usize::try_from(by).unwrap() % 3];
-        async move { (id, by, decide(node, id, by).await) }
-    });
-    let decided: Vec<_> = stream::iter(decisions).buffer_unordered(24).collect().await;
-    let mut winners: BTreeMap<ApplicationId, Application> = BTreeMap::new();
-    for (id, by, result) in &decided {
-        if let Ok(application) = result {
-            assert_eq!(application.decider, Some(user(*by)));
-            assert!(winners.insert(*id, application.clone()).is_none(), "{id} was decided twice");
-        }
-    }
-    for (id, _, result) in decided {
-        let Err(error) = result else { continue };
-        let StoreError::Application(ApplicationRefusal::Decided(state, by)) = error else {
-            panic!("{error:?}")
-        };
-        assert_eq!((state, by), (winners[&id].state, winners[&id].decider), "{id}");
-    }
-    assert_eq!((winners.len(), pending(&nodes[1]).await), (ids.len(), 0));
-    for list in [ApplicationList::Group(group()), ApplicationList::Received(user(3))] {
-        let shown = listed(&nodes[2], list).await;
-        assert!(shown.iter().all(|one| winners[&one.id] == *one) && shown.len() == ids.len());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

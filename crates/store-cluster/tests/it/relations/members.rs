@@ -143,23 +143,6 @@ async fn concurrent_join_and_leave_are_consistent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn each_concurrent_change_gets_its_own_result() {
-    let stage = Stage::open().await;
-    change(&stage.stores, 7, MemberChange::AddFounder(user(OWNER))).await.unwrap();
-    let joins = (100..164).map(|id| change(&stage.stores, 7, MemberChange::Join(user(id))));
-    let mut answers: Vec<MembersUpdated> =
-        join_all(joins).await.into_iter().map(|made| made.unwrap().record).collect();
-    answers.sort_unstable_by_key(|answer| answer.roster.version);
-    for (answer, at) in answers.iter().zip(2..) {
-        let row = &answer.rows[0];
-        assert_eq!((answer.rows.len(), row.live, row.member.version.get()), (1, true, i64::from(at)));
-        let Roster { version, count, ordinals, .. } = answer.roster;
-        assert_eq!((version.get(), count, ordinals, row.member.ordinal), (i64::from(at), at, at, at - 1));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Cassandra: run cargo xtask test"]
 async fn largest_change_is_made_and_replayed() {
     let stage = Stage::open().await;
     let users: Vec<UserId> = (0..).map(|at| user(i64::MAX - 1_000 + at)).take(MEMBERS_AT_ONCE).collect();
@@ -180,21 +163,6 @@ async fn largest_change_is_made_and_replayed() {
     let again = remove().await.unwrap();
     assert!(again.replayed && !first.replayed);
     assert_eq!(again.record, first.record);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Cassandra: run cargo xtask test"]
-async fn concurrent_request_id_has_one_effect() {
-    let stage = Stage::open().await;
-    let nodes = three_nodes(&stage, 7).await;
-    let asked = (0..12).map(|at| {
-        let add = MemberChange::Add(vec![user(100), user(101)]);
-        nodes[at % 3].members.change_members(group(7), add, service(), with_request("once"))
-    });
-    let answers: Vec<_> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
-    assert!(answers.iter().all(|answer| answer.record == answers[0].record), "{answers:?}");
-    assert_eq!(roster(&nodes[1], 7).await.version, Version::FIRST.next());
 }
 
 /// The first join fills the group, and the first leaving leaves nothing to be left: the repetition would be

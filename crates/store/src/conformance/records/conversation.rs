@@ -2,7 +2,7 @@
 
 use super::{
     dialog_sample::conversation,
-    sample::{each_at_once, version},
+    sample::{assert_fails, each_at_once, version},
 };
 use crate::{BATCH_MAX, Conversation, ConversationId, StoreError, Stores, Version};
 
@@ -86,8 +86,7 @@ pub async fn records_of_many_are_read(stores: Stores) {
     found.sort_unstable();
     assert_eq!(found, ids[..20], "each once");
     let many = vec![ids[0]; BATCH_MAX + 1];
-    let refused = stores.conversations.conversations(&many).await;
-    assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+    assert_fails!(stores.conversations.conversations(&many).await, StoreError::Overloaded);
 }
 
 async fn untrimmed(stores: &Stores, after: Option<ConversationId>, limit: usize) -> Vec<String> {

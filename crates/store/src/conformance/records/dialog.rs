@@ -3,8 +3,8 @@
 use super::{
     dialog_sample::{DAY, conversation, dialog, draft, every_setting, key, make, set, up_to},
     sample::{
-        applied, assert_mismatch, each_at_once, expecting, one_effect, replay, requested, user_id, version,
-        write,
+        SentRequest, applied, assert_stale, each_at_once, expecting, one_effect, one_wins, requested,
+        user_id, version, write,
     },
 };
 use crate::{
@@ -224,17 +224,12 @@ pub async fn conversations_are_paged_by_text(stores: Stores) {
     assert_eq!(stores.dialogs.dialog_conversations(user_id(7), None, 0).await.unwrap(), []);
 }
 
-fn assert_conflict<T: std::fmt::Debug>(result: Result<T, StoreError>, with: i64) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::Conflict { current } if current == version(with)), "{error:?}");
-}
-
 pub async fn stale_settings_version_is_refused(stores: Stores) {
     let key = key(7, "g9");
     set(&stores, key, draft("a")).await;
     let before = set(&stores, key, draft("b")).await;
     for stale in [0, 1, 3] {
-        assert_conflict(stores.dialogs.change_dialog(key, draft("c"), expecting(stale)).await, 2);
+        assert_stale(stores.dialogs.change_dialog(key, draft("c"), expecting(stale)).await, 2);
     }
     assert_eq!(dialog(&stores, key).await, before);
     let changed = applied(stores.dialogs.change_dialog(key, draft("c"), expecting(2)).await.unwrap());
@@ -243,13 +238,13 @@ pub async fn stale_settings_version_is_refused(stores: Stores) {
 
 pub async fn expected_absence_makes_the_dialog(stores: Stores) {
     let (made, marked) = (key(7, "g9"), key(7, "g10"));
-    assert_conflict(stores.dialogs.change_dialog(made, draft("a"), expecting(1)).await, 0);
+    assert_stale(stores.dialogs.change_dialog(made, draft("a"), expecting(1)).await, 0);
     assert_eq!(dialog(&stores, made).await, Dialog::absent(made), "a refused change makes nothing");
     make(&stores, &[up_to(marked, 5)]).await;
     for (key, number) in [(made, 1), (marked, 2)] {
         let changed = applied(stores.dialogs.change_dialog(key, draft("a"), expecting(0)).await.unwrap());
         assert_eq!((changed.version, changed.settings_version), (version(number), version(1)));
-        assert_conflict(stores.dialogs.change_dialog(key, draft("b"), expecting(0)).await, 1);
+        assert_stale(stores.dialogs.change_dialog(key, draft("b"), expecting(0)).await, 1);
     }
 }
 
@@ -259,9 +254,7 @@ pub async fn one_dialog_change_per_expected_version_wins(stores: Stores) {
         let changes = each_at_once(&stores, 0..16, |stores, _| async move {
             stores.dialogs.change_dialog(key, draft("a"), expecting(expected)).await
         });
-        let (made, refused): (Vec<_>, Vec<_>) = changes.await.into_iter().partition(Result::is_ok);
-        assert_eq!(made.len(), 1);
-        refused.into_iter().for_each(|refused| assert_conflict(refused, expected + 1));
+        one_wins(changes.await, |lost| assert_stale::<()>(Err(lost), expected + 1));
     }
 }
 
@@ -278,16 +271,18 @@ pub async fn changes_at_once_lose_none(stores: Stores) {
     assert_eq!((after.version, after.min_seq), (version(24), Some(24)));
 }
 
-pub async fn replayed_change_has_one_effect(stores: Stores) {
+pub async fn change_has_one_effect(stores: Stores) {
     let key = key(7, "g9");
-    let first = stores.dialogs.change_dialog(key, every_setting(), requested("r", 1)).await;
-    let first = applied(first.unwrap());
+    let request = SentRequest::send(
+        |body| crate::Write { expected: Some(Version::NONE), ..requested("r", body) },
+        async |write| stores.dialogs.change_dialog(key, every_setting(), write).await,
+        async || dialog(&stores, key).await,
+    )
+    .await;
+    assert_eq!(dialog(&stores, key).await, request.answer);
     set(&stores, key, draft("later")).await;
     make(&stores, &[up_to(key, 5)]).await;
-    let again = stores.dialogs.change_dialog(key, every_setting(), requested("r", 1)).await;
-    assert_eq!(replay(again), first, "the answer is that of the first");
-    let after = dialog(&stores, key).await;
-    assert_eq!((after.version, after.ext), (version(3), b"later".to_vec()));
+    request.assert_kept().await;
 }
 
 pub async fn replays_at_once_have_one_effect(stores: Stores) {
@@ -299,24 +294,10 @@ pub async fn replays_at_once_have_one_effect(stores: Stores) {
     assert_eq!((answer.version, dialog(&stores, key).await), (version(1), answer.clone()));
 }
 
-pub async fn replay_is_answered_before_a_conflict(stores: Stores) {
-    let key = key(7, "g9");
-    let expecting_none = || crate::Write { expected: Some(Version::NONE), ..requested("r", 1) };
-    let first = applied(stores.dialogs.change_dialog(key, draft("a"), expecting_none()).await.unwrap());
-    assert_eq!(replay(stores.dialogs.change_dialog(key, draft("a"), expecting_none()).await), first);
-}
-
-pub async fn request_id_of_another_change_is_refused(stores: Stores) {
-    let key = key(7, "g9");
-    let first = applied(stores.dialogs.change_dialog(key, draft("a"), requested("r", 1)).await.unwrap());
-    assert_mismatch(stores.dialogs.change_dialog(key, draft("b"), requested("r", 2)).await);
-    assert_eq!(dialog(&stores, key).await, first);
-}
-
 pub async fn refused_change_keeps_no_request_id(stores: Stores) {
     let key = key(7, "g9");
     let stale = crate::Write { expected: Some(version(4)), ..requested("r", 1) };
-    assert_conflict(stores.dialogs.change_dialog(key, draft("a"), stale).await, 0);
+    assert_stale(stores.dialogs.change_dialog(key, draft("a"), stale).await, 0);
     let changed = stores.dialogs.change_dialog(key, draft("a"), requested("r", 2)).await;
     assert_eq!(applied(changed.unwrap()).version, Version::FIRST);
 }

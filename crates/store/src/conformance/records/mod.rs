@@ -1,7 +1,7 @@
 //! Cases about users, groups, conversations, dialogs, messages, notices, secrets, sequences, nodes and kept
 //! changes.
 
-use super::{dialog_sample, message_sample, notice_sample, sample};
+use super::{dialog_sample, message_sample, notice_sample, record_sample, sample};
 
 pub mod change;
 pub mod conversation;
@@ -10,8 +10,6 @@ pub mod dialog;
 pub mod dialog_reduced;
 pub mod erasure;
 pub mod group;
-pub mod group_at_once;
-pub mod group_requests;
 pub mod group_search;
 pub mod message;
 pub mod message_at_once;
@@ -25,12 +23,13 @@ pub mod notice;
 pub mod notice_reader;
 pub mod reaction;
 pub mod read_marks;
+pub mod record;
+pub mod record_at_once;
+pub mod record_requests;
 pub mod secret;
 pub mod sequence;
 pub mod user;
 pub mod user_access;
-pub mod user_at_once;
 pub mod user_ids;
 pub mod user_names;
-pub mod user_requests;
 pub mod user_search;

@@ -8,7 +8,8 @@ use super::{
         register,
     },
     sample::{
-        applied, assert_mismatch, each_at_once, expecting, one_effect, params, replay, requested, write,
+        applied, assert_fails, assert_mismatch, each_at_once, expecting, one_effect, params, replay,
+        requested, write,
     },
 };
 use crate::{
@@ -111,17 +112,17 @@ pub async fn taken_and_deleted_ids_are_refused(stores: Stores) {
     register(&stores, &[1]).await;
     publish(&stores, 1, new_notice(&[1])).await;
     let again = async || {
-        let refused = try_change(&stores, 1, NoticeChange::Publish(new_notice(&[1])), write()).await;
-        assert!(matches!(refused, Err(StoreError::IdTaken)), "{refused:?}");
+        assert_fails!(
+            try_change(&stores, 1, NoticeChange::Publish(new_notice(&[1])), write()).await,
+            StoreError::IdTaken
+        );
     };
     again().await;
     change(&stores, 1, NoticeChange::Delete(Vec::new())).await;
     again().await;
     for gone in [NoticeChange::Delete(Vec::new()), NoticeChange::Update(NoticePatch::default())] {
-        let refused = try_change(&stores, 1, gone.clone(), write()).await;
-        assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
-        let refused = try_change(&stores, 2, gone, write()).await;
-        assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
+        assert_fails!(try_change(&stores, 1, gone.clone(), write()).await, StoreError::NotFound);
+        assert_fails!(try_change(&stores, 2, gone, write()).await, StoreError::NotFound);
     }
 }
 
@@ -310,11 +311,9 @@ pub async fn expired_notices_are_found(stores: Stores) {
 
 pub async fn more_ids_than_allowed_are_refused(stores: Stores) {
     let audiences = vec![audience_id(1); BATCH_MAX + 1];
-    let refused = stores.notices.audiences(&audiences, false).await;
-    assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+    assert_fails!(stores.notices.audiences(&audiences, false).await, StoreError::Overloaded);
     let notices = vec![notice_id(1); BATCH_MAX + 1];
-    let refused = stores.notices.notices(&notices, false).await;
-    assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+    assert_fails!(stores.notices.notices(&notices, false).await, StoreError::Overloaded);
     assert_eq!(stores.notices.audiences(&[], false).await.unwrap(), []);
     assert_eq!(stores.notices.notices(&[], false).await.unwrap(), []);
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     notice_sample::{READERS, audience_id, mark, reader, reader_key, register_readers, slots},
-    sample::{at_once, each_at_once},
+    sample::{assert_fails, at_once, each_at_once},
 };
 use crate::{
     BATCH_MAX, NoticeRefusal, READERS_AT_ONCE, READERS_SCANNED, ReaderExtent, ReaderId, ReaderMark,
@@ -79,8 +79,7 @@ pub async fn readers_have_a_limit(stores: Stores) {
     let register =
         async |ids, most| stores.notice_readers.register_readers(audience_id(1), &readers(ids), most).await;
     assert_eq!(register(1..=3, 3).await.unwrap().len(), 3);
-    let refused = register(4..=4, 3).await;
-    assert!(matches!(refused, Err(StoreError::Notice(NoticeRefusal::TooManyReaders))), "{refused:?}");
+    assert_fails!(register(4..=4, 3).await, StoreError::Notice(NoticeRefusal::TooManyReaders));
     assert_eq!(reader(&stores, reader_key(1, 4)).await, None);
     assert_eq!(register(1..=3, 3).await.unwrap(), [], "those that are registered need no room");
 }

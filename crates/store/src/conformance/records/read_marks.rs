@@ -2,7 +2,7 @@
 
 use super::{
     dialog_sample::{dialog, draft, every_setting, key, make, mark, range, set, up_to},
-    sample::{at_once, each_at_once, version},
+    sample::{assert_fails, at_once, each_at_once, version},
 };
 use crate::{
     Dialog, DialogKey, DialogMark, MARK_RANGES_MAX, MARKS_AT_ONCE, MarkBase, MarkKind, ReadMark, Seq,
@@ -231,8 +231,7 @@ pub async fn too_many_marks_are_refused(stores: Stores) {
     let marks: Vec<DialogMark> = (1..=count).map(|user| up_to(key(user, "g9"), 5)).collect();
     let ranges = vec![range(1, 2); MARK_RANGES_MAX + 1];
     for refused in [marks, vec![up_to(key(1, "g9"), 5), mark(key(2, "g9"), MarkKind::Ranges(ranges))]] {
-        let refused = stores.dialogs.mark_dialogs(&refused, Timestamp::now()).await;
-        assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+        assert_fails!(stores.dialogs.mark_dialogs(&refused, Timestamp::now()).await, StoreError::Overloaded);
     }
     let keys = [key(1, "g9"), key(2, "g9")];
     assert_eq!(stores.dialogs.dialogs(&keys).await.unwrap(), []);

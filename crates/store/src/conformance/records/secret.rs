@@ -1,8 +1,8 @@
 //! Secret store cases: written with their owner, read apart from it.
 
 use super::sample::{
-    bare_group, bare_user, create_group, create_user, delete_and_release, expecting, full_group, full_user,
-    group_id, live_user, name, requested, secrets, user_id, write,
+    assert_fails, bare_group, bare_user, create_group, create_user, delete_and_release, expecting,
+    full_group, full_user, group_id, live_user, name, requested, secrets, user_id, write,
 };
 use crate::{
     GroupPatch, NewGroup, NewUser, ParamsPatch, SecretOwner, StoreError, Stores, Timestamp, UserPatch,
@@ -95,10 +95,8 @@ pub async fn a_failed_update_leaves_secrets(stores: Stores) {
     let stale = stores.users.update_user(user_id(1), patch(), expecting(7)).await.unwrap_err();
     assert!(matches!(stale, StoreError::Conflict { .. }), "{stale:?}");
     let renaming = UserPatch { user_name: Some(name("TAKEN")), ..patch() };
-    let taken = stores.users.update_user(user_id(1), renaming, write()).await.unwrap_err();
-    assert!(matches!(taken, StoreError::NameTaken), "{taken:?}");
-    let absent = stores.users.update_user(user_id(3), patch(), write()).await.unwrap_err();
-    assert!(matches!(absent, StoreError::NotFound), "{absent:?}");
+    assert_fails!(stores.users.update_user(user_id(1), renaming, write()).await, StoreError::NameTaken);
+    assert_fails!(stores.users.update_user(user_id(3), patch(), write()).await, StoreError::NotFound);
     assert_eq!(user_secret(&stores, 1, "password").await.as_deref(), Some("sealed-1"));
     assert_eq!(user_secret(&stores, 1, "pin").await, None);
     assert_eq!(user_secret(&stores, 3, "pin").await, None);
@@ -108,10 +106,8 @@ pub async fn a_failed_creation_keeps_no_secret(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let with_secret =
         |id, name| NewUser { secrets: secrets(&[("pin", Some("wrong"))]), ..bare_user(id, name) };
-    let taken = stores.users.create_user(with_secret(1, "bea"), write()).await.unwrap_err();
-    assert!(matches!(taken, StoreError::IdTaken), "{taken:?}");
-    let taken = stores.users.create_user(with_secret(2, "ANN"), write()).await.unwrap_err();
-    assert!(matches!(taken, StoreError::NameTaken), "{taken:?}");
+    assert_fails!(stores.users.create_user(with_secret(1, "bea"), write()).await, StoreError::IdTaken);
+    assert_fails!(stores.users.create_user(with_secret(2, "ANN"), write()).await, StoreError::NameTaken);
     create_user(&stores, bare_user(2, "bea")).await;
     for id in [1, 2] {
         assert_eq!(user_secret(&stores, id, "pin").await, None);

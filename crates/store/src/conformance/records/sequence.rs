@@ -1,6 +1,6 @@
 //! Sequence store cases.
 
-use super::sample::each_at_once;
+use super::sample::{assert_fails, each_at_once};
 use crate::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SeqRange, SequenceName, StoreError, Stores};
 
 fn name(text: &str) -> SequenceName {
@@ -90,6 +90,5 @@ pub async fn reading_the_max_takes_nothing(stores: Stores) {
 pub async fn more_names_than_allowed_are_refused(stores: Stores) {
     let names = vec![name("a"); SEQUENCES_READ + 1];
     assert_eq!(stores.sequences.max_seqs(&names[1..]).await.unwrap(), [0; SEQUENCES_READ]);
-    let refused = stores.sequences.max_seqs(&names).await;
-    assert!(matches!(refused, Err(StoreError::Overloaded)), "{refused:?}");
+    assert_fails!(stores.sequences.max_seqs(&names).await, StoreError::Overloaded);
 }

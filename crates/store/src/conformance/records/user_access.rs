@@ -1,8 +1,8 @@
 //! User access cases: what suspends a user, and which tokens count.
 
 use super::sample::{
-    applied, bare_user, create_user, delete_and_release, expecting, live_user, replay, requested, user_id,
-    version, write,
+    applied, assert_fails, bare_user, create_user, delete_and_release, expecting, live_user, replay,
+    requested, user_id, version, write,
 };
 use crate::{
     AccessChange, StoreError, Stored, Stores, Suspension, TOKENS_AFTER_DELETION, Timestamp, UserAccess,
@@ -102,8 +102,10 @@ pub async fn access_of_no_user_is_not_found(stores: Stores) {
     let ended = live(&stores, 2).await;
     for id in [1, 2] {
         for change in [suspend(None, ""), AccessChange::Resume, AccessChange::RefuseTokens(Timestamp(5))] {
-            let error = stores.accesses.change_access(user_id(id), change, write()).await.unwrap_err();
-            assert!(matches!(error, StoreError::NotFound), "{error:?}");
+            assert_fails!(
+                stores.accesses.change_access(user_id(id), change, write()).await,
+                StoreError::NotFound
+            );
         }
     }
     assert_eq!((access(&stores, 1).await, live(&stores, 2).await), (Stored::Never, ended));
@@ -117,6 +119,6 @@ pub async fn change_of_access_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(replay(sent().await), first);
     assert_eq!(access(&stores, 1).await, Stored::Deleted(version(2)), "it is not suspended again");
     let error = stores.accesses.change_access(user_id(1), AccessChange::Resume, expecting(1)).await;
-    assert!(matches!(error.unwrap_err(), StoreError::Conflict { .. }));
+    assert_fails!(error, StoreError::Conflict { .. });
     assert_eq!(Version::FIRST, first.version);
 }

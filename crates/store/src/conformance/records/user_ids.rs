@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use super::sample::{
-    applied, assert_mismatch, bare_user, create_user, delete_and_release, replay, requested, user_id,
-    user_state, version, write,
+    applied, assert_fails, assert_mismatch, bare_user, create_user, delete_and_release, replay, requested,
+    user_id, user_state, version, write,
 };
 use crate::{Applied, StoreError, Stored, Stores, Timestamp, User, Write};
 
 fn held(result: Result<Applied<User>, StoreError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::IdHeld), "{error:?}");
+    assert_fails!(result, StoreError::IdHeld);
 }
 
 pub async fn deleted_id_is_held_until_released(stores: Stores) {
@@ -79,7 +78,6 @@ pub async fn deletion_of_deleted_user_does_not_hold_id(stores: Stores) {
     delete_and_release(&stores, 1, Timestamp(0)).await;
     let again = write();
     stores.edges.note_removal(user_id(1), again.now).await.unwrap();
-    let refused = stores.users.delete_user(user_id(1), Timestamp(0), again).await;
-    assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
+    assert_fails!(stores.users.delete_user(user_id(1), Timestamp(0), again).await, StoreError::NotFound);
     create_user(&stores, bare_user(1, "ann")).await;
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::sample::{
-    applied, at_once, bare_user, create_user, delete_and_release, live_user, name, user_id, user_state,
-    version, write,
+    applied, assert_fails, at_once, bare_user, create_user, delete_and_release, live_user, name, replay,
+    requested, user_id, user_state, version, write,
 };
 use crate::{StoreError, Stored, Stores, Timestamp, User, UserPatch, Write};
 
@@ -36,8 +36,7 @@ fn rename(text: &str) -> UserPatch {
 }
 
 fn name_taken<T: std::fmt::Debug>(result: Result<T, StoreError>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::NameTaken), "{error:?}");
+    assert_fails!(result, StoreError::NameTaken);
 }
 
 async fn owner(stores: &Stores, text: &str) -> Option<User> {
@@ -286,4 +285,21 @@ pub async fn a_freed_name_has_one_winner(stores: Stores) {
         let results = at_once((base..base + RIVALS).map(|id| creator(&stores, id, race))).await;
         only_winner(&stores, race, results).await;
     }
+}
+
+pub async fn replayed_creation_takes_no_name(stores: Stores) {
+    let create = || stores.users.create_user(bare_user(1, "ann"), requested("r", 1));
+    applied(create().await.unwrap());
+    stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+    replay(create().await);
+    assert_eq!(stores.users.user_by_name(&name("ann")).await.unwrap(), None);
+}
+
+pub async fn creation_refused_by_a_name_keeps_no_request(stores: Stores) {
+    create_user(&stores, bare_user(1, "ann")).await;
+    let create = || stores.users.create_user(bare_user(2, "ann"), requested("r", 1));
+    assert_fails!(create().await, StoreError::NameTaken);
+    stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
+    let created = applied(create().await.unwrap());
+    assert_eq!(live_user(&stores, 2).await, created);
 }

@@ -5,7 +5,7 @@ use super::{
         assert_refused, change, create, due, friend, long_ago, new, pending, read, record_effect, shown,
         to_group, to_user, try_create, try_decide,
     },
-    sample::{applied, group_id, user_id, write},
+    sample::{applied, assert_fails, group_id, user_id, write},
 };
 use crate::{
     ApplicationChange, ApplicationEffect, ApplicationKey, ApplicationList, ApplicationPurpose,
@@ -75,8 +75,7 @@ pub async fn one_of_another_receiver_is_not_found(stores: Stores) {
     for receiver in [to_user(3), to_group(2)] {
         let key = ApplicationKey { receiver, ..made.key() };
         assert_eq!(stores.applications.get_application(key).await.unwrap(), None);
-        let error = try_decide(&stores, key, Decision::Accept, 3).await.unwrap_err();
-        assert!(matches!(error, StoreError::NotFound), "{error:?}");
+        assert_fails!(try_decide(&stores, key, Decision::Accept, 3).await, StoreError::NotFound);
     }
     assert_eq!(read(&stores, made.key()).await, made);
 }
@@ -124,8 +123,7 @@ pub async fn crossed_application_is_closed_newer_is_not(stores: Stores) {
     let made = create(&stores, 1, friend(2)).await;
     let close =
         |at| change(&stores, to_user(2), ApplicationChange::Close(made.slot(), Timestamp(at)), write());
-    let error = close(made.created.0 - 1).await.unwrap_err();
-    assert!(matches!(error, StoreError::NotFound), "{error:?}");
+    assert_fails!(close(made.created.0 - 1).await, StoreError::NotFound);
     let closed = applied(close(made.created.0).await.unwrap());
     assert_eq!((closed.id, closed.state, closed.decider), (made.id, ApplicationState::Closed, None));
     assert!(matches!(close(made.created.0).await, Err(StoreError::NotFound)));

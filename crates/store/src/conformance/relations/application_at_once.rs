@@ -5,7 +5,10 @@ use super::{
         assert_refused, change, create, friend, new, pending, read, record_effect, shown, to_user,
         try_create, try_decide,
     },
-    sample::{applied, assert_mismatch, at_once, each_at_once, one_effect, replay, requested, user_id},
+    sample::{
+        SentRequest, applied, assert_fails, assert_mismatch, at_once, each_at_once, one_effect, replay,
+        requested, user_id,
+    },
 };
 use crate::{
     Application, ApplicationChange, ApplicationEffect, ApplicationList, ApplicationRefusal, ApplicationState,
@@ -75,33 +78,40 @@ pub async fn concurrent_decisions_leave_none_pending(stores: Stores) {
     assert!(listed.len() == 16 && listed.iter().all(|(_, state)| *state == ApplicationState::Refused));
 }
 
-pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
+pub async fn a_decision_has_one_effect(stores: Stores) {
     let made = create(&stores, 1, friend(2)).await;
-    let first = applied(asked(&stores, accept(&made), ("r", 1)).await.unwrap());
-    for _ in 0..3 {
-        assert_eq!(replay(asked(&stores, accept(&made), ("r", 1)).await), first);
+    let request = SentRequest::send(
+        |body| requested("r", body),
+        async |write| change(&stores, to_user(2), accept(&made), write).await,
+        async || read(&stores, made.key()).await,
+    )
+    .await;
+    assert_eq!(read(&stores, made.key()).await, request.answer);
+    record_effect(&stores, made.key(), ApplicationEffect::Done).await;
+    request.assert_kept().await;
+}
+
+pub async fn an_application_has_one_effect(stores: Stores) {
+    // One that changes nothing keeps its request, too.
+    for (applicant, is_pending) in [(1, false), (3, true)] {
+        if is_pending {
+            create(&stores, applicant, friend(2)).await;
+        }
+        let request = SentRequest::send(
+            |body| requested(&format!("r{applicant}"), body),
+            async |write| {
+                let apply = ApplicationChange::Apply(new(applicant, friend(2)));
+                change(&stores, to_user(2), apply, write).await
+            },
+            async || shown(&stores, ApplicationList::Received(user_id(2))).await,
+        )
+        .await;
+        assert_eq!(read(&stores, request.answer.key()).await, request.answer);
+        try_decide(&stores, request.answer.key(), Decision::Accept, 2).await.unwrap();
+        request.assert_kept().await;
+        create(&stores, applicant, friend(2)).await;
+        request.assert_kept().await;
     }
-    assert_eq!(read(&stores, made.key()).await, first);
-}
-
-pub async fn application_replays_after_later_changes(stores: Stores) {
-    let apply = ApplicationChange::Apply(new(1, friend(2)));
-    let first = applied(asked(&stores, apply.clone(), ("r", 1)).await.unwrap());
-    try_decide(&stores, first.key(), Decision::Accept, 2).await.unwrap();
-    let settled = record_effect(&stores, first.key(), ApplicationEffect::Done).await;
-    let another = create(&stores, 1, friend(2)).await;
-    assert_eq!(replay(asked(&stores, apply, ("r", 1)).await), first);
-    assert_eq!(read(&stores, first.key()).await, settled);
-    assert_eq!(read(&stores, another.key()).await, another);
-}
-
-pub async fn replay_of_no_change_has_the_same_answer(stores: Stores) {
-    let first = create(&stores, 1, friend(2)).await;
-    let apply = || ApplicationChange::Apply(new(1, friend(2)));
-    assert_eq!(applied(asked(&stores, apply(), ("r", 1)).await.unwrap()), first);
-    try_decide(&stores, first.key(), Decision::Refuse, 2).await.unwrap();
-    assert_eq!(replay(asked(&stores, apply(), ("r", 1)).await), first);
-    assert_eq!(pending(&stores, to_user(2)).await, (0, 0));
 }
 
 pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
@@ -131,8 +141,7 @@ pub async fn a_change_sent_at_once_has_one_effect(stores: Stores) {
 
 pub async fn refused_request_is_not_replayed(stores: Stores) {
     let made = create(&stores, 1, friend(2)).await;
-    let error = asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await.unwrap_err();
-    assert!(matches!(error, StoreError::NotFound), "{error:?}");
+    assert_fails!(asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await, StoreError::NotFound);
     let first = applied(asked(&stores, accept(&made), ("r", 1)).await.unwrap());
     assert_eq!(replay(asked(&stores, ApplicationChange::ReplayOnly, ("r", 1)).await), first);
     assert_mismatch(asked(&stores, ApplicationChange::ReplayOnly, ("r", 2)).await);

@@ -2,7 +2,7 @@
 
 use super::{
     application_sample::{create, friend, list, long_ago, shown, try_decide},
-    sample::{group_id, user_id},
+    sample::{assert_fails, group_id, user_id},
 };
 use crate::{
     APPLICATIONS_AT_ONCE, ApplicationId, ApplicationList, ApplicationMark, ApplicationPurpose,
@@ -116,6 +116,8 @@ pub async fn what_is_not_in_a_list_is_not_noted(stores: Stores) {
 pub async fn no_more_are_noted_at_once_than_may_be(stores: Stores) {
     let ids = vec![long_ago(); APPLICATIONS_AT_ONCE + 1];
     let now = Timestamp::now();
-    let error = stores.applications.mark_applications(received(2), &ids, ApplicationMark::Read, now).await;
-    assert!(matches!(error, Err(StoreError::Overloaded)), "{error:?}");
+    assert_fails!(
+        stores.applications.mark_applications(received(2), &ids, ApplicationMark::Read, now).await,
+        StoreError::Overloaded
+    );
 }

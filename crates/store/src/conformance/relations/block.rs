@@ -8,12 +8,9 @@ use super::{
         fans, follow, follow_state, following, live_block, live_follow, moment, remarking, set, set_at,
         unfollow,
     },
-    sample::{applied, expecting, user_id, version, write},
+    sample::{applied, assert_stale, expecting, user_id, version, write},
 };
-use crate::{
-    Applied, BATCH_MAX, Block, BlockChange, BlockPatch, Edge, Permissions, StoreError, Stored, Stores,
-    UserId, Version,
-};
+use crate::{BATCH_MAX, Block, BlockPatch, Edge, Permissions, Stored, Stores, UserId, Version};
 
 /// A patch with a value in every field, that blocks.
 fn everything() -> BlockPatch {
@@ -145,22 +142,16 @@ pub async fn versions_count_by_one(stores: Stores) {
     }
 }
 
-/// The change was refused because the record has this version.
-fn assert_conflict(result: Result<Applied<BlockChange>, StoreError>, has: i64) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, StoreError::Conflict { current } if current == version(has)), "{error:?}");
-}
-
 pub async fn stale_block_change_conflicts(stores: Stores) {
     let change = |expected| stores.blocks.set_block(edge(1, 2), everything(), expecting(expected));
     for stale in [1, 2] {
-        assert_conflict(change(stale).await, 0);
+        assert_stale(change(stale).await, 0);
         assert_eq!(block_state(&stores, 1, 2).await, Stored::Never);
     }
     set(&stores, 1, 2, remarking("a")).await;
     let before = set(&stores, 1, 2, remarking("b")).await.block;
     for stale in [0, 1, 3] {
-        assert_conflict(change(stale).await, 2);
+        assert_stale(change(stale).await, 2);
         assert_eq!(live_block(&stores, 1, 2).await, before);
     }
     assert_eq!(applied(change(2).await.unwrap()).block.version, version(3));
@@ -170,9 +161,9 @@ pub async fn change_expecting_no_record_succeeds_once(stores: Stores) {
     let change = || stores.blocks.set_block(edge(1, 2), remarking("a"), expecting(0));
     let made = applied(change().await.unwrap()).block;
     assert_eq!(made.version, Version::FIRST);
-    assert_conflict(change().await, 1);
+    assert_stale(change().await, 1);
     set(&stores, 1, 2, remarking("")).await;
-    assert_conflict(change().await, 2);
+    assert_stale(change().await, 2);
 }
 
 pub async fn times_are_those_of_the_writes(stores: Stores) {
@@ -223,7 +214,7 @@ pub async fn only_a_block_cuts(stores: Stores) {
 
 pub async fn a_conflict_cuts_nothing(stores: Stores) {
     let begun = follow(&stores, 2, 1).await;
-    assert_conflict(stores.blocks.set_block(edge(1, 2), everything(), expecting(4)).await, 0);
+    assert_stale(stores.blocks.set_block(edge(1, 2), everything(), expecting(4)).await, 0);
     assert_eq!(live_follow(&stores, 2, 1).await, begun);
 }
 

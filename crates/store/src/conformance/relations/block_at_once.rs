@@ -7,7 +7,7 @@ use super::{
         KEPT, assert_blocked, await_counts, await_lists, block_page, block_state, blocking, disturbing_not,
         edge, fans, follow, follow_state, following, live_block, remarking, set,
     },
-    sample::{applied, at_once, each_at_once, expecting, version, write},
+    sample::{applied, assert_stale, at_once, each_at_once, expecting, one_wins, version, write},
 };
 use crate::{
     Block, BlockList, BlockPatch, BlockStore, Edge, FollowStore, StoreError, Stored, Stores, Timestamp,
@@ -49,12 +49,8 @@ pub async fn one_block_change_per_expected_version_wins(stores: Stores) {
             stores.blocks.set_block(edge(1, 2), remarking("a"), expecting(before)).await
         })
         .await;
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-        let after = version(before + 1);
-        for error in results.into_iter().filter_map(Result::err) {
-            assert!(matches!(error, StoreError::Conflict { current } if current == after), "{error:?}");
-        }
-        assert_eq!(live_block(&stores, 1, 2).await.version, after);
+        one_wins(results, |lost| assert_stale::<()>(Err(lost), before + 1));
+        assert_eq!(live_block(&stores, 1, 2).await.version, version(before + 1));
     }
 }
 

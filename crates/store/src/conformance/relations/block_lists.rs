@@ -4,7 +4,7 @@ use super::{
     relation_sample::{
         allowing, block_page, blocking, disturbing_not, edge, live_block, moment, remarking, set_at,
     },
-    sample::{expecting, user_id},
+    sample::{assert_pages, expecting, user_id},
 };
 use crate::{Block, BlockList, BlockPatch, ListPosition, Stores};
 
@@ -33,23 +33,12 @@ fn users(page: &[Block]) -> Vec<i64> {
     page.iter().map(|block| block.edge.to.get()).collect()
 }
 
-/// Asserts that each page is as long as it may be, and that all pages together are `expected`.
 async fn assert_pages_join(stores: &Stores, list: BlockList, expected: &[i64]) {
-    for limit in [1, 2, 3, 5, 9, 10, 11] {
-        let (mut read, mut after) = (Vec::new(), None);
-        loop {
-            let page = block_page(stores, 1, list, after, limit).await;
-            assert_eq!(
-                page.len(),
-                limit.min(expected.len() - read.len()),
-                "{list:?} {limit} after {after:?}"
-            );
-            read.extend(users(&page));
-            let Some(last) = page.last() else { break };
-            after = last.position_in(list);
-        }
-        assert_eq!(read, expected, "{list:?} by {limit}");
-    }
+    assert_pages(expected, async |after, limit| {
+        let page = block_page(stores, 1, list, after, limit).await;
+        page.iter().map(|block| (block.edge.to.get(), block.position_in(list).unwrap())).collect()
+    })
+    .await;
 }
 
 pub async fn lists_of_users_who_set_nothing_are_empty(stores: Stores) {

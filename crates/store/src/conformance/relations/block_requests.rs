@@ -5,7 +5,8 @@ use super::{
         allowing, block_state, blocking, edge, follow, follow_state, live_block, live_follow, remarking, set,
     },
     sample::{
-        applied, assert_mismatch, at_once, each_at_once, expecting, one_effect, replay, requested, version,
+        SentRequest, applied, assert_fails, assert_mismatch, at_once, each_at_once, expecting, one_effect,
+        replay, requested, version,
     },
 };
 use crate::{Applied, BlockChange, BlockPatch, StoreError, Stored, Stores, Write};
@@ -20,70 +21,51 @@ async fn setting(
     stores.blocks.set_block(edge(1, to), patch, requested(request.0, request.1)).await
 }
 
-pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
-    let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
-    for _ in 0..3 {
-        assert_eq!(replay(setting(&stores, 2, remarking("a"), ("r", 1)).await), first);
-    }
-    assert_eq!((first.block.version, first.cut), (version(1), None));
-    assert_eq!(live_block(&stores, 1, 2).await, first.block);
-}
-
-pub async fn block_change_replays_with_stale_version(stores: Stores) {
-    let write = || Write { expected: expecting(0).expected, ..requested("r", 1) };
-    let first = applied(stores.blocks.set_block(edge(1, 2), blocking(true), write()).await.unwrap());
-    let moved = set(&stores, 1, 2, remarking("moved on")).await.block;
-    assert_eq!(replay(stores.blocks.set_block(edge(1, 2), blocking(true), write()).await), first);
-    assert_eq!(live_block(&stores, 1, 2).await, moved);
-}
-
-pub async fn block_change_replays_after_later_change(stores: Stores) {
+pub async fn a_change_has_one_effect(stores: Stores) {
     set(&stores, 1, 2, allowing(Some(9))).await;
-    let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
-    let moved = applied(setting(&stores, 2, remarking("b"), ("s", 2)).await.unwrap()).block;
-    assert_eq!(replay(setting(&stores, 2, remarking("a"), ("r", 1)).await), first);
-    assert_eq!(live_block(&stores, 1, 2).await, moved);
+    let request = SentRequest::send(
+        |body| Write { expected: expecting(1).expected, ..requested("r", body) },
+        async |write| stores.blocks.set_block(edge(1, 2), remarking("a"), write).await,
+        async || block_state(&stores, 1, 2).await,
+    )
+    .await;
+    assert_eq!((live_block(&stores, 1, 2).await, request.answer.cut), (request.answer.block.clone(), None));
+    applied(setting(&stores, 2, remarking("b"), ("s", 2)).await.unwrap());
+    request.assert_kept().await;
 }
 
-pub async fn a_block_replays_which_version_it_cut(stores: Stores) {
+pub async fn a_block_cuts_one_follow(stores: Stores) {
     follow(&stores, 2, 1).await;
-    let first = applied(setting(&stores, 2, blocking(true), ("r", 1)).await.unwrap());
-    assert_eq!(follow_state(&stores, 2, 1).await, Stored::Deleted(first.cut.unwrap()));
-    for _ in 0..2 {
-        assert_eq!(replay(setting(&stores, 2, blocking(true), ("r", 1)).await), first);
-    }
+    let request = SentRequest::send(
+        |body| requested("r", body),
+        async |write| stores.blocks.set_block(edge(1, 2), blocking(true), write).await,
+        async || (block_state(&stores, 1, 2).await, follow_state(&stores, 2, 1).await),
+    )
+    .await;
+    assert_eq!(follow_state(&stores, 2, 1).await, Stored::Deleted(request.answer.cut.unwrap()));
+    set(&stores, 1, 2, blocking(false)).await;
+    follow(&stores, 2, 1).await;
+    request.assert_kept().await;
 }
 
-pub async fn replayed_block_cuts_no_new_follow(stores: Stores) {
-    let first = applied(setting(&stores, 2, blocking(true), ("r", 1)).await.unwrap());
-    let unblocked = set(&stores, 1, 2, blocking(false)).await.block;
-    let begun = follow(&stores, 2, 1).await;
-    assert_eq!(replay(setting(&stores, 2, blocking(true), ("r", 1)).await), first);
-    assert_eq!(live_block(&stores, 1, 2).await, unblocked);
-    assert_eq!(live_follow(&stores, 2, 1).await, begun);
-}
-
-pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
+pub async fn another_edge_or_effect_is_refused(stores: Stores) {
     let begun = follow(&stores, 2, 1).await;
     let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
     assert_mismatch(setting(&stores, 2, blocking(true), ("r", 2)).await);
-    assert_eq!(live_block(&stores, 1, 2).await, first.block);
-    assert_eq!(live_follow(&stores, 2, 1).await, begun);
-    // The refusal did not spoil what is kept.
-    assert_eq!(replay(setting(&stores, 2, remarking("a"), ("r", 1)).await), first);
-}
-
-pub async fn another_edge_is_refused_and_has_no_effect(stores: Stores) {
-    let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
     assert_mismatch(setting(&stores, 3, remarking("a"), ("r", 2)).await);
-    assert_eq!(block_state(&stores, 1, 3).await, Stored::Never);
-    assert_eq!(live_block(&stores, 1, 2).await, first.block);
+    assert_eq!(
+        (live_block(&stores, 1, 2).await, block_state(&stores, 1, 3).await),
+        (first.block, Stored::Never)
+    );
+    assert_eq!(live_follow(&stores, 2, 1).await, begun);
 }
 
 pub async fn a_conflict_keeps_no_request(stores: Stores) {
     let stale = Write { expected: Some(version(9)), ..requested("r", 1) };
-    let error = stores.blocks.set_block(edge(1, 2), remarking("a"), stale).await.unwrap_err();
-    assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
+    assert_fails!(
+        stores.blocks.set_block(edge(1, 2), remarking("a"), stale).await,
+        StoreError::Conflict { .. }
+    );
     let made = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
     assert_eq!(live_block(&stores, 1, 2).await, made.block);
     assert_eq!(replay(setting(&stores, 2, remarking("a"), ("r", 1)).await), made);

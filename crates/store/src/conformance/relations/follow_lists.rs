@@ -6,7 +6,7 @@ use super::{
     relation_sample::{
         at, blocking, edge, fans, follow_at, following, live_follow, moment, set_at, unfollow_at, whole_list,
     },
-    sample::{applied, user_id},
+    sample::{applied, assert_pages, user_id},
 };
 use crate::{Follow, FollowList, ListPosition, Stores};
 
@@ -46,23 +46,12 @@ async fn others(stores: &Stores, list: FollowList) -> Vec<i64> {
     }
 }
 
-/// Asserts that each page is as long as it may be, and that all pages together are `expected`.
 async fn assert_pages_join(stores: &Stores, list: FollowList, expected: &[i64]) {
-    for limit in [1, 2, 3, 5, 9, 10, 11] {
-        let (mut read, mut after) = (Vec::new(), None);
-        loop {
-            let page = page(stores, list, after, limit).await;
-            assert_eq!(
-                page.len(),
-                limit.min(expected.len() - read.len()),
-                "{list:?} {limit} after {after:?}"
-            );
-            read.extend(page.iter().map(|follow| other(follow, list)));
-            let Some(last) = page.last() else { break };
-            after = Some(last.position_in(list));
-        }
-        assert_eq!(read, expected, "{list:?} by {limit}");
-    }
+    assert_pages(expected, async |after, limit| {
+        let page = page(stores, list, after, limit).await;
+        page.iter().map(|follow| (other(follow, list), follow.position_in(list))).collect()
+    })
+    .await;
 }
 
 const LISTS: [FollowList; 2] = [FollowList::Following, FollowList::Fans];

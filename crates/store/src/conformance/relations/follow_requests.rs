@@ -7,7 +7,7 @@ use super::{
         KEPT, assert_blocked, assert_not_found, await_lists, blocking, edge, fans, follow, follow_state,
         following, live_follow, set, unfollow,
     },
-    sample::{applied, assert_mismatch, at_once, each_at_once, one_effect, replay, requested},
+    sample::{SentRequest, applied, assert_mismatch, at_once, each_at_once, one_effect, replay, requested},
 };
 use crate::{Applied, Follow, StoreError, Stored, Stores, Version};
 
@@ -24,71 +24,46 @@ async fn unfollowing_of(stores: &Stores, to: i64, id: &str, fingerprint: u8) -> 
     stores.follows.unfollow(edge(1, to), requested(id, fingerprint)).await
 }
 
-pub async fn a_follow_sent_twice_has_one_effect(stores: Stores) {
-    let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    for _ in 0..3 {
-        assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    }
-    assert_eq!(live_follow(&stores, 1, 2).await, first);
+pub async fn a_follow_has_one_effect(stores: Stores) {
+    // A repeated follow without a change keeps its request, too.
+    let begun = follow(&stores, 1, 2).await;
+    let request = SentRequest::send(
+        |body| requested("r", body),
+        async |write| stores.follows.follow(edge(1, 2), KEPT, write).await,
+        async || (follow_state(&stores, 1, 2).await, following(&stores, 1).await, fans(&stores, 2).await),
+    )
+    .await;
+    assert_eq!((&request.answer, live_follow(&stores, 1, 2).await), (&begun, begun.clone()));
+    unfollow(&stores, 1, 2).await;
+    request.assert_kept().await;
+    follow(&stores, 1, 2).await;
+    request.assert_kept().await;
+    set(&stores, 2, 1, blocking(true)).await.cut.unwrap();
+    request.assert_kept().await;
+}
+
+pub async fn a_first_follow_is_listed_once(stores: Stores) {
+    let request = SentRequest::send(
+        |body| requested("r", body),
+        async |write| stores.follows.follow(edge(1, 2), KEPT, write).await,
+        async || (live_follow(&stores, 1, 2).await, following(&stores, 1).await, fans(&stores, 2).await),
+    )
+    .await;
+    assert_eq!(live_follow(&stores, 1, 2).await, request.answer);
     assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![2], vec![1]));
 }
 
-pub async fn follow_replays_after_unfollow_without_effect(stores: Stores) {
-    let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    let ended = unfollow(&stores, 1, 2).await;
-    assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-    assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![], vec![]));
-    let again = follow(&stores, 1, 2).await;
-    assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    assert_eq!(live_follow(&stores, 1, 2).await, again);
-}
-
-pub async fn follow_replays_after_block_without_effect(stores: Stores) {
-    let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    let cut = set(&stores, 2, 1, blocking(true)).await.cut.unwrap();
-    assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(cut));
-}
-
-pub async fn repeated_follow_keeps_its_request(stores: Stores) {
-    let first = follow(&stores, 1, 2).await;
-    assert_eq!(applied(following_of(&stores, 2, "r", 1).await.unwrap()), first);
-    let ended = unfollow(&stores, 1, 2).await;
-    assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    assert_mismatch(following_of(&stores, 2, "r", 2).await);
-    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-}
-
-pub async fn an_unfollow_sent_twice_has_one_effect(stores: Stores) {
+pub async fn an_unfollow_has_one_effect(stores: Stores) {
     follow(&stores, 1, 2).await;
-    let ended = applied(unfollowing_of(&stores, 2, "r", 1).await.unwrap());
-    for _ in 0..3 {
-        assert_eq!(replay(unfollowing_of(&stores, 2, "r", 1).await), ended);
-    }
-    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-}
-
-pub async fn unfollow_replays_after_refollow(stores: Stores) {
+    let request = SentRequest::send(
+        |body| requested("r", body),
+        async |write| stores.follows.unfollow(edge(1, 2), write).await,
+        async || (follow_state(&stores, 1, 2).await, following(&stores, 1).await, fans(&stores, 2).await),
+    )
+    .await;
+    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(request.answer));
     follow(&stores, 1, 2).await;
-    let ended = applied(unfollowing_of(&stores, 2, "r", 1).await.unwrap());
-    let again = follow(&stores, 1, 2).await;
-    assert_eq!(replay(unfollowing_of(&stores, 2, "r", 1).await), ended);
-    assert_eq!(live_follow(&stores, 1, 2).await, again);
-    assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![2], vec![1]));
-}
-
-pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
-    let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
-    assert_mismatch(following_of(&stores, 2, "r", 2).await);
-    assert_eq!(live_follow(&stores, 1, 2).await, first);
-    let ended = applied(unfollowing_of(&stores, 2, "s", 3).await.unwrap());
-    assert_mismatch(unfollowing_of(&stores, 2, "s", 4).await);
-    assert_mismatch(following_of(&stores, 2, "r", 2).await);
-    assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
-    // No refusal spoilt the kept answers.
-    assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
-    assert_eq!(replay(unfollowing_of(&stores, 2, "s", 3).await), ended);
+    request.assert_kept().await;
 }
 
 pub async fn request_id_of_other_call_or_edge_is_refused(stores: Stores) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     member_sample::{GROUP, by, change, founded, groups, list, roster, service, state},
     relation_sample::{await_equal, moment},
-    sample::{each_at_once, group_id, user_id, write},
+    sample::{assert_fails, each_at_once, group_id, user_id, write},
 };
 use crate::{
     ChangeContext, Member, MemberChange, MemberRefusal, MembersUpdated, Role, StoreError, Stored, Stores,
@@ -45,8 +45,7 @@ pub async fn concurrent_joins_stop_at_member_limit(stores: Stores) {
     let joined = results.iter().filter(|result| result.is_ok()).count();
     assert_eq!(joined, 14);
     for result in results.into_iter().filter(Result::is_err) {
-        let error = result.unwrap_err();
-        assert!(matches!(error, StoreError::Member(MemberRefusal::Full)), "{error:?}");
+        assert_fails!(result, StoreError::Member(MemberRefusal::Full));
     }
     assert_eq!(roster(&stores, GROUP).await.count, 20);
     all_agree(&stores, 100..164).await;

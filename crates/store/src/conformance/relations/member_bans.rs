@@ -8,7 +8,7 @@ use super::{
         state, try_change, users,
     },
     relation_sample::{at, moment},
-    sample::{applied, at_once, group_id, replay, requested, user_id, write},
+    sample::{applied, at_once, group_id, user_id, write},
 };
 use crate::{
     Ban, ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberRefusal, MembersUpdated, StoreError,
@@ -132,15 +132,6 @@ pub async fn bans_are_limited_without_those_that_ended(stores: Stores) {
     write(unban([11]), 62).await.unwrap();
     write(ban([10], None), 63).await.unwrap();
     assert_eq!(listed(&stores, GROUP, moment(64)).await, [10, 12, 13]);
-}
-
-pub async fn ban_sent_twice_has_one_answer(stores: Stores) {
-    founded(&stores, 4).await;
-    let asked = |change| stores.members.change_members(group_id(GROUP), change, service(), requested("r", 1));
-    let first = applied(asked(ban([3], Some(FAR))).await.unwrap());
-    change(&stores, unban([3])).await;
-    assert_eq!(replay(asked(ban([3], Some(FAR))).await), first);
-    assert_eq!(listed(&stores, GROUP, Timestamp::now()).await, Vec::<i64>::new());
 }
 
 pub async fn bans_and_joins_at_once_exclude_each_other(stores: Stores) {

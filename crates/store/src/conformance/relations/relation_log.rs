@@ -2,7 +2,7 @@
 
 use super::{
     relation_sample::{allowing, blocking, disturbing_not, edge, follow, remarking, set, unfollow},
-    sample::{each_at_once, requested, user_id, write},
+    sample::{assert_fails, each_at_once, requested, user_id, write},
 };
 use crate::{
     Edge, Permissions, RelationEvent, RelationEventId, RelationEventKind, StoreError, Stores, Timestamp,
@@ -154,8 +154,10 @@ pub async fn concurrent_permissions_are_logged_once_each(stores: Stores) {
 pub async fn refused_change_is_not_logged(stores: Stores) {
     set(&stores, 1, 2, remarking("a")).await;
     let stale = Write { expected: Some(crate::Version::NONE), ..write() };
-    let refused = stores.blocks.set_block(edge(1, 2), allowing(Some(1)), stale).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Conflict { .. }), "{refused:?}");
+    assert_fails!(
+        stores.blocks.set_block(edge(1, 2), allowing(Some(1)), stale).await,
+        StoreError::Conflict { .. }
+    );
     stores.follows.unfollow(edge(1, 2), write()).await.unwrap_err();
     assert_eq!((events(&stores, 1).await, events(&stores, 2).await), (vec![], vec![]));
 }
