@@ -34,7 +34,7 @@ use crate::{
     WindowLimits, WindowLookup,
 };
 
-/// The most windows that one script reads: it delays others by less than a millisecond.
+/// The most windows that one script reads. They delay other calls by about a millisecond at most.
 const HEADS_IN_SCRIPT: usize = 32;
 
 /// Windows in Redis, in the epoch that the node follows. Only answers from that epoch's server count. A call
@@ -214,7 +214,7 @@ impl WindowKeeper for RedisWindows {
             arguments.extend(some.iter().map(|(_, after)| number(*after)));
             ScriptCall::new(&self.scripts.heads, keys, arguments)
         };
-        // The keys of a script must be in one slot.
+        // A script's keys must be in one slot.
         let at_once = if self.runner.has_slots() { 1 } else { HEADS_IN_SCRIPT };
         let calls: Vec<_> = asked.chunks(at_once).map(call).collect();
         let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(asked.chunks(at_once));

@@ -63,7 +63,7 @@ pub(super) fn appended(reply: Reply, epoch: u64) -> ReplyResult<Timed<Vec<NodeNa
     Ok(Timed { answer: nodes_at(nodes, number(now)?)?, at: time(now, epoch)? })
 }
 
-/// The answers of a script for this many windows.
+/// A script's answers for this many windows.
 pub(super) fn heads(
     reply: ReplyResult<Reply>,
     epoch: u64,

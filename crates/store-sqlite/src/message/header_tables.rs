@@ -1,10 +1,10 @@
 //! Keeps the headers of each log's last messages and its last message in memory, so that a list does not read
 //! their rows again.
 //!
-//! A write counts itself in its log after the commit and before the answer. A table belongs to the counts that
-//! were read before its rows were, so a read that began before a write can neither use nor leave a table
+//! A write counts itself in its log after the commit and before the answer. A table belongs to the counts
+//! that were read before its rows were, so a read that began before a write can neither use nor leave a table
 //! without it. An append leaves earlier headers as they are: a reader adds the new headers. A write that
-//! changes or removes a message has a count of its own, after which nothing in the table is used.
+//! changes or removes a message has a separate count, after which nothing in the table is used.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ pub(crate) struct LogCounts {
     appends: u64,
 }
 
-/// A log's last message, and headers of messages with consecutive numbers up to it.
+/// A log's last message, and headers with consecutive message numbers up to it.
 #[derive(Debug)]
 pub(crate) struct HeaderTable {
     counts: LogCounts,
