@@ -111,12 +111,16 @@ pub fn decode(entry: &Bytes, seq: Seq) -> Option<Message> {
     })
 }
 
-/// A message's header, as an entry begins with it; `None`: it mentions more users than any message can.
-pub(crate) fn encode_header(header: &StoredHeader) -> Option<Bytes> {
-    let flags = [(header.silent, SILENT), (header.mention_all, MENTIONS_ALL), (header.recalled, RECALLED)];
-    let mut entry = BytesMut::with_capacity(11 + 8 * header.mentions.len());
-    put_header(&mut entry, all_of(&flags), header.sender, &header.mentions)?;
-    Some(entry.freeze())
+/// Messages' headers in a row, each as an entry begins with it; `None`: a header mentions more users than any
+/// message can.
+pub(crate) fn encode_headers(headers: &[StoredHeader]) -> Option<Bytes> {
+    let mut row = BytesMut::with_capacity(11 * headers.len());
+    for header in headers {
+        let flags =
+            [(header.silent, SILENT), (header.mention_all, MENTIONS_ALL), (header.recalled, RECALLED)];
+        put_header(&mut row, all_of(&flags), header.sender, &header.mentions)?;
+    }
+    Some(row.freeze())
 }
 
 /// The headers for the messages with these numbers, in a row; `None`: there are more or fewer, they are
@@ -303,10 +307,10 @@ mod tests {
             let entry = encode(&message).unwrap();
             assert_eq!(decode(&entry, message.seq), Some(message.clone()));
             let header = StoredHeader::of(&message);
-            assert_eq!(encode_header(&header).unwrap()[2..], entry[2..header_bytes(&message)]);
-            let row = [&entry[..header_bytes(&message)], &encode_header(&header).unwrap()].concat();
-            let last = StoredHeader { seq: 58, ..header.clone() };
-            assert_eq!(decode_headers(&row, Span { first: 57, last: 58 }), Some(vec![header, last]));
+            let both = [header.clone(), StoredHeader { seq: 58, ..header.clone() }];
+            let row = encode_headers(&both).unwrap();
+            assert_eq!(row[2..header_bytes(&message)], entry[2..header_bytes(&message)]);
+            assert_eq!(decode_headers(&row, Span { first: 57, last: 58 }), Some(both.to_vec()));
         }
     }
 

@@ -78,9 +78,10 @@ pub struct Fill {
     pub at: ServerTime,
     /// The numbers of the entries; the last is where the log ended when it was read.
     pub span: Span,
-    /// The window's entries.
+    /// The window's entries. With headers: those before the last message in a row, unless there are none,
+    /// and the last entry.
     pub entries: Vec<Bytes>,
-    /// Whether all entries but the last are headers. Such a window answers [`WindowKeeper::heads`] alone, and
+    /// Whether the window has headers. Such a window answers [`WindowKeeper::heads`] alone, and
     /// the reader of messages who gets the lease replaces it.
     pub has_headers: bool,
 }

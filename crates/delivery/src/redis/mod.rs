@@ -34,6 +34,9 @@ use crate::{
     WindowLimits, WindowLookup,
 };
 
+/// The most windows that one script reads. They delay other calls by about a millisecond at most.
+const HEADS_IN_SCRIPT: usize = 32;
+
 /// Windows in Redis, in the epoch that the node follows. Only answers from that epoch's server count. A call
 /// ends within its runner's command timeout.
 pub struct RedisWindows {
@@ -205,13 +208,18 @@ impl WindowKeeper for RedisWindows {
         let Ok(epoch) = self.runner.followed_epoch() else { return unavailable(asked.len()) };
         let (token, lease, kept) =
             (hex(token.0), milliseconds(self.limits.lease), milliseconds(self.limits.kept));
-        let call = |(conversation, after): &(ConversationId, Seq)| {
-            let arguments = vec![number(*after), token.clone(), lease.clone(), kept.clone()];
-            self.call(&self.scripts.head, &epoch, *conversation, arguments)
+        let call = |some: &[(ConversationId, Seq)]| {
+            let keys = some.iter().flat_map(|(log, _)| self.names.window(*log, epoch.number)).collect();
+            let mut arguments = vec![token.clone(), lease.clone(), kept.clone()];
+            arguments.extend(some.iter().map(|(_, after)| number(*after)));
+            ScriptCall::new(&self.scripts.heads, keys, arguments)
         };
-        let calls: Vec<_> = asked.iter().map(call).collect();
-        let answers = self.runner.run(&epoch, &calls).await.into_iter();
-        answers.map(|answer| self.record_time(reply::head(answer?, epoch.number)?)).collect()
+        // A script's keys must be in one slot.
+        let at_once = if self.runner.has_slots() { 1 } else { HEADS_IN_SCRIPT };
+        let calls: Vec<_> = asked.chunks(at_once).map(call).collect();
+        let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(asked.chunks(at_once));
+        let heads = answers.flat_map(|(answer, some)| reply::heads(answer, epoch.number, some.len()));
+        heads.map(|head| self.record_time(head?)).collect()
     }
 
     async fn require_check(&self, conversation: ConversationId) -> Result<(), SharedError> {

@@ -63,7 +63,20 @@ pub(super) fn appended(reply: Reply, epoch: u64) -> ReplyResult<Timed<Vec<NodeNa
     Ok(Timed { answer: nodes_at(nodes, number(now)?)?, at: time(now, epoch)? })
 }
 
-pub(super) fn head(reply: Reply, epoch: u64) -> ReplyResult<Timed<HeadLookup>> {
+/// A script's answers for this many windows.
+pub(super) fn heads(
+    reply: ReplyResult<Reply>,
+    epoch: u64,
+    count: usize,
+) -> Vec<ReplyResult<Timed<HeadLookup>>> {
+    let answers = reply.and_then(list);
+    match answers.and_then(|answers| (answers.len() == count).then_some(answers).ok_or(MALFORMED)) {
+        Ok(answers) => answers.into_iter().map(|answer| head(answer, epoch)).collect(),
+        Err(why) => (0..count).map(|_| Err(why)).collect(),
+    }
+}
+
+fn head(reply: Reply, epoch: u64) -> ReplyResult<Timed<HeadLookup>> {
     let mut values = list(reply)?.into_iter();
     let mut next = || values.next().ok_or(MALFORMED);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);

@@ -8,6 +8,10 @@ macro_rules! text {
     };
 }
 
+/// Reads one window as a function, which the script calls for each window.
+const HEADS: &str =
+    concat!("local function head(KEYS, ARGV)\n", text!("head"), "end\n", include_str!("lua/heads.lua"));
+
 /// The scripts. Each begins with the shared part.
 #[derive(Debug)]
 pub(super) struct WindowScripts {
@@ -16,7 +20,7 @@ pub(super) struct WindowScripts {
     pub(super) append: RedisScript,
     pub(super) hold: RedisScript,
     pub(super) confirm: RedisScript,
-    pub(super) head: RedisScript,
+    pub(super) heads: RedisScript,
     pub(super) require_check: RedisScript,
 }
 
@@ -33,7 +37,7 @@ impl WindowScripts {
             append: RedisScript::new(edit(text!("append"))),
             hold: RedisScript::new(edit(text!("hold"))),
             confirm: RedisScript::new(edit(text!("confirm"))),
-            head: RedisScript::new(edit(text!("head"))),
+            heads: RedisScript::new(edit(HEADS)),
             require_check: RedisScript::new(edit(text!("require_check"))),
         }
     }

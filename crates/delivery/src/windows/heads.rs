@@ -182,8 +182,8 @@ impl WindowParts {
         let (_, before) = head.headers.split_last().filter(|(header, _)| header.seq == last.seq)?;
         let before = &before[before.len().saturating_sub(self.limits.messages - 1)..];
         let whole = entry::encode(last).filter(|entry| entry.len() <= self.limits.bytes / 2)?;
-        let mut entries = before.iter().map(entry::encode_header).collect::<Option<Vec<_>>>()?;
-        entries.push(whole);
+        let headers = Some(entry::encode_headers(before)?).filter(|headers| !headers.is_empty());
+        let entries = headers.into_iter().chain([whole]).collect();
         Some((Span { first: last.seq - number(before.len()), last: last.seq }, entries))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use kith_delivery::HeadOf;
+use kith_cache::remote::redis::{RedisScript, Reply};
+use kith_delivery::{HeadLookup, HeadOf, LeaseToken, WindowKeeper as _, WindowLimits};
 use kith_store::{LogHead, Seq, StoreError};
 
 use crate::stage::{Stage, log_of, rising, stage};
@@ -60,6 +61,81 @@ async fn lists_make_windows_of_headers() {
     assert_eq!(stage.logs.reads(), [0, 0, 1], "a reader of messages makes a window of messages");
     assert_eq!(seen(&head_of(&stage, 9, 122).await), (Some(123), vec![123]));
     assert_eq!(stage.logs.heads.load(Ordering::Acquire), 1);
+}
+
+/// An earlier version kept an entry for each header.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn earlier_windows_of_headers_are_dropped() {
+    let stage = stage().await;
+    stage.logs.append(log_of(9), 3, 0);
+    head_of(&stage, 9, 0).await;
+    let earlier = RedisScript::new(
+        "local headers = redis.call('LPOP', KEYS[2])
+        redis.call('LPUSH', KEYS[2], string.sub(headers, 20), string.sub(headers, 1, 19))
+        return redis.call('LLEN', KEYS[2])",
+    );
+    assert_eq!(stage.on_window(log_of(9), &earlier, b"").await, Reply::Number(3));
+    for _ in ["filled", "read"] {
+        assert_eq!(seen(&head_of(&stage, 9, 1).await), (Some(3), vec![2, 3]));
+    }
+    assert_eq!(stage.logs.heads.load(Ordering::Acquire), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn headers_keep_to_the_limits() {
+    let limits = WindowLimits { messages: 4, bytes: 600, ..WindowLimits::default() };
+    let stage = Stage::new(limits).await;
+    stage.logs.append(log_of(9), 2, 0);
+    head_of(&stage, 9, 0).await;
+    for count in [1, 5, 2] {
+        stage.append(log_of(9), count, 0).await;
+        let end = Seq::try_from(stage.logs_from(1).len()).unwrap();
+        assert_eq!(seen(&head_of(&stage, 9, end - 2).await), (Some(end), vec![end - 1, end]));
+    }
+    let length = RedisScript::new("return #redis.call('LINDEX', KEYS[2], 0)");
+    assert_eq!(stage.on_window(log_of(9), &length, b"").await, Reply::Number(3 * 19));
+    assert_eq!(stage.logs.heads.load(Ordering::Acquire), 1);
+    stage.append(log_of(9), 1, 600).await;
+    assert_eq!(seen(&head_of(&stage, 9, 9).await), (Some(11), vec![10, 11]));
+    assert_eq!(stage.logs.heads.load(Ordering::Acquire), 2, "a large message leaves no window");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn heads_of_many_windows_are_in_order() {
+    let stage = stage().await;
+    let ends = (1..=70).map(|group| (group, 1 + group % 3)).collect::<Vec<_>>();
+    for (group, end) in &ends {
+        stage.logs.append(log_of(*group), (*end).try_into().unwrap(), 0);
+    }
+    let asked =
+        ends.iter().map(|(group, end)| HeadOf { conversation: log_of(*group), after: end - 1, at_least: 0 });
+    let asked: Vec<_> = asked.collect();
+    for _ in ["filled", "read"] {
+        let heads = stage.windows.heads(&asked).await.unwrap();
+        let found = heads.iter().map(seen).collect::<Vec<_>>();
+        assert_eq!(found, ends.iter().map(|(_, end)| (Some(*end), vec![*end])).collect::<Vec<_>>());
+        assert_eq!(stage.logs.heads.load(Ordering::Acquire), 1);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn failed_window_fails_no_other() {
+    let stage = stage().await;
+    for group in 1..=3 {
+        stage.logs.append(log_of(group), 3, 0);
+        head_of(&stage, group, 0).await;
+    }
+    let damage = RedisScript::new("redis.call('DEL', KEYS[1]) return redis.call('APPEND', KEYS[1], 'x')");
+    stage.on_window(log_of(2), &damage, b"").await;
+    let asked: Vec<_> = (1..=3).map(|group| (log_of(group), 0)).collect();
+    let heads = stage.keeper.heads(&asked, LeaseToken(7)).await;
+    let is_hit = |head: &Result<HeadLookup, _>| matches!(head, Ok(HeadLookup::Hit { .. }));
+    assert_eq!(heads.iter().map(is_hit).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(seen(&head_of(&stage, 2, 1).await), (Some(3), vec![2, 3]), "the store answers");
 }
 
 #[tokio::test]

@@ -50,7 +50,9 @@ impl MessageStore for Sqlite {
         // Packed here: all other writes wait while the thread that writes is busy.
         let rows = batch.iter().map(append::NewRow::of).collect::<Result<Vec<_>, _>>()?;
         let log = conversation.to_string();
-        self.writer.write(move |connection| append::append(connection, &log, &rows)).await
+        let pending = self.header_tables.appending(conversation);
+        let append = move |connection: &Connection| Ok((append::append(connection, &log, &rows)?, pending));
+        self.writer.write(append).await.map(|(appended, _pending)| appended)
     }
 
     async fn messages(
@@ -85,15 +87,24 @@ impl MessageStore for Sqlite {
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
         at_most(asked.len(), HEADS_AT_ONCE)?;
-        let (asked, tables) = (asked.to_vec(), Arc::clone(&self.header_tables));
+        let tables = Arc::clone(&self.header_tables);
+        let known: Vec<_> = asked.iter().map(|(log, above)| tables.head(*log, *above)).collect();
+        let unknown = asked.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<_> = unknown.map(|(asked, _)| *asked).collect();
+        if unknown.is_empty() {
+            return Ok(known.into_iter().flatten().collect());
+        }
         let heads = move |connection: &Connection| {
-            let changes: Vec<_> = asked.iter().map(|(log, _)| tables.changes(*log)).collect();
+            let counts: Vec<_> = unknown.iter().map(|(log, _)| tables.counts(*log)).collect();
             // Reads one snapshot: between two statements outside a transaction another message may arrive.
             let reads = connection.unchecked_transaction()?;
-            let asked = asked.iter().zip(changes);
-            asked.map(|((log, above), changes)| page::head(&reads, &tables, *log, *above, changes)).collect()
+            let unknown = unknown.iter().zip(counts);
+            unknown
+                .map(|((log, above), counts)| page::head(&reads, &tables, *log, *above, counts))
+                .collect::<Result<Vec<_>, _>>()
         };
-        self.readers.read(heads).await
+        let mut read = self.readers.read(heads).await?.into_iter();
+        Ok(known.into_iter().filter_map(|head| head.or_else(|| read.next())).collect())
     }
 
     async fn last_documents(&self, conversation: ConversationId) -> Result<Vec<Message>, StoreError> {

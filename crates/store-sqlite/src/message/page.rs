@@ -7,7 +7,7 @@ use kith_store::{
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    header_tables::{ChangeCount, HeaderTables},
+    header_tables::{HeaderTables, LogCounts},
     packed::Packed,
 };
 use crate::{
@@ -65,43 +65,40 @@ pub(super) fn headers(
     first: Seq,
     last: Seq,
 ) -> Result<Vec<StoredHeader>, Failure> {
+    if first > last {
+        return Ok(Vec::new());
+    }
     all(connection, PAGE, params![log, first, last], header_of)
 }
 
 /// A log's last message, and the headers of those of the last [`DOCUMENT`] messages that are above a number.
-/// `changes`: read before the connection's transaction began to read.
+/// `counts`: read before the connection's transaction began to read.
 pub(super) fn head(
     connection: &Connection,
     tables: &HeaderTables,
     log: ConversationId,
     above: Seq,
-    changes: ChangeCount,
+    counts: LogCounts,
 ) -> Result<LogHead, Failure> {
     let text = log.to_string();
     let Some(last) = first(connection, LAST, [&text], message_of)? else { return Ok(LogHead::default()) };
     let end = last.seq;
     let oldest = (end - DOCUMENT + 1).max(1);
-    let from = above.saturating_add(1).max(oldest);
-    let mut found = LogHead { last: Some(last), headers: Vec::new() };
-    if from > end {
-        return Ok(found);
-    }
-    let Some(table) = tables.get(log, changes).filter(|table| (from - 1..=end).contains(&table.last()))
-    else {
-        found.headers = headers(connection, &text, from, end)?;
-        tables.put(log, changes, &found.headers);
-        return Ok(found);
+    let from = above.saturating_add(1).clamp(oldest, end + 1);
+    let table = tables.get(log, counts).filter(|table| (oldest - 1..=end).contains(&table.last()));
+    let mut all = match table {
+        Some(table) => {
+            let mut all = headers(connection, &text, from, table.first() - 1)?;
+            all.extend(table.from(oldest));
+            all.extend(headers(connection, &text, table.last() + 1, end)?);
+            all
+        }
+        None if from > end => vec![StoredHeader::of(&last)],
+        None => headers(connection, &text, from, end)?,
     };
-    if table.first() <= from && table.last() == end {
-        found.headers.extend(table.from(from));
-        return Ok(found);
-    }
-    let mut all = headers(connection, &text, from, table.first() - 1)?;
-    all.extend(table.from(oldest));
-    all.extend(headers(connection, &text, table.last() + 1, end)?);
-    tables.put(log, changes, &all);
-    found.headers = all.split_off(all.partition_point(|header| header.seq < from));
-    Ok(found)
+    tables.put(log, counts, &all, &last);
+    let headers = all.split_off(all.partition_point(|header| header.seq < from));
+    Ok(LogHead { last: Some(last), headers })
 }
 
 fn header_of(row: &Row<'_>) -> Result<StoredHeader, Failure> {

@@ -317,18 +317,47 @@ async fn headers_are_read_once() {
     assert_eq!(silent_ones(&handle, 9).await, [1, 2, 3, 5], "after a change they are, with its event");
 }
 
+#[tokio::test]
+async fn append_is_seen_by_next_head() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = open_migrated(&folder).await;
+    let messages = handle.stores().messages;
+    let seen = async |above| {
+        let head = messages.heads(&[(log_of(9), above)]).await.unwrap().remove(0);
+        (head.last.unwrap().seq, head.headers.iter().map(|header| header.seq).collect::<Vec<_>>())
+    };
+    append_to(&handle, 9, &batch("a", 2)).await;
+    assert_eq!(seen(Seq::MAX).await, (2, vec![]));
+    assert_eq!(seen(0).await, (2, vec![1, 2]));
+    for end in 3..=5 {
+        append_to(&handle, 9, &batch(&end.to_string(), 1)).await;
+        assert_eq!([seen(end).await, seen(end - 1).await], [(end, vec![]), (end, vec![end])]);
+        assert_eq!(seen(0).await, (end, (1..=end).collect()));
+    }
+}
+
 /// Interleaving: a list that misses its table reads rows, a message is recalled, and the list then keeps what
 /// it read.
 #[tokio::test]
 async fn headers_read_before_a_change_are_not_used() {
     let tables = Arc::new(HeaderTables::default());
-    let header = StoredHeader::of(&message("a").numbered(1));
-    let begun = tables.changes(log_of(9));
+    let last = message("a").numbered(1);
+    let headers = [StoredHeader::of(&last)];
+    let put = |counts| tables.put(log_of(9), counts, &headers, &last);
+    let is_known = || {
+        let table = tables.get(log_of(9), tables.counts(log_of(9)));
+        (table.is_some(), tables.head(log_of(9), 0).is_some())
+    };
+    let begun = tables.counts(log_of(9));
     drop(tables.changing(log_of(9)));
-    tables.put(log_of(9), begun, std::slice::from_ref(&header));
-    assert!(tables.get(log_of(9), tables.changes(log_of(9))).is_none());
-    tables.put(log_of(9), tables.changes(log_of(9)), &[header]);
-    assert!(tables.get(log_of(9), tables.changes(log_of(9))).is_some());
+    put(begun);
+    assert_eq!(is_known(), (false, false));
+    put(tables.counts(log_of(9)));
+    assert_eq!(is_known(), (true, true));
+    let begun = tables.counts(log_of(9));
+    drop(tables.appending(log_of(9)));
+    put(begun);
+    assert_eq!(is_known(), (true, false), "its headers are, and the end is not");
 }
 
 #[tokio::test]

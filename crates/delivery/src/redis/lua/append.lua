@@ -14,15 +14,24 @@ end
 -- Of an absent window nothing is known but its floor: these may be messages that were changed meanwhile.
 if not hi then
     raise(last)
-elseif last > hi then
-    if has_headers and hi >= lo then
-        local before = redis.call('LINDEX', LIST, -1)
-        redis.call('LSET', LIST, -1, header_of(before))
-        bytes = bytes - #before + #header_of(before)
+elseif last > hi and has_headers then
+    raise(last)
+    local entries = redis.call('LRANGE', LIST, 0, -1)
+    if #entries > 0 then entries[#entries] = header_of(entries[#entries]) end
+    for seq = hi + 1, last - 1 do entries[#entries + 1] = header_of(ARGV[8 + seq - first]) end
+    local removed, entry = math.max(last - lo + 1 - entries_max, 0), ARGV[8 + last - first]
+    local headers = behind(table.concat(entries), removed)
+    if #headers + #entry > bytes_max then
+        drop(EVICTED)
+    else
+        redis.call('DEL', LIST)
+        if headers ~= '' then redis.call('RPUSH', LIST, headers) end
+        redis.call('RPUSH', LIST, entry)
+        redis.call('HSET', HASH, 'headers', lo + removed, 'checked', math.max(checked, at))
     end
+elseif last > hi then
     for seq = hi + 1, last do
         local entry = ARGV[8 + seq - first]
-        if has_headers and seq < last then entry = header_of(entry) end
         redis.call('RPUSH', LIST, entry)
         bytes = bytes + #entry
         hi = hi + 1
@@ -31,13 +40,7 @@ elseif last > hi then
         bytes = bytes - #redis.call('LPOP', LIST)
         lo = lo + 1
     end
-    if has_headers then
-        raise(last)
-        redis.call('HSET', HASH, 'headers', lo)
-    else
-        redis.call('HSET', HASH, 'lo', lo, 'hi', hi)
-    end
-    redis.call('HSET', HASH, 'bytes', bytes, 'checked', math.max(checked, at))
+    redis.call('HSET', HASH, 'lo', lo, 'hi', hi, 'bytes', bytes, 'checked', math.max(checked, at))
 end
 keep(ARGV[7])
 return { now, dropped, redis.call('GET', KEYS[3]) or '' }

@@ -1,5 +1,5 @@
--- Makes the window of what its reader has read from the store. ARGV: token, moment of the lookup that gave the lease, lo, hi, 1 if
--- all entries but the last are headers, how long the window lasts, entries. Returns code, now.
+-- Makes the window of what its reader has read from the store. ARGV: token, moment of the lookup that gave the lease, lo, hi, 1 for
+-- a window of headers, how long the window lasts, entries. Returns code, now.
 -- Invariant: everything that was known of the log before the store was read is in the entries. A change since then has taken the
 -- lease away, an append since then has raised the floor.
 local STORED, LOST, BELOW = 0, 1, 2

@@ -8,11 +8,13 @@ if hold > now then return { HELD, now, dropped } end
 if not hi then return { MISS, now, dropped, lease_to(ARGV[2], ARGV[3], ARGV[4]) and 1 or 0 } end
 -- The last message had no room: it is read from the store.
 if hi > 0 and lo > hi then return { MISS, now, dropped, 0 } end
-local headers = {}
-if after < hi then
-    headers = redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)
-    for index = has_headers and #headers or 1, #headers do
-        headers[index] = header_of(headers[index])
-    end
+local last, headers = redis.call('LINDEX', LIST, -1) or '', ''
+if after < hi and has_headers then
+    if lo < hi then headers = behind(redis.call('LINDEX', LIST, 0), after + 1 - lo) end
+    headers = headers .. header_of(last)
+elseif after < hi then
+    local entries = redis.call('LRANGE', LIST, math.max(after + 1, lo) - lo, -1)
+    for index = 1, #entries do entries[index] = header_of(entries[index]) end
+    headers = table.concat(entries)
 end
-return { HIT, now, dropped, lo, hi, age(), redis.call('LINDEX', LIST, -1) or '', table.concat(headers) }
+return { HIT, now, dropped, lo, hi, age(), last, headers }

@@ -2,7 +2,8 @@
 -- The hash: lo and hi, numbers of the first and the last entry; bytes of all entries; checked, a moment at which the log did
 -- not end above hi; floor, the log is known to end there or above; hold, until then the window stays absent; holds, each with
 -- its end; lease, the reader that may fill the window; leased, until then no other one may; headers, without lo and hi: the first
--- number of a window of headers, for lists. That window ends at floor, and of its entries only the last is whole.
+-- number of a window of headers, for lists. That window ends at floor. Its list has the headers before the last message in a row,
+-- if there are any, and the last entry, so that a list reads two elements and not a hundred.
 -- Invariant: without hi there is no window; with it the list has lo..hi, and each entry has every change whose event is at hi
 -- or below. No step takes its own time of arrival for the time at which something was known: it may come late.
 local HASH, LIST = KEYS[1], KEYS[2]
@@ -39,7 +40,9 @@ end
 
 -- Redis may evict the list and keep the hash: then the window is absent.
 local function is_whole()
-    return redis.call('LLEN', LIST) == hi - lo + 1
+    local count = hi - lo + 1
+    if has_headers then count = math.min(count, 2) end
+    return redis.call('LLEN', LIST) == count
 end
 
 local function keep(ttl)
@@ -50,6 +53,13 @@ end
 -- What unread counts need of an entry.
 local function header_of(entry)
     return string.sub(entry, 1, 11 + 8 * (string.byte(entry, 11) or 0))
+end
+
+-- Headers in a row, without the first ones.
+local function behind(headers, count)
+    local at = 1
+    for _ = 1, count do at = at + 11 + 8 * (string.byte(headers, at + 10) or 0) end
+    return string.sub(headers, at)
 end
 
 -- Gives the lease to this reader, unless another one has it.

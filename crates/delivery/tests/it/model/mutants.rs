@@ -24,7 +24,7 @@ pub(crate) const MUTANTS: [Mutant; 14] = [
         "W1: messages behind a gap are added",
         &[
             ("elseif hi and first > hi + 1 then", "elseif false then"),
-            ("for seq = hi + 1, last do", "for seq = math.max(first, hi + 1), last do"),
+            ("for seq = hi + 1, last", "for seq = math.max(first, hi + 1), last"),
         ],
     ),
     script("W2: a fill below the floor is taken", &[("if to < floor then return { BELOW, now } end", "")]),
@@ -43,14 +43,14 @@ pub(crate) const MUTANTS: [Mutant; 14] = [
     script(
         "W5: a late append makes a window",
         &[(
-            "if not hi then\n    raise(last)\nelseif last > hi then",
-            "if not hi then\n    redis.call('DEL', LIST)\n    lo, hi, bytes = first, first - 1, 0\nend\nif last > hi then",
+            "if not hi then\n    raise(last)\nelseif last > hi and",
+            "if not hi then\n    redis.call('DEL', LIST)\n    lo, hi, bytes = first, first - 1, 0\nend\nif last > hi and",
         )],
     ),
     script("W6: the end is never compared with the store", &[("return now - checked", "return 0")]),
     script(
         "W7: a list that was evicted counts as a window",
-        &[("redis.call('LLEN', LIST) == hi - lo + 1", "true")],
+        &[("redis.call('LLEN', LIST) == count", "true")],
     ),
     Mutant { ignores_epochs: true, ..script("W8: keys do not carry the epoch", &[]) },
     Mutant { reads_oldest_first: true, ..script("W9: a fill reads the oldest document first", &[]) },

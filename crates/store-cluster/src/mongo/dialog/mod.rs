@@ -158,6 +158,8 @@ impl Mongo {
         }
         let find = self.dialogs.find(filter).sort(doc! { "day": -1, "_id.c": -1 }).limit(count(limit));
         let find = find.hint(Hint::Name(RECENT.to_owned())).max_time(self.options.command);
+        // Without it, the first reply has 101 dialogs at most.
+        let find = find.batch_size(u32::try_from(limit).unwrap_or(u32::MAX));
         all(find.await.map_err(read_failed)?, dialog).await
     }
 
