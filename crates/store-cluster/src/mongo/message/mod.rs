@@ -16,6 +16,7 @@ mod ends;
 mod heads;
 pub(super) mod hints;
 mod read;
+pub(super) mod shared_pushes;
 #[cfg(test)]
 mod tests;
 mod upkeep;
