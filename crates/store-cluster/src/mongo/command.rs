@@ -11,6 +11,8 @@ use mongodb::{
 use serde::de::DeserializeOwned;
 
 const DUPLICATE_KEY: i64 = 11000;
+/// A statement would set another id.
+const IMMUTABLE_FIELD: i64 = 66;
 
 /// Why a reply is not a clear answer. The write may have been applied.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,16 @@ pub(super) async fn run_write(database: &Database, command: Document) -> Result<
 /// Fails like [`run_write`]. Some statements may have been applied with every error.
 pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
     send_write(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
+}
+
+/// Like [`run_updates`], for statements that fail where they would make a document, as they set another id on
+/// insert. Returns these, too.
+///
+/// # Errors
+/// Fails like [`run_updates`].
+pub(super) async fn run_unless_absent(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
+    let refused = |reply: &Document| refused(reply, &[DUPLICATE_KEY, IMMUTABLE_FIELD]);
+    send_write(database, command, refused).await.map(|(_, refused)| refused)
 }
 
 /// An error for a reply that cannot be read. Its write's outcome is unknown.
@@ -109,22 +121,27 @@ async fn check_topology(any: Collection<RawDocumentBuf>) {
 
 /// The statements that a unique index refused, in a reply without other errors.
 fn duplicates(reply: &Document) -> Result<Vec<usize>, Error> {
+    refused(reply, &[DUPLICATE_KEY])
+}
+
+/// The statements that were refused with one of these codes, in a reply without other errors.
+fn refused(reply: &Document, codes: &[i64]) -> Result<Vec<usize>, Error> {
     let errors = match reply.get("writeErrors") {
         Some(errors) => errors.as_array().ok_or_else(malformed)?,
         None => &Vec::new(),
     };
-    let mut duplicates = Vec::with_capacity(errors.len());
+    let mut refused = Vec::with_capacity(errors.len());
     for error in errors {
         let number = |field| error.as_document().and_then(|error| error.get(field)).and_then(whole);
-        if number("code") != Some(DUPLICATE_KEY) {
+        if number("code").is_none_or(|code| !codes.contains(&code)) {
             return examine(reply).map(|()| Vec::new());
         }
         let index = number("index").and_then(|index| usize::try_from(index).ok());
-        duplicates.push(index.ok_or_else(malformed)?);
+        refused.push(index.ok_or_else(malformed)?);
     }
     match reply.get("writeConcernError") {
         Some(concern) => Err(ErrorKind::Write(WriteFailure::WriteConcernError(read(concern)?)).into()),
-        None => Ok(duplicates),
+        None => Ok(refused),
     }
 }
 

@@ -17,7 +17,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{error::no_ping_answer, message::hints::Hints, notice::reader::ordinals::ReservedOrdinals};
+use super::{
+    error::no_ping_answer,
+    message::{hints::Hints, shared_pushes::SharedPushes},
+    notice::reader::ordinals::ReservedOrdinals,
+};
 use crate::{cql::Cql, reachability::Reachability};
 
 /// The collection of kept changes.
@@ -121,6 +125,8 @@ pub(super) struct Mongo {
     pub(super) reaction_summaries: Collection<RawDocumentBuf>,
     /// The known tails of conversations.
     pub(super) hints: Hints,
+    /// Messages that wait for a command.
+    pub(super) pushes: SharedPushes,
     /// Reserved ordinals for readers.
     pub(super) ordinals: ReservedOrdinals,
     /// Notice changes on this node are serial: most have audiences in common, and would collide.
@@ -161,6 +167,7 @@ impl Mongo {
             reactions: database.collection("reactions"),
             reaction_summaries: database.collection(SUMMARIES),
             hints: Hints::default(),
+            pushes: SharedPushes::new(&database, &options),
             ordinals: ReservedOrdinals::default(),
             notice_lock: Mutex::default(),
             relations: OnceLock::new(),

@@ -64,6 +64,8 @@ struct Append<'a, D> {
     results: Vec<Option<Appended>>,
     /// Indexes in the batch, in its order, of the messages that have no result.
     rest: Vec<usize>,
+    /// Whether a push whose result is not known may have been applied.
+    may_have_landed: bool,
 }
 
 /// The append's next step.
@@ -100,7 +102,13 @@ impl Permission {
 
 impl<'a, D: Documents> Append<'a, D> {
     fn new(log: Log<'a, D>, batch: &'a [NewMessage]) -> Self {
-        Self { log, batch, results: vec![None; batch.len()], rest: (0..batch.len()).collect() }
+        Self {
+            log,
+            batch,
+            results: vec![None; batch.len()],
+            rest: (0..batch.len()).collect(),
+            may_have_landed: false,
+        }
     }
 
     async fn run(&mut self, give_up: Instant) -> Result<(), StoreError> {
@@ -143,6 +151,10 @@ impl<'a, D: Documents> Append<'a, D> {
             PushOutcome::After(before, highest) => self.placed(document, before, highest, asked),
             PushOutcome::Unmatched => unmatched,
             PushOutcome::Duplicate => AppendStep::Resolve,
+            PushOutcome::Unseen => {
+                self.may_have_landed = true;
+                AppendStep::Resolve
+            }
         })
     }
 
@@ -188,6 +200,9 @@ impl<'a, D: Documents> Append<'a, D> {
         for at in std::mem::take(&mut self.rest) {
             let new = &self.batch[at];
             match sent.get(&new.key) {
+                Some(sent) if self.may_have_landed && sent.is_of(new) => {
+                    self.results[at] = Some(Appended::New(sent.seq));
+                }
                 Some(sent) => self.results[at] = Some(sent.compared_with(new.hash)),
                 None => self.rest.push(at),
             }
@@ -201,7 +216,9 @@ impl<'a, D: Documents> Append<'a, D> {
 
     /// The whole append's error: a part of the batch may be in the log, regardless of the last command.
     fn failed(&self, error: StoreError) -> StoreError {
-        if self.results.iter().all(Option::is_none) {
+        // The next attempt shares no command with others.
+        self.log.hints.forget(self.log.conversation);
+        if self.results.iter().all(Option::is_none) && !self.may_have_landed {
             return error;
         }
         let outcome = Outcome::Unknown;
@@ -214,6 +231,11 @@ impl<'a, D: Documents> Append<'a, D> {
 }
 
 impl EarlierSend {
+    /// Whether it is this message, and not an earlier send with its key.
+    fn is_of(&self, new: &NewMessage) -> bool {
+        self.hash == Some(new.hash) && self.sent == new.sent
+    }
+
     pub(super) fn compared_with(&self, hash: ContentHash) -> Appended {
         // An erased message has no hash.
         if self.hash.is_none_or(|kept| kept == hash) {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use async_trait::async_trait;
 use kith_store::{
-    ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp, millis,
+    ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp,
 };
 use mongodb::{
     bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
@@ -13,12 +13,13 @@ use mongodb::{
 
 use super::{
     super::{
-        command::{self, run_write},
-        database::{MESSAGES, Mongo, durable_document},
+        command,
+        database::Mongo,
         document::{number, number_in},
         error::{is_duplicate, malformed, read_failed, write_failed},
     },
     element::{self, element},
+    shared_pushes::Push,
 };
 
 /// Path that exists only in a full document.
@@ -31,7 +32,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
     async fn tail(&self, conversation: ConversationId) -> Result<Option<DocumentSummary>, StoreError>;
 
     /// Adds messages at the end of a document that is not full and has none of their keys; messages that do
-    /// not fit are left out. Atomic, and durable once it returns.
+    /// not fit are left out. Atomic, and durable once it returns, unless it was not seen.
     async fn push(
         &self,
         conversation: ConversationId,
@@ -86,6 +87,8 @@ pub(super) enum PushOutcome {
     Unmatched,
     /// Another document has one of the keys.
     Duplicate,
+    /// It was not seen in the document, and may have been applied nevertheless.
+    Unseen,
 }
 
 /// The result when a document is created.
@@ -131,21 +134,11 @@ impl Documents for Mongo {
         document: i64,
         messages: &[&NewMessage],
     ) -> Result<PushOutcome, StoreError> {
-        // The push is a raw command: for the typed command, which the driver may retry, the server would keep
-        // an image of the whole document.
-        let push = doc! {
-            "findAndModify": MESSAGES,
-            "query": room_in(conversation, document, messages),
-            "update": push_update(messages),
-            "fields": size_and_highest(),
-            "new": false,
-            "maxTimeMS": millis(self.options.command),
-            "writeConcern": durable_document(self.options.write_majority),
-        };
-        match run_write(&self.database, push).await {
-            Ok(reply) => push_outcome(&reply),
-            Err(error) if is_duplicate(&error) => Ok(PushOutcome::Duplicate),
-            Err(error) => Err(write_failed(error)),
+        let push = Push::new(conversation, document, messages);
+        // Without a hint the last attempt failed, or was not seen.
+        match self.hints.get(conversation) == Some(document) {
+            true => self.pushes.push(push).await,
+            false => self.pushes.push_alone(push).await,
         }
     }
 
@@ -216,7 +209,7 @@ pub(super) fn size() -> Document {
 }
 
 /// Projects to the number of messages, and to what [`highest_in`] reads.
-fn size_and_highest() -> Document {
+pub(super) fn size_and_highest() -> Document {
     doc! { "_id": 0, "n": { "$size": "$m" }, "hi": 1, "tm": { "$max": "$m.t" } }
 }
 
@@ -288,7 +281,7 @@ fn elements(messages: &[&NewMessage]) -> Vec<Document> {
 }
 
 /// Reads a push's reply. It was applied if it matched, also if its reply cannot be read.
-fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> {
+pub(super) fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> {
     let unreadable = || write_failed(command::malformed());
     match reply.get("value") {
         Some(Bson::Null) => Ok(PushOutcome::Unmatched),

@@ -18,6 +18,7 @@ mod fan_out_note;
 mod heads;
 pub(super) mod hints;
 mod read;
+pub(super) mod shared_pushes;
 #[cfg(test)]
 mod tests;
 mod upkeep;

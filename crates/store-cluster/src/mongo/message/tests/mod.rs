@@ -7,6 +7,7 @@ mod interleaved;
 mod older;
 mod rollback;
 mod scripted;
+mod shared;
 mod stage;
 mod time;
 

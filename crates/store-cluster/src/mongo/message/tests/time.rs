@@ -149,3 +149,43 @@ async fn append_pushes_into_document_of_other_node() {
     assert_eq!(appended(&lost, None, &batch("m", 2), WITHIN).await.unwrap(), new([341, 342]));
     assert_eq!(lost.commands(), [Command::Tail, Command::Make(3), Command::Push(3)]);
 }
+
+fn sent_at(time: Timestamp) -> ScriptedAnswer {
+    let sent = EarlierSend { seq: 7, hash: Some(message("a").hash), sent: time };
+    ScriptedAnswer::Found(HashMap::from([(message("a").key, sent)]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn unseen_push_is_new_only_with_its_own_time() {
+    let time = message("a").sent;
+    for (found, expected) in [
+        (time, Appended::New(7)),
+        (Timestamp(time.0 - 1), Appended::Replayed { seq: 7, sent: Timestamp(time.0 - 1) }),
+    ] {
+        let unseen = [ScriptedAnswer::Pushed(PushOutcome::Unseen), sent_at(found)].map(at_once);
+        let unseen = Scripted::new(unseen);
+        assert_eq!(appended(&unseen, Some(0), &messages(["a"]), WITHIN).await.unwrap(), [expected]);
+        assert_eq!(unseen.commands(), [Command::Push(0), Command::Find]);
+    }
+    let refused = [ScriptedAnswer::Pushed(PushOutcome::Duplicate), sent_at(time)].map(at_once);
+    let replay = appended(&Scripted::new(refused), Some(0), &messages(["a"]), WITHIN).await.unwrap();
+    assert_eq!(replay, [Appended::Replayed { seq: 7, sent: time }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_after_an_unseen_push_is_unknown() {
+    let refusal = ScriptedAnswer::Failed(out_of_time(Outcome::NotApplied));
+    let unseen = [ScriptedAnswer::Pushed(PushOutcome::Unseen), refusal].map(at_once);
+    let error = appended(&Scripted::new(unseen), Some(0), &messages(["a"]), WITHIN).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_append_leaves_no_hint() {
+    let hints = Hints::default();
+    hints.set(log(), 0);
+    let failing = Scripted::new([at_once(ScriptedAnswer::Failed(StoreError::Overloaded))]);
+    let log_of = Log { documents: &failing, hints: &hints, conversation: log() };
+    append(log_of, &messages(["a"]), WITHIN).await.unwrap_err();
+    assert_eq!(hints.get(log()), None);
+}
