@@ -18,10 +18,12 @@ use kith_store::{
     Version,
 };
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::{
     super::{
         faulty_inboxes::{FaultyInboxes, InboxFault},
+        logs::LogAdditions,
         sample::{group, message, stored},
     },
     recipients::GroupMembers,
