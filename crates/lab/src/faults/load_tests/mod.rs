@@ -91,7 +91,7 @@ pub const LOAD_TESTS: [LoadTest; 36] = [
     load_test("F36", "one user floods a node with searches", LoadTestKind::Flooder),
     load_test(
         "F40b",
-        "a rolling restart of what compose starts, under clients of the published service configuration",
+        "a rolling restart under clients of the published service configuration",
         LoadTestKind::Rolling,
     ),
     load_test("F44", "logs and metrics are not read", LoadTestKind::Blocked),
