@@ -21,7 +21,7 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use super::balanced::Balanced;
+use super::{Sizes, balanced::Balanced};
 use crate::faults::{Better, Figure, HEALTHY, Plan, Site, ages::AcknowledgedVersions, calls::renaming};
 
 const NODES: u32 = 3;
@@ -46,7 +46,7 @@ struct Clients {
     slowest: Mutex<Duration>,
 }
 
-pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
+pub(super) async fn run(plan: &Plan, _sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
     fill_up_to(site.members[0].node.channel(), USERS).await?;
     let clients = Arc::new(Clients::new(site.channels())?);
