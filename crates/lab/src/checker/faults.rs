@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Bounds, FaultTime};
+use super::Bounds;
 use crate::history::Fault;
 
 /// When the cluster had faults.
@@ -13,13 +13,11 @@ pub(super) struct Faults<'a> {
     any: Vec<[u64; 2]>,
 }
 
-/// When a fault was active and when it had an effect, as disjoint times in order.
+/// When a fault had an effect, as disjoint times in order.
 #[derive(Debug)]
 struct FaultSpans {
     bound: u64,
-    heals: u64,
-    active: Vec<[u64; 2]>,
-    /// The active times, each with the healing time after it.
+    /// When it was active, and the healing time after each of these times.
     effective: Vec<[u64; 2]>,
 }
 
@@ -54,32 +52,14 @@ impl<'a> Faults<'a> {
     pub(super) fn bound(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|spans| spans.bound)
     }
-
-    /// When faults were on, in the order of time.
-    pub(super) fn times(&self) -> Vec<FaultTime> {
-        let times = self.by_name.iter().flat_map(|(name, spans)| spans.times(name));
-        let mut times: Vec<FaultTime> = times.collect();
-        times.sort_by_key(|time| time.from);
-        times
-    }
 }
 
 impl FaultSpans {
     fn new(name: &str, events: &[&Fault], bounds: &Bounds) -> Self {
-        let (effect, active) = (bounds.of(name), times(events));
+        let effect = bounds.of(name);
         let heals = nanos(effect.heals);
-        let effective = active.iter().map(|[began, ended]| [*began, ended.saturating_add(heals)]).collect();
-        Self { bound: nanos(effect.bound), heals, effective: joined(effective), active }
-    }
-
-    fn times(&self, name: &str) -> impl Iterator<Item = FaultTime> {
-        self.active.iter().map(move |[from, until]| FaultTime {
-            name: name.to_owned(),
-            from: *from,
-            until: *until,
-            healed: until.saturating_add(self.heals),
-            bound: self.bound,
-        })
+        let effective = times(events).into_iter().map(|[began, ended]| [began, ended.saturating_add(heals)]);
+        Self { bound: nanos(effect.bound), effective: joined(effective.collect()) }
     }
 }
 

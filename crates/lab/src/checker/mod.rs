@@ -15,7 +15,6 @@ mod faults;
 mod lost;
 mod messages;
 mod names;
-mod over_time;
 mod records;
 mod register;
 mod relations;
@@ -30,7 +29,6 @@ mod values;
 use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use codes::is_outage_code;
-pub use over_time::{FaultTime, OverTime};
 pub(crate) use relations::relations_agree;
 pub use report::{CheckResult, KEPT, Report};
 pub(crate) use requests::repeated_requests;

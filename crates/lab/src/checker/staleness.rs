@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::{
     Run,
     faults::nanos,
-    over_time::OverTime,
     records::{Rank, Record, acknowledged},
     report::{CheckResult, number},
     shown::ShownSince,
@@ -22,8 +21,6 @@ pub struct Staleness {
     pub undisturbed: Ages,
     /// The ages in reads under a fault, by its name. A read under several faults counts for each.
     pub by_fault: BTreeMap<String, Ages>,
-    /// The highest ages, over the run's time.
-    pub over_time: OverTime,
 }
 
 /// Quantiles for ages, in nanoseconds; all 0 without a read.
@@ -86,7 +83,6 @@ pub(super) fn check(run: &Run<'_>) -> (CheckResult, Staleness) {
 struct AgesSeen<'a, 'b> {
     run: &'b Run<'a>,
     healthy: u64,
-    over_time: OverTime,
     all: AgeSample,
     undisturbed: AgeSample,
     by_fault: BTreeMap<&'a str, AgeSample>,
@@ -95,15 +91,13 @@ struct AgesSeen<'a, 'b> {
 impl<'a, 'b> AgesSeen<'a, 'b> {
     fn new(run: &'b Run<'a>) -> Self {
         let healthy = nanos(run.bounds.healthy);
-        let over_time = OverTime::new(first(run), run.faults.times());
         let (all, undisturbed) = (AgeSample::default(), AgeSample::default());
-        Self { run, healthy, over_time, all, undisturbed, by_fault: BTreeMap::new() }
+        Self { run, healthy, all, undisturbed, by_fault: BTreeMap::new() }
     }
 
     /// Adds a read: its begin and end, and its age. Returns its bound if the age exceeds it.
     fn exceeded(&mut self, when: [u64; 2], age: u64) -> Option<u64> {
         let faults = &self.run.faults;
-        self.over_time.add(when[0], age);
         let bound = self.run.bound(when);
         self.all.add(age, bound);
         if faults.around(when).next().is_some() {
@@ -119,15 +113,8 @@ impl<'a, 'b> AgesSeen<'a, 'b> {
         let by_fault = self.by_fault.into_iter();
         let by_fault = by_fault.map(|(name, ages)| (name.to_owned(), ages.ages(bound(name)))).collect();
         let (all, undisturbed) = (self.all.ages(None), self.undisturbed.ages(Some(self.healthy)));
-        Staleness { all, undisturbed, by_fault, over_time: self.over_time }
+        Staleness { all, undisturbed, by_fault }
     }
-}
-
-/// When the first cached read began.
-fn first(run: &Run<'_>) -> u64 {
-    let reads =
-        run.calls().filter(|call| call.what == UserRequest::Read(Level::Cached)).map(|call| call.began);
-    reads.chain(run.messages.first_read()).min().unwrap_or_default()
 }
 
 /// A record's acknowledged states, with their times.

@@ -126,6 +126,11 @@ pub(crate) fn write(figures: &[Figure], folder: &Path, file: &str) -> Result<()>
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
+/// Nanoseconds as milliseconds.
+pub(super) fn millis(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64() * 1e3
+}
+
 /// Exact up to 2^32, and no count here is higher.
 pub(super) fn float(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)

@@ -1,16 +1,8 @@
 //! The results from all rows, and the rows that were not run.
 
-use std::{fs, path::Path};
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
-
-use super::{
-    figure::{self, Figure},
-    figures::figures,
-    long,
-    report::{JudgedRun, table},
-    report_page,
-};
+use super::{figure::Figure, long, report::JudgedRun};
 
 /// The rows that were run, and the rows that were not.
 #[derive(Debug)]
@@ -19,8 +11,8 @@ pub struct Findings {
     /// Figures from rows that are measured over time.
     measured: Vec<Figure>,
     not_run: Vec<NotRun>,
-    /// Names the files.
-    name: &'static str,
+    /// Names the file.
+    pub(super) name: &'static str,
     goal: Option<u64>,
 }
 
@@ -105,41 +97,5 @@ impl Findings {
     #[must_use]
     pub const fn goal(&self) -> Option<u64> {
         self.goal
-    }
-
-    /// Whether every figure meets its target, and nothing failed to run.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        let missed = |figure: &Figure| figure.not_run.is_none() && !figure.holds;
-        !figures(self).iter().any(missed) && !self.not_run.iter().any(|row| row.failed)
-    }
-
-    /// The report for people: the rows as a Markdown table, the rows that were not run, and the figures that
-    /// do not hold.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = table(&self.judged);
-        for row in &self.not_run {
-            text += &format!("{} was not run: {}\n", row.name, row.why);
-        }
-        for figure in figures(self).iter().filter(|figure| figure.not_run.is_none() && !figure.holds) {
-            let Figure { name, unit, figure, target, .. } = figure;
-            let (figure, target) = (figure.unwrap_or_default(), target.unwrap_or_default());
-            text += &format!("{name}: {figure:.1} {unit}, and the target is {target}\n");
-        }
-        text
-    }
-
-    /// Writes the figures and their page into the folder: `report.json` and `report.html`, for a long run
-    /// `long.json` and `long.html`.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<()> {
-        let figures = figures(self);
-        figure::write(&figures, folder, &format!("{}.json", self.name))?;
-        let page = folder.join(format!("{}.html", self.name));
-        fs::write(&page, report_page::html(self, &figures))
-            .with_context(|| format!("{} cannot be written", page.display()))
     }
 }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    figure::{Figure, float},
-    report::millis,
-};
+use super::figure::{Figure, float, millis};
 use crate::{
     checker::{is_outage_code, repeated_requests},
     history::{Call, Event, Outcome, RelationOutcome, UserRequest},

@@ -7,16 +7,26 @@ use kith_lab_servers::table::aligned;
 use tokio::task::spawn_blocking;
 
 use super::{
-    figure::Figure,
+    figure::{Figure, millis},
     measures::Promise,
-    rows::{Row, bounds},
+    mutants,
+    rows::{FAULTY, HEALS, HEALTHY, ROWS, Row},
     run::{Load, RunSummary, run},
     site::Plan,
 };
 use crate::{
-    checker::{self, CheckResult},
+    checker::{self, Bounds, CheckResult, FaultEffect},
     history::{self, Event},
 };
+
+/// The bounds in all rows, and for the clusters that lack a rule. A fault with another name has the effect
+/// that most faults have.
+#[must_use]
+pub fn bounds() -> Bounds {
+    let rows = ROWS.iter().chain(mutants::rows());
+    let by_fault = rows.map(|row| (row.name.to_owned(), row.effect())).collect();
+    Bounds { healthy: HEALTHY, faulty: FaultEffect { bound: FAULTY, heals: HEALS }, by_fault }
+}
 
 /// The judged subject: a row, or a long run.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +143,7 @@ pub async fn run_and_judge(row: &Row, plan: &Plan, load: Load, folder: &Path) ->
 }
 
 /// The columns in a table with rows.
-pub(super) const HEAD: [&str; 15] = [
+const HEAD: [&str; 15] = [
     "row",
     "fault",
     "seconds",
@@ -157,7 +167,7 @@ pub(super) fn table(judged: &[JudgedRun]) -> String {
 }
 
 /// A row in the table.
-pub(super) fn cells(judged: &JudgedRun) -> [String; 15] {
+fn cells(judged: &JudgedRun) -> [String; 15] {
     let JudgedRun { subject: Subject { name, what, bound, .. }, summary, report, .. } = judged;
     let ages = &report.staleness.all;
     [
@@ -179,7 +189,17 @@ pub(super) fn cells(judged: &JudgedRun) -> [String; 15] {
     ]
 }
 
-/// Nanoseconds as milliseconds.
-pub(super) fn millis(nanos: u64) -> f64 {
-    Duration::from_nanos(nanos).as_secs_f64() * 1e3
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::mutants::{CONTROLS, MUTANTS};
+
+    #[test]
+    fn each_row_is_judged_by_its_own_bound() {
+        let Bounds { by_fault, .. } = bounds();
+        let rows = || ROWS.iter().chain(mutants::rows());
+        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + MUTANTS.len());
+        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|effect| effect.bound == row.bound)));
+        assert!(!by_fault.contains_key("none"));
+    }
 }

@@ -1,23 +1,22 @@
 //! The rows in the table of faults: the fault, its duration, and the promises.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use super::{
     actions::Action,
     measures::{Measure, Promise},
-    mutants,
     relation_client::RelationMix,
 };
-use crate::checker::{Bounds, FaultEffect};
+use crate::checker::FaultEffect;
 
 /// The bound for a cached read without a fault.
 pub const HEALTHY: Duration = Duration::from_secs(1);
 /// The bound under any fault except when a writer dies.
-const FAULTY: Duration = Duration::from_secs(3);
+pub(super) const FAULTY: Duration = Duration::from_secs(3);
 /// The bound if a writer died before it published its change.
 const ORPHANED: Duration = Duration::from_secs(11);
 /// How long a fault may have effects after its end: delayed data arrives, connections are made again.
-const HEALS: Duration = Duration::from_secs(5);
+pub(super) const HEALS: Duration = Duration::from_secs(5);
 /// Like `HEALS`, for a fault in which a part that calls need was unavailable.
 const FAILING_HEALS: Duration = Duration::from_secs(12);
 /// Calls continue for this time after a fault has ended.
@@ -177,16 +176,6 @@ pub const ROWS: [Row; 45] = [
     .sending(SENDS),
 ];
 
-/// The bounds in all rows, and for the clusters that lack a rule. A fault with another name has the effect
-/// that most faults have.
-#[must_use]
-pub fn bounds() -> Bounds {
-    let rows = ROWS.iter().chain(mutants::rows());
-    let by_fault = rows.map(|row| (row.name.to_owned(), row.effect()));
-    let faulty = FaultEffect { bound: FAULTY, heals: HEALS };
-    Bounds { healthy: HEALTHY, faulty, by_fault: by_fault.collect::<BTreeMap<_, _>>() }
-}
-
 /// A row with the usual values.
 pub(super) const fn row(name: &'static str, what: &'static str, action: Action) -> Row {
     Row {
@@ -282,12 +271,5 @@ mod tests {
             let effect = row.effect();
             assert!(effect.heals > effect.bound && row.after() > effect.heals, "{row:?}");
         }
-    }
-
-    #[test]
-    fn each_row_is_judged_by_its_own_bound() {
-        let bounds = bounds();
-        let bound = |name: &str| bounds.by_fault.get(name).map(|effect| effect.bound);
-        assert_eq!([bound("F10"), bound("F43"), bound("none")], [Some(FAULTY), Some(ORPHANED), None]);
     }
 }

@@ -123,6 +123,7 @@ fn log_at_the_end_has_what_was_acknowledged() {
         ("a message of another sender", C9, vec![copy(None, other_sender)]),
         ("a node with another log", C9, vec![log(&WHOLE), node(&whole()[..2])]),
         ("a message with two numbers", C9, vec![sends(40, &[(12, 4)]), log(&WHOLE)]),
+        ("the number of another message", C9, vec![sends(40, &[(14, 3)]), log(&WHOLE)]),
     ]);
     let hole = vec![sends(10, &[(11, 1)]), sends(20, &[(12, 3)]), log(&[(1, 11), (3, 12)])];
     assert_judged([("a number is missing", C9, hole)]);

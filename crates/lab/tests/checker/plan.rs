@@ -1,8 +1,25 @@
 //! Plans when a client calls which node, and the outcome of each call.
 
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use kith_lab::checker::{Bounds, FaultEffect};
 use rand::{Rng as _, rngs::StdRng};
 
-use crate::world::{CLIENTS, FAULTS, LAGS, MS, NODES, PINNED};
+use crate::builder::MS;
+
+const CLIENTS: u32 = 8;
+/// The clients below stay with one node.
+pub(crate) const PINNED: u32 = 6;
+const NODES: u32 = 4;
+pub(crate) const FAULTS: [Range<u64>; 2] = [600 * MS..900 * MS, 1_600 * MS..1_900 * MS];
+/// The oldest that a node answers, while nothing is wrong and while a fault is on.
+const LAGS: [u64; 2] = [20 * MS, 150 * MS];
+
+pub(crate) const BOUNDS: Bounds = Bounds {
+    healthy: Duration::from_millis(100),
+    faulty: FaultEffect { bound: Duration::from_millis(400), heals: Duration::from_millis(100) },
+    by_fault: BTreeMap::new(),
+};
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedCall {

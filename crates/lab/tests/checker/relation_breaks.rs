@@ -8,7 +8,10 @@ use kith_lab::history::{
 };
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
-use crate::breaks::{Break, pick};
+use crate::plan::BOUNDS;
+
+/// Breaks a history in a random possible place, and returns the place; `None` where there is none.
+pub(crate) type Break = fn(&mut Vec<Event>, &mut StdRng) -> Option<String>;
 
 /// The check that detects each break, and the break's description.
 pub(crate) const ALL: [(&str, &str, Break); 11] = [
@@ -167,7 +170,7 @@ fn change_is_written_over(events: &mut Vec<Event>, random: &mut StdRng) -> Optio
 
 /// A cached read finds a follow that ended long before.
 fn ended_follow_is_seen(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
-    let faulty = u64::try_from(crate::world::BOUNDS.faulty.bound.as_nanos()).unwrap();
+    let faulty = u64::try_from(BOUNDS.faulty.bound.as_nanos()).unwrap();
     let ends: Vec<(Edge, u64, u64)> = calls(events)
         .filter_map(|call| match (call.what, &call.outcome) {
             (RelationRequest::Follow(edge), RelationOutcome::Follows(version)) => {
@@ -299,4 +302,14 @@ fn a_call<'a>(
 ) -> Option<&'a mut RelationCall> {
     let event = pick(events, random, |event| matches!(event, Event::Relation(call) if fits(call)))?;
     if let Event::Relation(call) = event { Some(call) } else { None }
+}
+
+/// A random event among those that fit.
+fn pick<'a>(
+    events: &'a mut [Event],
+    random: &mut StdRng,
+    fits: impl Fn(&Event) -> bool,
+) -> Option<&'a mut Event> {
+    let places: Vec<usize> = (0..events.len()).filter(|at| fits(&events[*at])).collect();
+    Some(&mut events[*places.choose(random)?])
 }

@@ -10,8 +10,8 @@ use kith_lab::history::{
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    plan::{CallProfile, PlannedCall, PlannedOutcome},
-    world::{MS, PINNED},
+    builder::MS,
+    plan::{CallProfile, PINNED, PlannedCall, PlannedOutcome},
 };
 
 const PROFILE: CallProfile =

@@ -88,22 +88,6 @@ fn each_fault_has_its_own_bound_and_heals() {
 }
 
 #[test]
-fn oldest_read_is_reported_per_slot_with_faults() {
-    let read = |at, version| calls(1, 1).reads(Cached).from(at).done_as(version);
-    let history = HistoryBuilder::written_until(2)
-        .call(read(61, 1))
-        .call(read(30, 1))
-        .call(read(131, 1))
-        .call(read(500, 2));
-    let over_time = history.fault("loss", 90, 140).judged_by(&bounds()).staleness.over_time;
-    assert_eq!((over_time.from, over_time.slot), (30 * MS, 100 * MS));
-    assert_eq!(over_time.worst, [40 * MS, 110 * MS, 0, 0, 0]);
-    let [fault] = &over_time.faults[..] else { panic!("{over_time:?}") };
-    assert_eq!((fault.name.as_str(), fault.from, fault.until), ("loss", 90 * MS, 140 * MS));
-    assert_eq!((fault.healed, fault.bound), (190 * MS, 200 * MS));
-}
-
-#[test]
 fn ages_are_reported_in_total_and_by_fault() {
     let mut history = HistoryBuilder::written_until(2).fault("a", 4_000, 5_000).fault("b", 4_000, 5_000);
     for at in 0..99 {

@@ -1,9 +1,8 @@
-//! Long tests, run by `cargo xtask nightly`: small rows of the laboratory, alerts, the demonstration.
+//! Long tests, run by `cargo xtask nightly`: small rows of the laboratory, alerts, the near cache.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod alerts;
-mod demo;
 mod load_tests;
 mod near;
 

@@ -90,12 +90,6 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// When the first read began.
-    pub(super) fn first_read(&self) -> Option<u64> {
-        let reads = self.logs.values().flat_map(|log| &log.reads);
-        reads.map(|call| call.began).min()
-    }
-
     fn add_copy(&mut self, copy: &'a LogCopy) {
         let log = self.logs.entry(&copy.conversation).or_default();
         if copy.node.is_none() {

@@ -11,9 +11,9 @@ use anyhow::{Context as _, Result, ensure};
 use rand::Rng as _;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, transport::Channel};
 
-use crate::{compose::Channel, faults::calls::code_of};
+use crate::faults::calls::code_of;
 
 /// The configuration as clients get it.
 const PUBLISHED: &str = include_str!("../../../../../proto/kith_grpc_service_config.json");
@@ -175,7 +175,6 @@ mod tests {
     use std::future::ready;
 
     use super::*;
-    use crate::compose::Bearer;
 
     #[test]
     fn the_published_configuration_is_understood() {
@@ -190,10 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_may_be_repeated_is_retried() {
-        let node = || {
-            let channel = tonic::transport::Channel::from_static("http://127.0.0.1:1").connect_lazy();
-            Channel::new(channel, Bearer::of("sesame").unwrap())
-        };
+        let node = || Channel::from_static("http://127.0.0.1:1").connect_lazy();
         let client = Balanced::new(vec![node(), node()]).unwrap();
         let method = "kith.user.v1.UserService/GetUser";
         let answer = client.call(method, &(), |_, _| ready(Err::<(), _>(Status::unavailable("away")))).await;

@@ -1,7 +1,7 @@
 //! The log of a node, and the answers to its metrics requests, are not read: calls do not wait for that, and
 //! lost lines are counted.
 
-use std::{io, net::SocketAddr, path::Path, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use anyhow::{Result, ensure};
 use kith_proto::user::v1::GetUserRequest;
@@ -17,7 +17,7 @@ use super::{
     embedded_node::EmbeddedNode,
     tally::CallTally,
 };
-use crate::faults::Figure;
+use crate::faults::{Figure, Plan};
 
 const USERS: i64 = 200;
 /// At this level libraries log what each call received and sent, if their lines are written.
@@ -39,10 +39,10 @@ const SCRAPES: usize = 500;
 const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Two nodes by turns: one node's log is read, the other's is not.
-pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let (mut read, mut blocked) = tokio::try_join!(
-        EmbeddedNode::start(kith, &LOUD, USERS, true),
-        EmbeddedNode::start(kith, &LOUD, USERS, true)
+        EmbeddedNode::start(&plan.kith, &LOUD, USERS, true),
+        EmbeddedNode::start(&plan.kith, &LOUD, USERS, true)
     )?;
     let (mut log, _unread_log) = (read.stderr()?, blocked.stderr()?);
     // Ends with the node.

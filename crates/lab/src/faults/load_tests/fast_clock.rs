@@ -10,7 +10,7 @@ use kith_proto::message::v1::{
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-use super::outcomes::Violations;
+use super::{Sizes, outcomes::Violations};
 use crate::faults::{
     Figure, Plan, Site,
     answered::{call, send_message, until_answered},
@@ -36,7 +36,7 @@ const HIDDEN: &str = "new messages hidden or removed";
 const WRONG_TIME: &str = "send times of another day";
 
 /// Figures: messages that a node hides or has removed, and wrong times.
-pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
+pub(super) async fn run(plan: &Plan, _sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, settings: vec![KEPT.to_owned()], ..plan.clone() };
     let mut site = Site::with_users(&plan, 2).await?;
     let nodes = site.channels();

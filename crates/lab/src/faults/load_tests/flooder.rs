@@ -3,15 +3,13 @@
 //! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of
 //! them; it does not distinguish services yet.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use kith_proto::user::v1::SearchUsersRequest;
 use tokio::time::Instant;
 
 use super::{Sizes, callers::Callers, embedded_node::EmbeddedNode, tally::CallTally};
 use crate::faults::{
-    Better,
+    Better, Plan,
     figure::{Figure, float},
 };
 
@@ -29,9 +27,10 @@ const AT_ONCE: usize = 32;
 const SPENT_WITHIN: u32 = 60;
 
 /// Rounds with and without the flood by turns, so that both meet the same machine.
-pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let searches = format!("limits.searches_per_minute={}", sizes.searches);
-    let node = EmbeddedNode::start(kith, &["telemetry.log_filter=warn", &searches], USERS, false).await?;
+    let node =
+        EmbeddedNode::start(&plan.kith, &["telemetry.log_filter=warn", &searches], USERS, false).await?;
     let asked: Vec<_> = (1..=USERS)
         .map(|user| SearchUsersRequest { keyword: format!("person.{user}"), ..SearchUsersRequest::default() })
         .collect();

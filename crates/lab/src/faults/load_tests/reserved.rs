@@ -1,28 +1,20 @@
 //! Callers reserve numbers in one sequence through three nodes: without a fault no number is missing, and a
 //! killed node loses no more than a block.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use kith_proto::sequence::v1::{
     ReserveSeqsRequest, SeqRange, sequence_service_client::SequenceServiceClient,
 };
-use parking_lot::Mutex;
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use rand::Rng as _;
 use tokio::{task::JoinSet, time::sleep};
-use tonic::transport::Channel;
 
 use super::{
     Sizes,
-    outcomes::FailedCalls,
-    progress::{Progress, disturb},
+    progress::disturb,
     site_fault::{FaultTurns, SiteFault},
+    workload::Workload,
 };
 use crate::faults::{
     Figure, Plan, Site,
@@ -30,7 +22,7 @@ use crate::faults::{
 };
 
 const NODES: u32 = 3;
-const CALLERS: u64 = 30;
+const CALLERS: i64 = 30;
 /// The most numbers in a call.
 const COUNT_MAX: u32 = 20;
 /// The goal is this many times fewer calls than other rows have writes.
@@ -46,17 +38,8 @@ const KILLS: FaultTurns<'_> = FaultTurns {
 /// How long a caller pauses if its node does not answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The state that callers share.
-#[derive(Debug)]
-struct SequenceState {
-    nodes: Vec<Channel>,
-    name: &'static str,
-    progress: Progress,
-    reserved: Mutex<Vec<SeqRange>>,
-    failed: Mutex<FailedCalls>,
-    /// Numbers in calls without an answer.
-    unanswered: AtomicU64,
-}
+/// Numbers in calls without an answer.
+const UNANSWERED: &str = "numbers without an answer";
 
 /// The ranges in all answers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,90 +55,59 @@ struct ReservedNumbers {
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
     let goal = sizes.writes.div_ceil(FEWER);
-    let healthy = SequenceState::new(&site, "healthy", goal);
-    reserve_all(&healthy, plan.seed, until_enough(&healthy)).await?;
-    let mut figures = healthy.figures("without a fault", 0);
+    let state = || Workload::new(site.channels(), plan.seed, "reservations are answered", goal);
+    let (healthy, killed) = (state(), state());
+    let (_, numbers) = reserve_all(&healthy, "healthy", until_enough(&healthy)).await?;
+    let mut figures = numbers.figures("without a fault", &healthy, 0);
 
-    let killed = SequenceState::new(&site, "killed", goal);
-    let deaths = reserve_all(&killed, plan.seed, KILLS.inject(&mut site, &killed.progress)).await?;
+    let deaths = KILLS.inject(&mut site, &killed.progress);
+    let (deaths, numbers) = reserve_all(&killed, "killed", deaths).await?;
     figures.push(Figure::at_least_count("deaths", deaths, 1));
-    figures.extend(killed.figures("while nodes die", deaths * BLOCK_MAX));
+    figures.extend(numbers.figures("while nodes die", &killed, deaths * BLOCK_MAX));
     Ok(figures)
 }
 
+/// Reserves numbers of the sequence with this name until there are enough. Returns the disturbance's result.
 async fn reserve_all(
-    state: &Arc<SequenceState>,
-    seed: u64,
+    state: &Arc<Workload>,
+    name: &'static str,
     disturbance: impl Future<Output = Result<u64>>,
-) -> Result<u64> {
+) -> Result<(u64, ReservedNumbers)> {
     let mut calling = JoinSet::new();
     for caller in 0..CALLERS {
-        calling.spawn(Arc::clone(state).reserve(caller, SmallRng::seed_from_u64(seed.wrapping_add(caller))));
+        calling.spawn(reserve(Arc::clone(state), name, caller));
     }
-    Ok(disturb(&state.progress, calling, disturbance).await?.0)
+    let (disturbed, ranges, _) = disturb(&state.progress, calling, disturbance).await?;
+    Ok((disturbed, ReservedNumbers::of(ranges.concat())))
 }
 
-async fn until_enough(state: &SequenceState) -> Result<u64> {
+async fn until_enough(state: &Workload) -> Result<u64> {
     while !state.progress.has_enough() {
         sleep(PAUSE).await;
     }
     Ok(0)
 }
 
-impl SequenceState {
-    fn new(site: &Site, name: &'static str, goal: u64) -> Arc<Self> {
-        Arc::new(Self {
-            nodes: site.channels(),
-            name,
-            progress: Progress::new("reservations are answered", goal),
-            reserved: Mutex::default(),
-            failed: Mutex::default(),
-            unanswered: AtomicU64::new(0),
-        })
-    }
-
-    /// Reserves numbers through one node until there are enough.
-    async fn reserve(self: Arc<Self>, caller: u64, mut random: SmallRng) -> Result<()> {
-        let node = &self.nodes[usize::try_from(caller)? % self.nodes.len()];
-        while !self.progress.is_over() {
-            let count = random.random_range(1..=COUNT_MAX);
-            let request =
-                ReserveSeqsRequest { name: self.name.to_owned(), count: count.try_into()?, above: 0 };
-            match SequenceServiceClient::new(node.clone()).reserve_seqs(with_deadline(request)).await {
-                Ok(answer) => {
-                    self.reserved.lock().extend(answer.into_inner().ranges);
-                    self.progress.add(1);
-                }
-                Err(status) => {
-                    self.unanswered.fetch_add(count.into(), Ordering::Relaxed);
-                    self.failed.lock().add(&failed(&status, false).0);
-                    sleep(PAUSE).await;
-                }
+/// Reserves numbers through one node until there are enough.
+async fn reserve(state: Arc<Workload>, name: &str, caller: i64) -> Result<Vec<SeqRange>> {
+    let (mut random, mut ranges) = (state.random(caller), Vec::new());
+    let node = &state.nodes[usize::try_from(caller)? % state.nodes.len()];
+    while !state.progress.is_over() {
+        let count = random.random_range(1..=COUNT_MAX);
+        let request = ReserveSeqsRequest { name: name.to_owned(), count: count.try_into()?, above: 0 };
+        match SequenceServiceClient::new(node.clone()).reserve_seqs(with_deadline(request)).await {
+            Ok(answer) => {
+                ranges.extend(answer.into_inner().ranges);
+                state.progress.add(1);
+            }
+            Err(status) => {
+                state.count(UNANSWERED, count.into());
+                state.fail(&failed(&status, false).0);
+                sleep(PAUSE).await;
             }
         }
-        Ok(())
     }
-
-    /// `lost_max`: how many numbers may be missing besides the numbers in calls without an answer.
-    fn figures(&self, when: &str, lost_max: u64) -> Vec<Figure> {
-        let ReservedNumbers { missing, twice } = ReservedNumbers::of(self.reserved.lock().clone());
-        let unanswered = self.unanswered.load(Ordering::Relaxed);
-        let failed = self.failed.lock();
-        let mut figures = vec![
-            Figure::at_least_count(
-                format!("reservations {when}"),
-                self.progress.done(),
-                self.progress.goal(),
-            ),
-            Figure::none(format!("numbers reserved twice {when}"), twice),
-            Figure::at_most_count(format!("numbers missing {when}"), missing, lost_max + unanswered),
-        ];
-        if lost_max == 0 {
-            figures.push(Figure::none(format!("calls failed {when}"), failed.count));
-        }
-        figures.extend(failed.figures());
-        figures
-    }
+    Ok(ranges)
 }
 
 impl ReservedNumbers {
@@ -168,6 +120,22 @@ impl ReservedNumbers {
             last = last.max(range.last);
         }
         Self { missing, twice }
+    }
+
+    /// `lost_max`: how many numbers may be missing besides the numbers in calls without an answer. If it is 0,
+    /// no call may fail.
+    fn figures(self, when: &str, state: &Workload, lost_max: u64) -> Vec<Figure> {
+        let missing_max = lost_max + state.counted(UNANSWERED);
+        let mut figures = vec![
+            state.done(&format!("reservations {when}")),
+            Figure::none(format!("numbers reserved twice {when}"), self.twice),
+            Figure::at_most_count(format!("numbers missing {when}"), self.missing, missing_max),
+        ];
+        if lost_max == 0 {
+            figures.push(Figure::none("numbers without an answer", state.counted(UNANSWERED)));
+        }
+        figures.extend(state.failures());
+        figures
     }
 }
 

@@ -1,5 +1,5 @@
-//! Every node that the compose file starts is stopped and started again in sequence, while clients call that
-//! the published service configuration has made.
+//! Every node is stopped and started again in sequence, while clients call that the published service
+//! configuration has made.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Result;
-use kith_lab_servers::imported::fill;
+use kith_lab_servers::imported::fill_up_to;
 use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -19,13 +19,12 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
+use tonic::transport::Channel;
 
-use super::balanced::Balanced;
-use crate::{
-    compose::{Channel, ComposeNode, Project},
-    faults::{Better, HEALTHY, Plan, ages::AcknowledgedVersions, calls::renaming, figure::Figure},
-};
+use super::{Sizes, balanced::Balanced};
+use crate::faults::{Better, Figure, HEALTHY, Plan, Site, ages::AcknowledgedVersions, calls::renaming};
 
+const NODES: u32 = 3;
 const USERS: i64 = 100;
 const CLIENTS: u64 = 8;
 /// One call in this many is a write.
@@ -47,19 +46,20 @@ struct Clients {
     slowest: Mutex<Duration>,
 }
 
-pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
-    let mut project = Project::up(&plan.kith).await?;
-    let nodes: Vec<_> = project.nodes().iter().map(ComposeNode::channel).collect();
-    fill(&mut UserServiceClient::new(nodes[0].clone()), &(1..=USERS).collect::<Vec<_>>()).await?;
-    let clients = Arc::new(Clients::new(nodes)?);
+pub(super) async fn run(plan: &Plan, _sizes: &Sizes) -> Result<Vec<Figure>> {
+    let mut site = Site::start(&Plan { nodes: NODES, ..plan.clone() }).await?;
+    fill_up_to(site.members[0].node.channel(), USERS).await?;
+    let clients = Arc::new(Clients::new(site.channels())?);
     let mut calling = JoinSet::new();
     for client in 0..CLIENTS {
         calling.spawn(Arc::clone(&clients).run(client));
     }
     sleep(QUIET).await;
     let began = Instant::now();
-    for node in project.nodes() {
-        node.recreate().await?;
+    for member in &mut site.members {
+        member.node.end().await?;
+        member.node.run()?;
+        member.node.until_trusted().await?;
         sleep(QUIET).await;
     }
     let lasted = began.elapsed();

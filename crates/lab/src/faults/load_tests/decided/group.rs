@@ -20,14 +20,14 @@ use kith_proto::{
     },
 };
 use parking_lot::Mutex;
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use rand::Rng as _;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Request, Response, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use super::{
-    DecisionState, NODES, OF_A_GROUP,
-    tally::{DECIDED_TWICE, EFFECT_AGAIN, LOST, NO_EFFECT, NOT_ACCEPTED},
+    ACCEPTED, DECIDED, DECIDED_TWICE, EFFECT_AGAIN, LATER, LEFT, LOST, NO_EFFECT, NODES, NOT_ACCEPTED,
+    OF_A_GROUP, Workload,
 };
 use crate::{
     faults::{
@@ -52,7 +52,7 @@ struct DecisionAnswer {
 /// A group whose owner and two admins decide the same applications.
 #[derive(Debug)]
 pub(super) struct DecidedGroup {
-    state: Arc<DecisionState>,
+    state: Arc<Workload>,
     pub(super) group: i64,
     /// The application and the first answer about it, by user.
     decided: BTreeMap<i64, (i64, DecisionAnswer)>,
@@ -62,7 +62,7 @@ pub(super) struct DecidedGroup {
 
 impl DecidedGroup {
     /// Creates a group, sends its applications, and has all of them decided.
-    pub(super) async fn decided(state: &Arc<DecisionState>, group: i64) -> Result<Self> {
+    pub(super) async fn decided(state: &Arc<Workload>, group: i64) -> Result<Self> {
         let mut opened = Self { state: Arc::clone(state), group, decided: BTreeMap::new(), left: Vec::new() };
         opened.create().await?;
         let asked =
@@ -72,11 +72,9 @@ impl DecidedGroup {
             .await?;
         opened.decided = answers.into_inner();
         opened.leave().await?;
-        let mut tally = state.tally.lock();
-        tally.decided += opened.decided.len() as u64;
-        tally.accepted += opened.accepted() as u64;
-        tally.left += opened.left.len() as u64;
-        drop(tally);
+        state.count(DECIDED, opened.decided.len() as u64);
+        state.count(ACCEPTED, opened.accepted() as u64);
+        state.count(LEFT, opened.left.len() as u64);
         Ok(opened)
     }
 
@@ -122,8 +120,7 @@ impl DecidedGroup {
         asked: &[(i64, i64)],
         answers: &Mutex<BTreeMap<i64, (i64, DecisionAnswer)>>,
     ) -> Result<()> {
-        let seed = self.state.seed.wrapping_add(self.group.unsigned_abs() * 8 + decider.unsigned_abs());
-        let mut random = SmallRng::seed_from_u64(seed);
+        let mut random = self.state.random(self.group * 8 + decider);
         for (user, id) in asked {
             let accept = random.random_ratio(2, 3);
             let answer = self.decide(decider, *id, accept).await?;
@@ -134,14 +131,11 @@ impl DecidedGroup {
                 }
                 Entry::Occupied(known) => *known.get(),
             };
-            let mut tally = self.state.tally.lock();
             if before.1 == answer {
-                tally.later += 1;
+                self.state.count(LATER, 1);
             } else {
-                let group = self.group;
-                tally.violations.add(DECIDED_TWICE, || {
-                    format!("group {group}, application {id}: {before:?}, then {answer:?} to {decider}")
-                });
+                let what = format!("application {id}: {before:?}, then {answer:?} to {decider}");
+                self.add_violation(DECIDED_TWICE, *user, &what);
             }
         }
         Ok(())
@@ -239,7 +233,7 @@ impl DecidedGroup {
     /// Counts a violation about a user. User 0: about the group.
     pub(super) fn add_violation(&self, kind: &'static str, user: i64, what: &str) {
         let group = self.group;
-        self.state.tally.lock().violations.add(kind, || format!("group {group}, user {user}: {what}"));
+        self.state.add_violation(kind, || format!("group {group}, user {user}: {what}"));
     }
 
     async fn members(&self) -> Result<Vec<(i64, bool)>> {

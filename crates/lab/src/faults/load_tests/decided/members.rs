@@ -7,7 +7,7 @@ use kith_proto::member::v1::{
     CountMembersRequest, ListMembersRequest, member_service_client::MemberServiceClient,
 };
 
-use super::{NODES, OF_A_GROUP, group::DecidedGroup, tally::MISCOUNTED};
+use super::{MISCOUNTED, NODES, OF_A_GROUP, group::DecidedGroup};
 use crate::{
     faults::{answered::call, calls::consistency},
     history::Level,

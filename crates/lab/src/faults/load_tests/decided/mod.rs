@@ -4,28 +4,20 @@
 
 mod group;
 mod members;
-mod tally;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tonic::transport::Channel;
 
-use self::{group::DecidedGroup, tally::DecisionTally};
+use self::group::DecidedGroup;
 use super::{
     Sizes,
-    progress::{LONGEST, Progress, all_ended},
+    progress::{LONGEST, all_ended},
+    workload::Workload,
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -44,17 +36,24 @@ const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// Time limit for other nodes to complete what a dead node left, including a reserve for a busy machine.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
-/// The state that a run's tasks share.
-#[derive(Debug)]
-struct DecisionState {
-    nodes: Vec<Channel>,
-    tally: Mutex<DecisionTally>,
-    /// Groups whose applications are decided.
-    progress: Progress,
-    /// The next group's number.
-    next: AtomicU64,
-    seed: u64,
-}
+/// Applications that are decided.
+const DECIDED: &str = "applications decided";
+const ACCEPTED: &str = "accepted";
+const LEFT: &str = "left afterwards";
+/// Answers to later decisions, and to repeated calls, that agree with the first answer.
+const LATER: &str = "later answers that agree";
+/// Two answers report different decisions.
+const DECIDED_TWICE: &str = "decided twice";
+/// A decision was answered and is not stored.
+const LOST: &str = "decisions lost";
+/// An accepted application has no effect.
+const NO_EFFECT: &str = "effects missing";
+/// The effect was applied again after the user had left.
+const EFFECT_AGAIN: &str = "effects applied again";
+/// A user is a member without an accepted application.
+const NOT_ACCEPTED: &str = "effects without an acceptance";
+/// A group's count differs from its list, or two members have the same ordinal.
+const MISCOUNTED: &str = "groups counted wrong";
 
 /// Runs the row. The figures: decisions, violations, and killed nodes.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
@@ -62,37 +61,37 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let mut site = Site::with_users(&plan, i64::from(NODES) + OF_A_GROUP).await?;
     let goal = sizes.writes.div_ceil(FEWER);
     let group_count = goal.div_ceil(OF_A_GROUP.unsigned_abs());
-    let state = Arc::new(DecisionState {
-        nodes: site.channels(),
-        tally: Mutex::default(),
-        progress: Progress::new("groups are decided", group_count),
-        next: AtomicU64::new(0),
-        seed: plan.seed,
-    });
+    let state = Workload::new(site.channels(), plan.seed, "groups are decided", group_count);
     let began = Instant::now();
     let deciding = timeout(LONGEST, decide_all(&state, &mut site));
     let (groups, deaths) = deciding.await.context("the applications are not decided in time")??;
     let took = began.elapsed();
     site.until_trusted().await?;
     judge(groups).await?;
-    let mut figures = state.tally.lock().figures(goal);
-    figures.extend([Figure::at_least_count("deaths", deaths, 1), Figure::took(took)]);
+    let mut figures = vec![
+        Figure::at_least_count(DECIDED, state.counted(DECIDED), goal),
+        Figure::at_least_count("deaths", deaths, 1),
+        Figure::took(took),
+    ];
+    let kinds = [DECIDED_TWICE, LOST, NO_EFFECT, EFFECT_AGAIN, NOT_ACCEPTED, MISCOUNTED];
+    figures.extend(state.violations(kinds));
+    figures.extend(state.counts([ACCEPTED, LEFT, LATER]));
     Ok(figures)
 }
 
 /// Decides all groups while nodes are killed. Returns the groups and the number of kills.
-async fn decide_all(state: &Arc<DecisionState>, site: &mut Site) -> Result<(Vec<DecidedGroup>, u64)> {
+async fn decide_all(state: &Arc<Workload>, site: &mut Site) -> Result<(Vec<DecidedGroup>, u64)> {
     let mut deciding = JoinSet::new();
     for _ in 0..AT_ONCE {
         let state = Arc::clone(state);
         deciding.spawn(async move {
             let mut groups = Vec::new();
             loop {
-                let number = state.next.fetch_add(1, Ordering::Relaxed);
-                if number >= state.progress.goal() {
+                let number = state.value();
+                if number > state.progress.goal() {
                     return anyhow::Ok(groups);
                 }
-                groups.push(DecidedGroup::decided(&state, i64::try_from(number)? + 1).await?);
+                groups.push(DecidedGroup::decided(&state, i64::try_from(number)?).await?);
                 state.progress.add(1);
             }
         });
@@ -106,7 +105,7 @@ async fn decide_all(state: &Arc<DecisionState>, site: &mut Site) -> Result<(Vec<
     tokio::try_join!(all, kill_by_turns(state, site))
 }
 
-async fn kill_by_turns(state: &DecisionState, site: &mut Site) -> Result<u64> {
+async fn kill_by_turns(state: &Workload, site: &mut Site) -> Result<u64> {
     let mut deaths = 0;
     loop {
         let until = Instant::now() + if deaths == 0 { DEATH_FIRST } else { DEATH_EVERY };

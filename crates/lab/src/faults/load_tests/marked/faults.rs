@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use kith_lab_servers::proxy::Mode;
 
-use super::MarkState;
+use super::Workload;
 use crate::faults::{
     Figure, Site,
     load_tests::site_fault::{FaultTurns, SiteFault},
@@ -39,7 +39,7 @@ const DEATHS_MIN: u64 = 3;
 const DIES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Goes on until enough marks are acknowledged, and each fault was there once. The figure: how many.
-pub(super) async fn inject(site: &mut Site, state: &MarkState, loss: MarkLoss) -> Result<Figure> {
+pub(super) async fn inject(site: &mut Site, state: &Workload, loss: MarkLoss) -> Result<Figure> {
     match loss {
         MarkLoss::Redis => Ok(Figure::count("faults of Redis", FAULTS.inject(site, &state.progress).await?)),
         MarkLoss::Node => Ok(Figure::count("nodes dead", lose_node(site, state).await?)),
@@ -47,7 +47,7 @@ pub(super) async fn inject(site: &mut Site, state: &MarkState, loss: MarkLoss) -
 }
 
 /// The nodes die in sequence, each after it has written to the store and to nothing else.
-async fn lose_node(site: &mut Site, state: &MarkState) -> Result<u64> {
+async fn lose_node(site: &mut Site, state: &Workload) -> Result<u64> {
     let mut deaths = 0;
     for at in (0..site.members.len()).cycle() {
         if deaths >= DEATHS_MIN && state.progress.has_enough() {

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    BITMAPS_KEPT, KnownMarks, MarkLoss, MarkState,
+    BITMAPS_KEPT, KnownMarks, MarkLoss, Workload,
     messages::{CONVERSATION, MessageModel, USERS},
     notices::{AUDIENCE, NOTICES, NoticeModel},
 };
@@ -55,7 +55,7 @@ struct Dump {
 
 pub(super) async fn figures(
     site: &Site,
-    state: &MarkState,
+    state: &Workload,
     marks: &KnownMarks,
     loss: MarkLoss,
 ) -> Result<Vec<Figure>> {

@@ -1,12 +1,6 @@
 //! Callers who mark a group's messages, and what they know.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use kith_lab_servers::imported::fill_up_to;
@@ -17,11 +11,11 @@ use kith_proto::{
         send_message_request::To,
     },
 };
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use rand::{Rng as _, rngs::SmallRng};
 use tonic::transport::Channel;
 
-use super::{CALLERS, MarkState};
-use crate::faults::answered::{make_group, until_answered};
+use super::{CALLERS, Workload, acknowledge};
+use crate::faults::answered::{call, make_group};
 
 pub(super) const CONVERSATION: &str = "g1";
 const GROUP: i64 = 1;
@@ -39,7 +33,7 @@ pub(super) type MessageModel = BTreeMap<i64, i64>;
 /// A caller with its own users.
 #[derive(Debug)]
 pub(super) struct MessageReaders {
-    state: Arc<MarkState>,
+    state: Arc<Workload>,
     random: SmallRng,
     /// The last message's number.
     last: i64,
@@ -61,10 +55,9 @@ pub(super) async fn send_all(node: &Channel) -> Result<i64> {
 }
 
 impl MessageReaders {
-    pub(super) fn new(state: &Arc<MarkState>, caller: i64, last: i64) -> Self {
-        let seed = state.seed.wrapping_mul(37).wrapping_add(caller.unsigned_abs());
+    pub(super) fn new(state: &Arc<Workload>, caller: i64, last: i64) -> Self {
         let read = (1..=USERS).filter(|user| user % CALLERS == caller).map(|user| (user, 0)).collect();
-        Self { state: Arc::clone(state), random: SmallRng::seed_from_u64(seed), last, read }
+        Self { state: Arc::clone(state), random: state.random(CALLERS + caller), last, read }
     }
 
     /// Marks, each user further, until it is over.
@@ -85,13 +78,10 @@ impl MessageReaders {
     async fn mark(&mut self, user_id: i64, up_to: i64) -> Result<()> {
         let conversation_id = CONVERSATION.to_owned();
         let request = MarkReadRequest { user_id, conversation_id, up_to, ..Default::default() };
-        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.state.nodes.len()));
-        let marked = until_answered(&self.state.nodes, first, request, |node, request| {
-            sends.fetch_add(1, Ordering::Relaxed);
-            async move { MessageServiceClient::new(node).mark_read(request).await }
-        });
-        marked.await.with_context(|| format!("the mark of user {user_id}"))?;
-        self.state.acknowledge(1, sends.into_inner());
+        let first = self.random.random_range(0..self.state.nodes.len());
+        let (marked, sends) = self.state.call(first, request, call!(MessageServiceClient::mark_read)).await;
+        marked.with_context(|| format!("the mark of user {user_id}"))?;
+        acknowledge(&self.state, 1, sends);
         Ok(())
     }
 }

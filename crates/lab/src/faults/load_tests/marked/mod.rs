@@ -6,24 +6,14 @@ mod judge;
 mod messages;
 mod notices;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 pub(super) use self::faults::MarkLoss;
 use self::{messages::MessageReaders, notices::Marker};
-use super::{
-    Sizes,
-    progress::{Progress, disturb},
-};
+use super::{Sizes, progress::disturb, workload::Workload};
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
 const NODES: u32 = 3;
@@ -34,24 +24,8 @@ const FEWER: u64 = 10;
 /// The shortest time for which bitmaps can be kept.
 const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 
-/// The state that a run's tasks share.
-#[derive(Debug)]
-struct MarkState {
-    nodes: Vec<Channel>,
-    /// Marks that are acknowledged.
-    progress: Progress,
-    /// Calls that were sent again.
-    again: AtomicU64,
-    seed: u64,
-}
-
-impl MarkState {
-    /// Counts marks that one call acknowledged after `sends` attempts.
-    fn acknowledge(&self, marks: usize, sends: u64) {
-        self.progress.add(u64::try_from(marks).unwrap_or_default());
-        self.again.fetch_add(sends.saturating_sub(1), Ordering::Relaxed);
-    }
-}
+/// Attempts beyond each call's first.
+const AGAIN: &str = "calls sent again";
 
 /// The marks that callers know at the end.
 #[derive(Debug, Default)]
@@ -68,24 +42,23 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: MarkLoss) -> Result<Ve
     let nodes = site.channels();
     notices::publish(&nodes[0]).await?;
     let last = messages::send_all(&nodes[0]).await?;
-    let progress = Progress::new("marks are acknowledged", sizes.writes.div_ceil(FEWER));
-    let state = Arc::new(MarkState { nodes, progress, again: AtomicU64::new(0), seed: plan.seed });
+    let goal = sizes.writes.div_ceil(FEWER);
+    let state = Workload::new(nodes, plan.seed, "marks are acknowledged", goal);
     let disturbance = faults::inject(&mut site, &state, loss);
     let (faults, known, took) = disturb(&state.progress, begin(&state, last), disturbance).await?;
     site.until_trusted().await?;
     let marks = known.into_iter().fold(KnownMarks::default(), KnownMarks::and);
     let mut figures = judge::figures(&site, &state, &marks, loss).await?;
-    let again = float(state.again.load(Ordering::Relaxed));
     figures.extend([
-        Figure::at_least_count("marks", state.progress.done(), state.progress.goal()),
-        Figure::without_target("calls sent again", "count", again, Better::Lower),
+        state.done("marks"),
+        Figure::without_target(AGAIN, "count", float(state.counted(AGAIN)), Better::Lower),
         faults,
         Figure::took(took),
     ]);
     Ok(figures)
 }
 
-fn begin(state: &Arc<MarkState>, last: i64) -> JoinSet<Result<KnownMarks>> {
+fn begin(state: &Arc<Workload>, last: i64) -> JoinSet<Result<KnownMarks>> {
     let mut calling = JoinSet::new();
     for caller in 0..CALLERS {
         let marker = Marker::new(state, caller);
@@ -97,6 +70,12 @@ fn begin(state: &Arc<MarkState>, last: i64) -> JoinSet<Result<KnownMarks>> {
         );
     }
     calling
+}
+
+/// Counts marks that one call acknowledged after `sends` attempts.
+fn acknowledge(state: &Workload, marks: usize, sends: u64) {
+    state.progress.add(u64::try_from(marks).unwrap_or_default());
+    state.count(AGAIN, sends.saturating_sub(1));
 }
 
 impl KnownMarks {

@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use anyhow::{Context as _, Result};
@@ -13,11 +10,11 @@ use kith_proto::notice::v1::{
     Audience, MarkReadRequest, MarkUnreadRequest, Notice, PublishNoticeRequest, Reader,
     RegisterAudienceRequest, RegisterReadersRequest, notice_service_client::NoticeServiceClient,
 };
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::IndexedRandom as _};
+use rand::{Rng as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tonic::{Request, Response, Status, transport::Channel};
 
-use super::{CALLERS, MarkState};
-use crate::faults::answered::{call, until_answered};
+use super::{CALLERS, Workload, acknowledge};
+use crate::faults::answered::call;
 
 pub(super) const AUDIENCE: i32 = 1;
 /// All notices' bits are in one word.
@@ -32,7 +29,7 @@ pub(super) type NoticeModel = BTreeMap<i64, BTreeSet<i64>>;
 /// A caller with its own readers.
 #[derive(Debug)]
 pub(super) struct Marker {
-    state: Arc<MarkState>,
+    state: Arc<Workload>,
     random: SmallRng,
     readers: Vec<i64>,
     read: NoticeModel,
@@ -59,10 +56,10 @@ pub(super) async fn publish(node: &Channel) -> Result<()> {
 }
 
 impl Marker {
-    pub(super) fn new(state: &Arc<MarkState>, caller: i64) -> Self {
+    pub(super) fn new(state: &Arc<Workload>, caller: i64) -> Self {
         Self {
             state: Arc::clone(state),
-            random: SmallRng::seed_from_u64(state.seed.wrapping_mul(31).wrapping_add(caller.unsigned_abs())),
+            random: state.random(caller),
             readers: (1..=READERS).filter(|reader| reader % CALLERS == caller).collect(),
             read: NoticeModel::new(),
             open: BTreeSet::new(),
@@ -118,16 +115,10 @@ impl Marker {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.state.nodes.len()));
-        let counted = |node, request| {
-            sends.fetch_add(1, Ordering::Relaxed);
-            call(node, request)
-        };
-        until_answered(&self.state.nodes, first, request, counted)
-            .await
-            .with_context(|| format!("the marks of reader {reader_id}"))?;
-        let sends = sends.into_inner();
-        self.state.acknowledge(notice_ids.len(), sends);
+        let first = self.random.random_range(0..self.state.nodes.len());
+        let (marked, sends) = self.state.call(first, request, call).await;
+        marked.with_context(|| format!("the marks of reader {reader_id}"))?;
+        acknowledge(&self.state, notice_ids.len(), sends);
         if sends > 1 {
             self.open.extend(notice_ids.iter().map(|notice| (reader_id, *notice)));
         }

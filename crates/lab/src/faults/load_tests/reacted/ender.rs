@@ -9,8 +9,8 @@ use kith_proto::message::v1::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{ReactedGroup, ReactedState, ReactionRow};
-use crate::faults::answered::{call, until_answered};
+use super::{ReactedGroup, ReactionRow, Workload};
+use crate::faults::answered::call;
 
 /// One message in this many is recalled.
 const RECALL_EVERY: usize = 3;
@@ -21,7 +21,7 @@ const ERASED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Recalls messages of a group, evenly while reactions change.
 pub(super) async fn recall_messages(
-    state: Arc<ReactedState>,
+    state: Arc<Workload>,
     group: ReactedGroup,
 ) -> Result<BTreeSet<ReactionRow>> {
     let recalled: Vec<i64> = group.messages.iter().step_by(RECALL_EVERY).map(|message| message.seq).collect();
@@ -38,28 +38,24 @@ pub(super) async fn recall_messages(
     Ok(BTreeSet::new())
 }
 
-async fn recall(state: &ReactedState, group: &ReactedGroup, seq: i64) -> Result<()> {
+async fn recall(state: &Workload, group: &ReactedGroup, seq: i64) -> Result<()> {
     let conversation_id = group.conversation.clone();
-    state.ending.lock().insert((conversation_id.clone(), seq));
+    group.ending.lock().insert(seq);
     let request = RecallMessageRequest { conversation_id, seq, ..RecallMessageRequest::default() };
     let first = usize::try_from(seq)?;
-    let recalled = until_answered(&state.nodes, first, request, call!(MessageServiceClient::recall_message));
-    recalled
-        .await
-        .map(drop)
-        .with_context(|| format!("message {seq} of {} is not recalled", group.conversation))
+    let recalled = state.call(first, request, call!(MessageServiceClient::recall_message)).await.0;
+    recalled.map(drop).with_context(|| format!("message {seq} of {} is not recalled", group.conversation))
 }
 
 /// Begins to erase the messages of a group's first member.
-pub(super) async fn erase(state: &ReactedState, group: &ReactedGroup) -> Result<()> {
+pub(super) async fn erase(state: &Workload, group: &ReactedGroup) -> Result<()> {
     let erased = group.messages.iter().filter(|message| message.sender == group.erased_user());
-    let erased = erased.map(|message| (group.conversation.clone(), message.seq));
-    state.ending.lock().extend(erased);
+    group.ending.lock().extend(erased.map(|message| message.seq));
     erasure(state, group).await.map(drop)
 }
 
 /// Waits until they are erased.
-pub(super) async fn until_erased(state: &ReactedState, group: &ReactedGroup) -> Result<()> {
+pub(super) async fn until_erased(state: &Workload, group: &ReactedGroup) -> Result<()> {
     let began = Instant::now();
     while erasure(state, group).await? != ErasureState::Finished {
         if began.elapsed() > ERASED_WITHIN {
@@ -70,8 +66,8 @@ pub(super) async fn until_erased(state: &ReactedState, group: &ReactedGroup) -> 
     Ok(())
 }
 
-async fn erasure(state: &ReactedState, group: &ReactedGroup) -> Result<ErasureState> {
+async fn erasure(state: &Workload, group: &ReactedGroup) -> Result<ErasureState> {
     let request = EraseUserMessagesRequest { user_id: group.erased_user(), again: false };
-    let answered = until_answered(&state.nodes, 0, request, call!(MessageServiceClient::erase_user_messages));
-    Ok(answered.await?.state())
+    let answered = state.call(0, request, call!(MessageServiceClient::erase_user_messages)).await.0;
+    Ok(answered?.state())
 }

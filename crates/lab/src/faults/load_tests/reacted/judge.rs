@@ -10,7 +10,7 @@ use kith_proto::message::v1::{
 use mongodb::bson::{Document, doc};
 use tonic::transport::Channel;
 
-use super::{ReactedGroup, ReactedState, ReactionRow};
+use super::{ReactedGroup, ReactionRow, Workload};
 use crate::{
     faults::{
         Figure, Site,
@@ -72,7 +72,7 @@ impl Differences {
 /// If the store or a node does not answer.
 pub(super) async fn judge(
     site: &Site,
-    state: &ReactedState,
+    state: &Workload,
     groups: &[ReactedGroup],
     expected: &BTreeSet<ReactionRow>,
 ) -> Result<Differences> {

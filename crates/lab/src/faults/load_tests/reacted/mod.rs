@@ -15,24 +15,17 @@ use std::{
 use anyhow::{Result, bail};
 use kith_proto::group::v1::Group;
 use parking_lot::Mutex;
-use rand::{SeedableRng as _, rngs::SmallRng};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tonic::transport::Channel;
 
 use self::{
     ender::{recall_messages, until_erased},
     judge::judge,
     reactor::Reactor,
 };
-use super::{
-    Sizes,
-    outcomes::{FailedCalls, Violations},
-    progress::{Progress, disturb},
-    site_fault::fail_stores,
-};
+use super::{Sizes, progress::disturb, site_fault::fail_stores, workload::Workload};
 use crate::{
     faults::{Figure, Plan, Site, answered::make_group, messages::PreparedCall},
     history::{Draft, MessageOutcome, MessageRequest, SendOutcome},
@@ -64,18 +57,6 @@ struct ReactionRow {
     kind: String,
 }
 
-/// The state that a run's tasks share.
-#[derive(Debug)]
-struct ReactedState {
-    nodes: Vec<Channel>,
-    /// Reactions that are added or taken back.
-    progress: Progress,
-    /// The numbers of messages whose end was asked for, or is about to be, by conversation.
-    ending: Mutex<HashSet<(String, i64)>>,
-    failed: Mutex<FailedCalls>,
-    violations: Mutex<Violations>,
-}
-
 /// A group with its messages.
 #[derive(Clone, Debug)]
 struct ReactedGroup {
@@ -83,6 +64,8 @@ struct ReactedGroup {
     users: Vec<i64>,
     /// By rising number.
     messages: Vec<SentMessage>,
+    /// The numbers of messages whose end was asked for, or is about to be.
+    ending: Arc<Mutex<HashSet<i64>>>,
 }
 
 /// A message, whose number all nodes know.
@@ -96,12 +79,13 @@ struct SentMessage {
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, GROUPS * MEMBERS).await?;
-    let state = Arc::new(ReactedState::new(site.channels(), sizes));
+    let goal = sizes.writes.div_ceil(FEWER);
+    let state = Workload::new(site.channels(), plan.seed, "reactions are changed", goal);
     let mut groups = Vec::new();
     for number in 1..=GROUPS {
         groups.push(ReactedGroup::create(&state, number).await?);
     }
-    let reacting = begin(&state, &groups, plan.seed);
+    let reacting = begin(&state, &groups);
     let faults = fail_stores(&mut site, &state.progress);
     let (mut figures, expected, took) = disturb(&state.progress, reacting, faults).await?;
     for group in &groups {
@@ -115,16 +99,11 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 
 /// Each member reacts, and messages of each group are recalled. The tasks return the reactions that must be
 /// there if their messages are.
-fn begin(
-    state: &Arc<ReactedState>,
-    groups: &[ReactedGroup],
-    seed: u64,
-) -> JoinSet<Result<BTreeSet<ReactionRow>>> {
+fn begin(state: &Arc<Workload>, groups: &[ReactedGroup]) -> JoinSet<Result<BTreeSet<ReactionRow>>> {
     let mut tasks = JoinSet::new();
     for group in groups {
         for user in group.users.iter().copied() {
-            let random = SmallRng::seed_from_u64(seed.wrapping_add(user.unsigned_abs()));
-            tasks.spawn(Reactor::new(state, group, user, random).work());
+            tasks.spawn(Reactor::new(state, group, user).work());
         }
         tasks.spawn(recall_messages(Arc::clone(state), group.clone()));
     }
@@ -134,7 +113,7 @@ fn begin(
 /// Compares until all agree, or the time is over. Differences count when nothing is left to wait for.
 async fn judged(
     site: &Site,
-    state: &ReactedState,
+    state: &Workload,
     groups: &[ReactedGroup],
     expected: &BTreeSet<ReactionRow>,
 ) -> Result<Vec<Figure>> {
@@ -146,31 +125,17 @@ async fn judged(
         }
         sleep(LOOK).await;
     };
-    let changes = Figure::at_least_count("changes", state.progress.done(), state.progress.goal());
-    let mut figures = vec![changes, Figure::within("agreement after", began.elapsed(), AGREES_WITHIN)];
+    let mut figures =
+        vec![state.done("changes"), Figure::within("agreement after", began.elapsed(), AGREES_WITHIN)];
     figures.extend(found.figures());
-    figures.extend(state.violations.lock().figures([REFUSED]));
-    let failed = state.failed.lock();
-    figures.push(Figure::count("calls failed", failed.count));
-    figures.extend(failed.figures());
+    figures.extend(state.violations([REFUSED]));
+    figures.extend(state.failures());
     Ok(figures)
-}
-
-impl ReactedState {
-    fn new(nodes: Vec<Channel>, sizes: &Sizes) -> Self {
-        Self {
-            nodes,
-            progress: Progress::new("reactions are changed", sizes.writes.div_ceil(FEWER)),
-            ending: Mutex::default(),
-            failed: Mutex::default(),
-            violations: Mutex::default(),
-        }
-    }
 }
 
 impl ReactedGroup {
     /// Makes the group with this number. Its members send messages in turn.
-    async fn create(state: &ReactedState, number: i64) -> Result<Self> {
+    async fn create(state: &Workload, number: i64) -> Result<Self> {
         let users: Vec<i64> = ((number - 1) * MEMBERS + 1..=number * MEMBERS).collect();
         let creator_id = users[0];
         let group = Group { group_id: number, name: "reacting".to_owned(), creator_id, ..Group::default() };
@@ -193,7 +158,7 @@ impl ReactedGroup {
                 messages.push(SentMessage { seq: seq.cast_signed(), sender: draft.sender });
             }
         }
-        Ok(Self { conversation, users, messages })
+        Ok(Self { conversation, users, messages, ending: Arc::default() })
     }
 
     /// The member whose messages are erased.

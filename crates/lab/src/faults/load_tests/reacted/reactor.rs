@@ -1,25 +1,15 @@
 //! A user who reacts and takes reactions back.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use kith_proto::message::v1::{ReactRequest, UnreactRequest, message_service_client::MessageServiceClient};
 use rand::{Rng as _, rngs::SmallRng, seq::IndexedRandom as _};
 use tokio::time::sleep;
-use tonic::{Code, Request, Response, Status, transport::Channel};
+use tonic::{Code, Status};
 
-use super::{REFUSED, ReactedGroup, ReactedState, ReactionRow, ender::erase};
-use crate::faults::{
-    answered::{call, until_answered},
-    calls::failed,
-};
+use super::{REFUSED, ReactedGroup, ReactionRow, Workload, ender::erase};
+use crate::faults::{answered::call, calls::failed};
 
 const KINDS: [&str; 5] = ["👍", "❤️", "😂", "party", "yes"];
 /// A call whose outcome is open may still take effect this long after it was given up.
@@ -28,7 +18,7 @@ const LATE: Duration = Duration::from_secs(15);
 /// A user who reacts. No other task changes its reactions.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    state: Arc<ReactedState>,
+    state: Arc<Workload>,
     group: ReactedGroup,
     user: i64,
     random: SmallRng,
@@ -39,8 +29,8 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    pub(super) fn new(state: &Arc<ReactedState>, group: &ReactedGroup, user: i64, random: SmallRng) -> Self {
-        let (own, settled) = (BTreeSet::new(), BTreeSet::new());
+    pub(super) fn new(state: &Arc<Workload>, group: &ReactedGroup, user: i64) -> Self {
+        let (random, own, settled) = (state.random(user), BTreeSet::new(), BTreeSet::new());
         Self { state: Arc::clone(state), group: group.clone(), user, random, own, settled }
     }
 
@@ -68,12 +58,16 @@ impl Reactor {
             return Ok(());
         }
         let ReactionRow { conversation: conversation_id, seq, user: user_id, kind } = row.clone();
+        let first = self.random.random_range(0..self.state.nodes.len());
         let (changed, attempts) = if self.own.contains(&row) {
             let request = UnreactRequest { user_id, conversation_id, seq, kind };
-            self.send(request, call!(MessageServiceClient::unreact)).await
+            let (undone, attempts) =
+                self.state.call(first, request, call!(MessageServiceClient::unreact)).await;
+            (undone.map(drop), attempts)
         } else {
             let request = ReactRequest { user_id, conversation_id, seq, kind };
-            self.send(request, call!(MessageServiceClient::react)).await
+            let (added, attempts) = self.state.call(first, request, call!(MessageServiceClient::react)).await;
+            (added.map(drop), attempts)
         };
         if attempts > 1 {
             self.settled.insert(row.clone());
@@ -101,33 +95,13 @@ impl Reactor {
         })
     }
 
-    /// Sends a request until a node answers or refuses it. Returns also how often it was sent.
-    async fn send<Q, A, F>(
-        &mut self,
-        request: Q,
-        send: impl Fn(Channel, Request<Q>) -> F,
-    ) -> (Result<(), Status>, u32)
-    where
-        Q: Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let attempts = AtomicU32::new(0);
-        let first = self.random.random_range(0..self.state.nodes.len());
-        let answered = until_answered(&self.state.nodes, first, request, |node, request| {
-            attempts.fetch_add(1, Ordering::Relaxed);
-            send(node, request)
-        });
-        let answered = answered.await.map(drop);
-        (answered, attempts.into_inner())
-    }
-
     /// A message that ends refuses reactions, and no other message does.
     fn note_refusal(&self, row: &ReactionRow, status: &Status) {
-        let is_ending = self.state.ending.lock().contains(&(row.conversation.clone(), row.seq));
+        let is_ending = self.group.ending.lock().contains(&row.seq);
         if is_ending && status.code() == Code::FailedPrecondition {
             return;
         }
-        self.state.failed.lock().add(&failed(status, false).0);
-        self.state.violations.lock().add(REFUSED, || format!("{row:?}: {status}"));
+        self.state.fail(&failed(status, false).0);
+        self.state.add_violation(REFUSED, || format!("{row:?}: {status}"));
     }
 }

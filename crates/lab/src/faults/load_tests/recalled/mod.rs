@@ -3,28 +3,20 @@
 
 mod reader;
 mod removed_contents;
-mod tally;
 mod writer;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use kith_lab_servers::proxy::Mode;
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
-use self::{reader::Reader, removed_contents::RemovedContents, tally::RecallTally, writer::Writer};
+use self::{reader::Reader, removed_contents::RemovedContents, writer::Writer};
 use super::{
     Sizes,
-    progress::{Progress, disturb},
+    progress::disturb,
     site_fault::{FaultTurns, SiteFault},
+    workload::Workload,
 };
 use crate::faults::{Figure, Plan, Site};
 
@@ -55,16 +47,12 @@ struct MessagePair {
     other: i64,
 }
 
-/// The state that a run's tasks share.
-#[derive(Debug)]
-struct RecallState {
-    nodes: Vec<Channel>,
-    /// Messages that are changed.
-    progress: Progress,
-    values: AtomicU64,
-    removed: RemovedContents,
-    tally: Mutex<RecallTally>,
-}
+/// Reads that were answered.
+const READS: &str = "reads";
+/// Reads that were made at once, and had the changed message.
+const AT_ONCE: &str = "reads of changed messages at once";
+/// A read showed a message's previous content.
+const SHOWN: &str = "reads of previous content";
 
 impl MessagePair {
     const fn of(number: i64) -> Self {
@@ -76,40 +64,32 @@ impl MessagePair {
     }
 }
 
-impl RecallState {
-    /// A value that no message has yet.
-    fn value(&self) -> u64 {
-        self.values.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
 /// Figures: changes, and reads that show the previous content.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, 2 * PAIRS).await?;
-    let state = Arc::new(RecallState {
-        nodes: site.channels(),
-        progress: Progress::new("messages are changed", sizes.writes.div_ceil(FEWER)),
-        // 0 belongs to messages without content.
-        values: AtomicU64::new(1),
-        removed: RemovedContents::default(),
-        tally: Mutex::default(),
-    });
-    let disturbance = FAULTS.inject(&mut site, &state.progress);
-    let (times, _, took) = disturb(&state.progress, begin(&state, plan.seed), disturbance).await?;
-    for number in 1..=PAIRS {
-        Reader::new(&state, MessagePair::of(number)).read_all().await;
-    }
-    let mut figures = state.tally.lock().figures(&state.progress);
-    figures.extend([Figure::at_least_count("cuts and pauses", times, 1), Figure::took(took)]);
-    Ok(figures)
-}
-
-fn begin(state: &Arc<RecallState>, seed: u64) -> JoinSet<Result<()>> {
+    let goal = sizes.writes.div_ceil(FEWER);
+    let state = Workload::new(site.channels(), plan.seed, "messages are changed", goal);
+    let readers: Vec<Reader> =
+        (1..=PAIRS).map(|number| Reader::new(&state, MessagePair::of(number))).collect();
     let mut calling = JoinSet::new();
-    for pair in (1..=PAIRS).map(MessagePair::of) {
-        calling.spawn(Writer::new(state, pair, seed).work());
-        calling.spawn(Reader::new(state, pair).work());
+    for reader in &readers {
+        calling.spawn(Writer::new(&state, reader.clone()).work());
+        calling.spawn(reader.clone().work());
     }
-    calling
+    let disturbance = FAULTS.inject(&mut site, &state.progress);
+    let (times, _, took) = disturb(&state.progress, calling, disturbance).await?;
+    for reader in &readers {
+        reader.read_all().await;
+    }
+    let mut figures = vec![
+        state.done("changes"),
+        Figure::at_least_count(AT_ONCE, state.counted(AT_ONCE), goal),
+        Figure::at_least_count("cuts and pauses", times, 1),
+        Figure::took(took),
+    ];
+    figures.extend(state.counts([READS]));
+    figures.extend(state.violations([SHOWN]));
+    figures.extend(state.failures());
+    Ok(figures)
 }

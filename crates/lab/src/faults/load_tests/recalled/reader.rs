@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
-use super::{MessagePair, RecallState};
+use super::{MessagePair, READS, RemovedContents, SHOWN, Workload};
 use crate::{
     faults::messages::PreparedCall,
     history::{LoggedMessage, MessageOutcome, MessageRequest, Pages},
@@ -19,13 +19,15 @@ const TRIES: usize = 20;
 /// Reads one conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
-    state: Arc<RecallState>,
-    pair: MessagePair,
+    pub(super) state: Arc<Workload>,
+    pub(super) pair: MessagePair,
+    /// What the pair's writer has removed.
+    pub(super) removed: Arc<RemovedContents>,
 }
 
 impl Reader {
-    pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair) -> Self {
-        Self { state: Arc::clone(state), pair }
+    pub(super) fn new(state: &Arc<Workload>, pair: MessagePair) -> Self {
+        Self { state: Arc::clone(state), pair, removed: Arc::default() }
     }
 
     /// Reads the last messages, so that there are windows and reads under way while messages are changed.
@@ -58,15 +60,15 @@ impl Reader {
             MessageRequest::Read { user: self.pair.other, conversation, pages: pages.clone(), at_least: 0 };
         match (PreparedCall { request, named: false }).send(self.state.nodes[node].clone()).await {
             MessageOutcome::Read { messages, .. } => {
-                let mut tally = self.state.tally.lock();
-                tally.reads += 1;
-                if let Some(message) = self.state.removed.shown(&messages, began) {
-                    tally.add_violation(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
+                self.state.count(READS, 1);
+                if let Some(message) = self.removed.shown(&messages, began) {
+                    let about = || format!("{message:?} by {pages:?} of {:?} on node {node}", self.pair);
+                    self.state.add_violation(SHOWN, about);
                 }
                 Some(messages)
             }
             MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
-                self.state.tally.lock().failed.add(&code);
+                self.state.fail(&code);
                 None
             }
             MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,

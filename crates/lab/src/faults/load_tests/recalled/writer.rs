@@ -7,14 +7,11 @@ use anyhow::{Context as _, Result, bail};
 use kith_proto::message::v1::{
     EditMessageRequest, RecallMessageRequest, message_service_client::MessageServiceClient,
 };
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use rand::{Rng as _, rngs::SmallRng};
 
-use super::{MessagePair, RecallState, reader::Reader};
+use super::{AT_ONCE, MessagePair, Workload, reader::Reader};
 use crate::{
-    faults::{
-        answered::{call, until_answered},
-        messages::PreparedCall,
-    },
+    faults::{answered::call, messages::PreparedCall},
     history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
 };
 
@@ -37,7 +34,7 @@ struct CurrentMessage {
 /// Writes to one conversation, whose messages no other program changes.
 #[derive(Debug)]
 pub(super) struct Writer {
-    state: Arc<RecallState>,
+    state: Arc<Workload>,
     pair: MessagePair,
     reader: Reader,
     random: SmallRng,
@@ -46,9 +43,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(state: &Arc<RecallState>, pair: MessagePair, seed: u64) -> Self {
-        let random = SmallRng::seed_from_u64(seed.wrapping_add(pair.one.cast_unsigned()));
-        Self { state: Arc::clone(state), pair, reader: Reader::new(state, pair), random, current: Vec::new() }
+    pub(super) fn new(state: &Arc<Workload>, reader: Reader) -> Self {
+        let (pair, random) = (reader.pair, state.random(reader.pair.one));
+        Self { state: Arc::clone(state), pair, reader, random, current: Vec::new() }
     }
 
     /// Sends and changes until enough is changed in all conversations.
@@ -77,11 +74,11 @@ impl Writer {
             match asked.send(self.state.nodes[node].clone()).await {
                 MessageOutcome::Sent(results) => match results.first() {
                     Some(SendOutcome::At(seq)) => return Ok(CurrentMessage { seq: *seq, value }),
-                    Some(SendOutcome::Refused(code) | SendOutcome::Open(code)) => self.fail(code),
-                    None => self.fail("INTERNAL"),
+                    Some(SendOutcome::Refused(code) | SendOutcome::Open(code)) => self.state.fail(code),
+                    None => self.state.fail("INTERNAL"),
                 },
-                MessageOutcome::Open(code) | MessageOutcome::Refused(code) => self.fail(&code),
-                MessageOutcome::Read { .. } | MessageOutcome::Marked(_) => self.fail("INTERNAL"),
+                MessageOutcome::Open(code) | MessageOutcome::Refused(code) => self.state.fail(&code),
+                MessageOutcome::Read { .. } | MessageOutcome::Marked(_) => self.state.fail("INTERNAL"),
             }
         }
         bail!("no node stores a message of {:?}", self.pair)
@@ -102,7 +99,7 @@ impl Writer {
             Some(value) => self.edit(node, seq, value).await?,
             None => self.recall(node, seq).await?,
         }
-        self.state.removed.add(value);
+        self.reader.removed.add(value);
         self.state.progress.add(1);
         match edited {
             Some(value) => self.current[index].value = value,
@@ -118,9 +115,8 @@ impl Writer {
             seq: seq.cast_signed(),
             ..RecallMessageRequest::default()
         };
-        let recalled =
-            until_answered(&self.state.nodes, node, request, call!(MessageServiceClient::recall_message));
-        recalled.await.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
+        let recalled = self.state.call(node, request, call!(MessageServiceClient::recall_message)).await.0;
+        recalled.map(drop).with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
     }
 
     async fn edit(&self, node: usize, seq: u64, value: u64) -> Result<()> {
@@ -131,9 +127,8 @@ impl Writer {
             body: value.to_string().into(),
             ..EditMessageRequest::default()
         };
-        let edited =
-            until_answered(&self.state.nodes, node, request, call!(MessageServiceClient::edit_message));
-        edited.await.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
+        let edited = self.state.call(node, request, call!(MessageServiceClient::edit_message)).await.0;
+        edited.map(drop).with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
     }
 
     /// Reads a changed message in each way, on the other nodes first.
@@ -143,14 +138,10 @@ impl Writer {
             for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {
                 let found = self.reader.read((node + step) % count, pages).await;
                 if found.is_some_and(|found| found.iter().any(|message| message.seq == seq)) {
-                    self.state.tally.lock().at_once += 1;
+                    self.state.count(AT_ONCE, 1);
                 }
             }
         }
-    }
-
-    fn fail(&self, code: &str) {
-        self.state.tally.lock().failed.add(code);
     }
 }
 

@@ -10,9 +10,9 @@ use kith_proto::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{MEMBERS, PreparedCall, RemovalState, tally::STORED};
+use super::{FORBIDDEN, MEMBERS, PreparedCall, STORED, Workload};
 use crate::{
-    faults::answered::{call, make_group, until_answered},
+    faults::answered::{call, make_group},
     history::{Draft, LoggedMessage, MessageOutcome, MessageRequest, SendOutcome},
 };
 
@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_secs(15);
 /// A group with an owner and users who are removed and come back.
 #[derive(Debug)]
 pub(super) struct RemovalGroup {
-    pub(super) state: Arc<RemovalState>,
+    pub(super) state: Arc<Workload>,
     pub(super) id: i64,
     pub(super) owner: i64,
     pub(super) members: Vec<RemovedUser>,
@@ -61,7 +61,7 @@ impl RemovalGroup {
     ///
     /// # Errors
     /// If it is not made.
-    pub(super) async fn create(state: &Arc<RemovalState>, id: i64) -> Result<Self> {
+    pub(super) async fn create(state: &Arc<Workload>, id: i64) -> Result<Self> {
         let first = (id - 1) * (MEMBERS + 1) + 1;
         let group = Group { group_id: id, name: "talking".to_owned(), creator_id: first, ..Group::default() };
         make_group(&state.nodes, group, Vec::new()).await?;
@@ -93,7 +93,7 @@ impl RemovalGroup {
         member.sends.lock().push(SendAttempt { value, began, ended: Instant::now(), is_open });
         match &outcome {
             SendOutcome::Refused(code) if code == "PERMISSION_DENIED" => {}
-            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.state.tally.lock().failed.add(code),
+            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.state.fail(code),
             SendOutcome::At(_) => {}
         }
         outcome
@@ -122,15 +122,12 @@ impl RemovalGroup {
     /// If no node does it.
     pub(super) async fn change(&self, user: i64, comes: bool, node: usize, request_id: &str) -> Result<()> {
         let (group_id, user_ids, request_id) = (self.id, vec![user], request_id.to_owned());
-        let nodes = &self.state.nodes;
         let changed = if comes {
             let request = AddMembersRequest { group_id, user_ids, request_id };
-            let added = until_answered(nodes, node, request, call!(MemberServiceClient::add_members));
-            added.await.map(drop)
+            self.state.call(node, request, call!(MemberServiceClient::add_members)).await.0.map(drop)
         } else {
             let request = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
-            let removed = until_answered(nodes, node, request, call!(MemberServiceClient::remove_members));
-            removed.await.map(drop)
+            self.state.call(node, request, call!(MemberServiceClient::remove_members)).await.0.map(drop)
         };
         changed.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))
     }
@@ -146,7 +143,7 @@ impl RemovalGroup {
             log.iter().filter_map(|message| Some((message.value?, message.seq))).collect();
         for member in &self.members {
             for sent in member.while_absent() {
-                self.state.tally.lock().forbidden += 1;
+                self.state.count(FORBIDDEN, 1);
                 if let Some(seq) = by_value.get(&sent.value) {
                     self.add_violation(STORED, &format!("user {}: {sent:?} has number {seq}", member.user));
                 }
@@ -156,7 +153,7 @@ impl RemovalGroup {
 
     pub(super) fn add_violation(&self, kind: &'static str, what: &str) {
         let group = self.id;
-        self.state.tally.lock().violations.add(kind, || format!("group {group}: {what}"));
+        self.state.add_violation(kind, || format!("group {group}: {what}"));
     }
 }
 

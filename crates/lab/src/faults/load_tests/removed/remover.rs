@@ -6,9 +6,8 @@ use anyhow::{Result, bail};
 use tokio::time::Instant;
 
 use super::{
-    PreparedCall,
+    ACKNOWLEDGED, PreparedCall, READ_BEYOND, READ_OF_ABSENCE, READS, REFUSED,
     group::{Absence, RemovalGroup, RemovedUser},
-    tally::{ACKNOWLEDGED, READ_BEYOND, READ_OF_ABSENCE, REFUSED},
 };
 use crate::history::{LoggedMessage, MessageOutcome, MessageRequest, Pages, SendOutcome};
 
@@ -91,9 +90,7 @@ impl Remover {
             let value = self.group.state.value();
             match self.group.send(self.group.owner, value, node).await {
                 SendOutcome::At(seq) => return Ok(seq),
-                SendOutcome::Refused(code) | SendOutcome::Open(code) => {
-                    self.group.state.tally.lock().failed.add(&code)
-                }
+                SendOutcome::Refused(code) | SendOutcome::Open(code) => self.group.state.fail(&code),
             }
         }
         bail!("the owner of group {} cannot send", self.group.id)
@@ -103,7 +100,7 @@ impl Remover {
     async fn read_after_removal(&self, member: &RemovedUser, node: usize, after: u64) {
         for pages in [Pages::From(after), Pages::Before(0), Pages::These(vec![after])] {
             let Some((messages, end)) = self.read(member.user, node, pages.clone()).await else { continue };
-            self.group.state.tally.lock().reads += 1;
+            self.group.state.count(READS, 1);
             let beyond = messages.iter().find(|message| message.seq >= after);
             if beyond.is_some() || end.is_some_and(|end| end >= after) {
                 let what = format!("user {} was removed, and {pages:?} on node {node} reads", member.user);
@@ -121,7 +118,7 @@ impl Remover {
         match asked.send(self.group.state.nodes[node].clone()).await {
             MessageOutcome::Read { messages, range, .. } => Some((messages, range.map(|(_, end)| end))),
             MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
-                self.group.state.tally.lock().failed.add(&code);
+                self.group.state.fail(&code);
                 None
             }
             MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,

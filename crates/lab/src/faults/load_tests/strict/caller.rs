@@ -1,185 +1,207 @@
-//! A caller that sets a block or permissions on one node, and asks the other node for the decision as soon as
-//! the write is acknowledged.
+//! A caller that writes on one node, and asks the other node as soon as the write is acknowledged.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use anyhow::Result;
-use kith_proto::relation::v1::{
-    BatchGetRelationsRequest, relation_result, relation_service_client::RelationServiceClient,
-};
-use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
-use tokio::time::sleep;
-use tonic::{Code, Status};
+use rand::{Rng as _, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
 
-use super::{
-    CALLERS, StrictState,
-    pair::{RelationPair, SettingsAnswer},
-};
-use crate::{
-    faults::{
-        calls::{failed, name_of, with_deadline},
-        relation_calls::{PreparedRelationCall, settings},
-    },
-    history::{Edge, Level, RelationOutcome, RelationRequest, Setting, Settings},
-};
+use super::{DECISIONS, LATER, PREVIOUS, UNACKNOWLEDGED, UNDECIDED, Workload};
 
-/// Pairs for each caller. All have the same first user.
-const PAIRS: i64 = 4;
-/// All permissions together.
-const ALL: u8 = 63;
-/// One read in this many is a batch with all the caller's pairs.
-const BATCH_EVERY: u32 = 8;
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a read from the store is attempted.
 const TRIES: usize = 100;
+/// How long a write with an unknown outcome may still take effect. Longer than a node or the store tries.
+const LATE: Duration = Duration::from_secs(30);
 
-/// A caller with its own pairs.
+/// What a caller writes: a value at each of its places. No other caller writes there. An error is a code.
+pub(super) trait StrictSubject: Debug + Send + Sync + 'static {
+    type Value: Copy + Debug + Send + Sync;
+    type Change: Copy + Send + Sync;
+    /// A node's answer about a place.
+    type Answer: Copy + Debug + Send + Sync;
+
+    fn places(&self) -> usize;
+
+    /// A change that has an effect where this value is known.
+    fn change(&self, known: Option<Self::Value>, random: &mut SmallRng) -> Self::Change;
+
+    /// Returns the value after the change.
+    fn write(
+        &self,
+        node: Channel,
+        place: usize,
+        change: Self::Change,
+        request_id: &str,
+    ) -> impl Future<Output = Result<Self::Value, String>> + Send;
+
+    /// Asks about this place, or about several, each with its answer.
+    fn ask(
+        &self,
+        node: Channel,
+        place: usize,
+        random: &mut SmallRng,
+    ) -> impl Future<Output = Result<Vec<(usize, Result<Self::Answer, String>)>, String>> + Send;
+
+    /// The value in the store, by a strong read. `None`: no answer.
+    fn stored(&self, node: Channel, place: usize) -> impl Future<Output = Option<Self::Value>> + Send;
+
+    /// Judges an answer. `None`: a write with an unknown outcome may have taken effect later, which only the
+    /// store shows.
+    fn judge(known: &Known<Self::Value>, answer: Self::Answer) -> Option<UsedValue>;
+
+    /// Whether the stored value explains an answer that [`Self::judge`] could not judge.
+    fn explains(stored: Self::Value, known: Self::Value, answer: Self::Answer) -> bool;
+}
+
+/// The value by which a node decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UsedValue {
+    /// The acknowledged value.
+    Current,
+    /// The previous value.
+    Stale,
+    /// The value from a write with an unknown outcome that was applied later.
+    Later,
+}
+
+/// The value that a caller has written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<T> {
+    /// The last acknowledged value. `None`: no write was acknowledged, or a later write has an unknown
+    /// outcome.
+    pub(super) value: Option<T>,
+    /// When the last write with an unknown outcome failed.
+    pub(super) open: Option<Instant>,
+}
+
+impl<T> Known<T> {
+    /// A write was not acknowledged: both values are correct until the next acknowledgement.
+    fn forget(&mut self) {
+        *self = Self { value: None, open: Some(Instant::now()) };
+    }
+
+    /// Whether a write with an unknown outcome may still take effect.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some_and(|since| since.elapsed() < LATE)
+    }
+}
+
+/// A caller with its own places.
 #[derive(Debug)]
-pub(super) struct Caller {
-    state: Arc<StrictState>,
-    user: i64,
-    pairs: Vec<RelationPair>,
+pub(super) struct Caller<S: StrictSubject> {
+    state: Arc<Workload>,
+    subject: S,
+    known: Vec<Known<S::Value>>,
     random: SmallRng,
+    number: i64,
+    /// One write in this many has a `request_id`.
+    id_every: u32,
     sent: u64,
 }
 
-impl Caller {
-    /// The caller for this user.
-    pub(super) fn new(state: &Arc<StrictState>, user: i64, seed: u64) -> Self {
-        let pairs = (1..=PAIRS).map(|step| RelationPair::new(Edge(user, (user + step - 1) % CALLERS + 1)));
-        let random = SmallRng::seed_from_u64(seed.wrapping_add(user.cast_unsigned()));
-        Self { state: Arc::clone(state), user, pairs: pairs.collect(), random, sent: 0 }
+impl<S: StrictSubject> Caller<S> {
+    pub(super) fn new(state: &Arc<Workload>, number: i64, id_every: u32, subject: S) -> Self {
+        let known = (0..subject.places()).map(|_| Known { value: None, open: None }).collect();
+        Self {
+            state: Arc::clone(state),
+            subject,
+            known,
+            random: state.random(number),
+            number,
+            id_every,
+            sent: 0,
+        }
     }
 
     /// Calls until enough writes are acknowledged.
     pub(super) async fn work(mut self) -> Result<()> {
         while !self.state.progress.is_over() {
-            let at = self.random.random_range(0..self.pairs.len());
+            let place = self.random.random_range(0..self.known.len());
             self.sent += 1;
-            let what = RelationRequest::Set(self.pairs[at].edge, self.setting(at));
-            let has_id = self.random.random_ratio(1, self.state.id_every);
-            let request_id = if has_id { format!("{}-{}", self.user, self.sent) } else { String::new() };
-            let asked = PreparedRelationCall { request_id, ..PreparedRelationCall::strong(what) };
-            if !self.write(at, 0, &asked).await? && has_id {
+            let change = self.subject.change(self.known[place].value, &mut self.random);
+            let has_id = self.random.random_ratio(1, self.id_every);
+            let request_id = if has_id { format!("{}-{}", self.number, self.sent) } else { String::new() };
+            if !self.write(place, 0, change, &request_id).await && has_id {
                 // A client without an answer sends the same request again, on the other node.
-                self.write(at, 1, &asked).await?;
+                self.write(place, 1, change, &request_id).await;
             }
         }
         Ok(())
     }
 
     /// Writes on `node`, and reads from the other node. Returns whether the write was acknowledged.
-    async fn write(&mut self, at: usize, node: usize, asked: &PreparedRelationCall) -> Result<bool> {
-        match asked.send(self.state.nodes[node].clone()).await.0 {
-            RelationOutcome::Set(settings, _) => {
-                self.pairs[at].known.value = Some(settings);
+    async fn write(&mut self, place: usize, node: usize, change: S::Change, request_id: &str) -> bool {
+        match self.subject.write(self.state.nodes[node].clone(), place, change, request_id).await {
+            Ok(value) => {
+                self.known[place].value = Some(value);
                 self.state.progress.add(1);
-                self.ask(at, 1 - node).await?;
-                Ok(true)
+                self.ask(place, 1 - node).await;
+                true
             }
-            RelationOutcome::Open(code) | RelationOutcome::Refused(code) => {
-                self.pairs[at].known.forget();
-                self.state.tally.lock().fail_write(&code);
+            Err(code) => {
+                self.known[place].forget();
+                self.fail(UNACKNOWLEDGED, &code);
                 sleep(PAUSE).await;
-                Ok(false)
+                false
             }
-            outcome => anyhow::bail!("a write is {outcome:?}"),
         }
     }
 
-    /// A setting that differs from the known setting, so that it has an effect.
-    fn setting(&mut self, at: usize) -> Setting {
-        let Some(known) = self.pairs[at].known.value else {
-            return Setting::Permissions(self.random.random_range(0..=ALL));
-        };
-        match self.random.random_range(0..4) {
-            0 => Setting::Permissions(
-                known.permissions.unwrap_or_default() ^ self.random.random_range(1..=ALL),
-            ),
-            _ if known.blocked => Setting::Unblock,
-            _ => Setting::Block,
-        }
-    }
-
-    async fn ask(&mut self, at: usize, node: usize) -> Result<()> {
-        if self.random.random_ratio(1, BATCH_EVERY) {
-            return self.ask_about_all(node).await;
-        }
-        let asked = if self.random.random_ratio(1, 4) { 0 } else { ALL };
-        let check = PreparedRelationCall::strong(RelationRequest::Check(self.pairs[at].edge, asked));
-        match check.send(self.state.nodes[node].clone()).await.0 {
-            RelationOutcome::Allows(all, denied) => {
-                self.judge(at, node, SettingsAnswer::Denied(asked, denied, all)).await
-            }
-            RelationOutcome::Refused(code) | RelationOutcome::Open(code) => {
-                self.state.tally.lock().fail(&code);
-                sleep(PAUSE).await;
-            }
-            outcome => anyhow::bail!("a decision is {outcome:?}"),
-        }
-        Ok(())
-    }
-
-    async fn ask_about_all(&mut self, node: usize) -> Result<()> {
-        match self.batch(node).await {
+    /// Asks a node, and judges the answers, except those about places whose last write was not acknowledged.
+    async fn ask(&mut self, place: usize, node: usize) {
+        let answers = self.subject.ask(self.state.nodes[node].clone(), place, &mut self.random).await;
+        match answers {
             Ok(answers) => {
-                for (at, answer) in answers.into_iter().enumerate() {
+                for (place, answer) in answers {
                     match answer {
-                        Ok(answer) => self.judge(at, node, answer).await,
-                        Err(code) => self.state.tally.lock().fail(&code),
+                        Ok(answer) => self.judge(place, node, answer).await,
+                        Err(code) => self.fail(UNDECIDED, &code),
                     }
                 }
             }
-            Err(status) => {
-                self.state.tally.lock().fail(&failed(&status, true).0);
+            Err(code) => {
+                self.fail(UNDECIDED, &code);
                 sleep(PAUSE).await;
             }
         }
-        Ok(())
     }
 
-    /// Each pair's settings, in order, or the error's code.
-    async fn batch(&self, node: usize) -> Result<Vec<Result<SettingsAnswer, String>>, Status> {
-        let target_ids = self.pairs.iter().map(|pair| pair.edge.1).collect();
-        let asked = BatchGetRelationsRequest { user_id: self.user, target_ids, consistency: None };
-        let mut client = RelationServiceClient::new(self.state.nodes[node].clone());
-        let answer = client.batch_get_relations(with_deadline(asked)).await?.into_inner();
-        answer.results.into_iter().map(|found| answer_of(found.result)).collect()
-    }
-
-    /// Judges an answer about a pair, unless its last write was not acknowledged.
-    async fn judge(&self, at: usize, node: usize, answer: SettingsAnswer) {
-        let pair = &self.pairs[at];
-        let Some(known) = pair.known.value else { return };
-        let decided = match pair.judge(answer) {
-            Some(decided) => decided,
-            None => pair.judge_by(self.stored(pair.edge).await),
+    async fn judge(&self, place: usize, node: usize, answer: S::Answer) {
+        let Some(known) = self.known[place].value else { return };
+        let used = match S::judge(&self.known[place], answer) {
+            Some(used) => used,
+            None if self.is_explained(place, known, answer).await => UsedValue::Later,
+            None => UsedValue::Stale,
         };
-        self.state.tally.lock().decide(decided, || {
-            format!("{:?}: node {node} returned {answer:?} after {known:?} was acknowledged", pair.edge)
-        });
+        self.state.count(DECISIONS, 1);
+        match used {
+            UsedValue::Current => {}
+            UsedValue::Later => self.state.count(LATER, 1),
+            UsedValue::Stale => self.state.add_violation(PREVIOUS, || {
+                let subject = &self.subject;
+                format!(
+                    "{subject:?}, {place}: node {node} returned {answer:?} after {known:?} was acknowledged"
+                )
+            }),
+        }
     }
 
-    /// The settings in the store, by a strong read. `None`: no node answers.
-    async fn stored(&self, edge: Edge) -> Option<Settings> {
-        let asked = PreparedRelationCall::strong(RelationRequest::Get(edge, Level::Strong));
-        for at in (0..self.state.nodes.len()).cycle().take(TRIES) {
-            match asked.send(self.state.nodes[at].clone()).await.0 {
-                RelationOutcome::Found { settings, .. } => return Some(settings),
-                _ => sleep(PAUSE).await,
+    /// Whether a write with an unknown outcome, which is stored now, explains an answer.
+    async fn is_explained(&self, place: usize, known: S::Value, answer: S::Answer) -> bool {
+        for node in self.state.nodes.iter().cycle().take(TRIES) {
+            if let Some(stored) = self.subject.stored(node.clone(), place).await {
+                return S::explains(stored, known, answer);
             }
+            sleep(PAUSE).await;
         }
-        None
+        false
     }
-}
 
-fn answer_of(result: Option<relation_result::Result>) -> Result<Result<SettingsAnswer, String>, Status> {
-    match result {
-        Some(relation_result::Result::Relation(relation)) => {
-            Ok(Ok(SettingsAnswer::Whole(settings(relation.settings.as_ref())?)))
-        }
-        Some(relation_result::Result::Error(error)) => Ok(Err(name_of(Code::from(error.code)))),
-        None => Err(Status::internal("a result without a value")),
+    fn fail(&self, kind: &'static str, code: &str) {
+        self.state.count(kind, 1);
+        self.state.fail(code);
     }
 }

@@ -6,10 +6,12 @@ use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
-use super::StrictState;
 use crate::faults::{
     Figure, Site,
-    load_tests::site_fault::{FaultTurns, SiteFault},
+    load_tests::{
+        progress::Progress,
+        site_fault::{FaultTurns, SiteFault},
+    },
 };
 
 /// A node's link to Redis is cut: long enough that the node first trusts its memory and then does not.
@@ -59,15 +61,14 @@ impl StrictFault {
     }
 
     /// Repeats the fault until enough writes are acknowledged. Returns how often it occurred.
-    pub(super) async fn inject(self, site: &mut Site, state: &StrictState) -> Result<u64> {
-        let progress = &state.progress;
+    pub(super) async fn inject(self, site: &mut Site, progress: &Progress) -> Result<u64> {
         match self {
             Self::WriterCut => FaultTurns { node: Some(0), ..CUTS }.inject(site, progress).await,
             Self::ReaderCut => FaultTurns { node: Some(1), ..CUTS }.inject(site, progress).await,
             Self::WriterDies => {
                 let mut deaths = 0;
                 while !progress.has_enough() {
-                    die(site, state).await?;
+                    die(site, progress).await?;
                     deaths += 1;
                 }
                 Ok(deaths)
@@ -92,13 +93,13 @@ impl StrictFault {
     }
 }
 
-async fn die(site: &mut Site, state: &StrictState) -> Result<()> {
+async fn die(site: &mut Site, progress: &Progress) -> Result<()> {
     let node = &mut site.members.first_mut().context("there are two nodes")?.node;
     node.kill();
     node.run_with_variables(&[("KITH_FAILPOINT", DIES)])?;
-    while !node.ended()? && !state.progress.has_enough() {
+    while !node.ended()? && !progress.has_enough() {
         sleep(LOOK).await;
     }
-    ensure!(state.progress.has_enough() || node.died()?, "the program is not a build with fail points");
+    ensure!(progress.has_enough() || node.died()?, "the program is not a build with fail points");
     Ok(())
 }

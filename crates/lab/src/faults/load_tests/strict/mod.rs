@@ -1,47 +1,35 @@
 //! Callers write blocks, permissions or memberships on one node, and read them from the other node as soon as
 //! a write is acknowledged. No answer may use the previous value.
 
+mod blocks;
 mod caller;
 mod faults;
-mod group_caller;
-mod pair;
-mod tally;
-
-use std::sync::Arc;
+mod members;
 
 use anyhow::Result;
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 pub(super) use self::faults::StrictFault;
-use self::{caller::Caller, group_caller::GroupCaller, tally::StrictTally};
-use super::{
-    Sizes,
-    progress::{Progress, disturb},
-};
-use crate::faults::{Figure, Plan, Site};
+use self::{blocks::Blocks, caller::Caller, members::Members};
+use super::{Sizes, progress::disturb, workload::Workload};
+use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
 /// A node for the writes, and a node for the reads.
 const NODES: u32 = 2;
 /// Each has its own pairs, or its own group.
 const CALLERS: i64 = 32;
 
-/// The state that callers share.
-#[derive(Debug)]
-struct StrictState {
-    /// The writer's and the reader's channels.
-    nodes: Vec<Channel>,
-    /// Writes that are acknowledged.
-    progress: Progress,
-    /// One write in this many has a `request_id`.
-    id_every: u32,
-    tally: Mutex<StrictTally>,
-}
+const DECISIONS: &str = "decisions";
+/// Decisions by a write with an unknown outcome that was applied later.
+const LATER: &str = "decided by a later write";
+const UNDECIDED: &str = "decisions that failed";
+const UNACKNOWLEDGED: &str = "writes not acknowledged";
+/// Decisions by the previous value.
+const PREVIOUS: &str = "decisions by the previous value";
 
 /// The state that is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StrictSubject {
+pub(super) enum StrictSubjects {
     /// Blocks and permissions.
     Blocks,
     /// Group membership.
@@ -52,24 +40,44 @@ pub(super) enum StrictSubject {
 pub(super) async fn run(
     plan: &Plan,
     sizes: &Sizes,
-    subject: StrictSubject,
+    subjects: StrictSubjects,
     fault: StrictFault,
 ) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let mut site = Site::with_users(&plan, CALLERS).await?;
-    let progress = Progress::new("writes are acknowledged", fault.writes(sizes.writes));
-    let (nodes, id_every, tally) = (site.channels(), fault.id_every(), Mutex::default());
-    let state = Arc::new(StrictState { nodes, progress, id_every, tally });
-    let mut calling = JoinSet::new();
+    let goal = fault.writes(sizes.writes);
+    let state = Workload::new(site.channels(), plan.seed, "writes are acknowledged", goal);
+    let (mut calling, id_every) = (JoinSet::new(), fault.id_every());
     for number in 1..=CALLERS {
-        match subject {
-            StrictSubject::Blocks => calling.spawn(Caller::new(&state, number, plan.seed).work()),
-            StrictSubject::Members => calling.spawn(GroupCaller::new(&state, number, plan.seed).work()),
+        match subjects {
+            StrictSubjects::Blocks => {
+                calling.spawn(Caller::new(&state, number, id_every, Blocks::of(number)).work())
+            }
+            StrictSubjects::Members => {
+                let members = Members::of(number, &state.nodes).await?;
+                calling.spawn(Caller::new(&state, number, id_every, members).work())
+            }
         };
     }
-    let (times, _, took) = disturb(&state.progress, calling, fault.inject(&mut site, &state)).await?;
-    let mut figures = state.tally.lock().figures(&state.progress);
+    let (times, _, took) =
+        disturb(&state.progress, calling, fault.inject(&mut site, &state.progress)).await?;
+    let mut figures = vec![
+        state.done("writes acknowledged"),
+        Figure::without_target(LATER, "count", float(state.counted(LATER)), Better::Lower),
+        share(&state, UNDECIDED, state.counted(DECISIONS)),
+        share(&state, UNACKNOWLEDGED, state.progress.done()),
+        Figure::took(took),
+    ];
+    figures.extend(state.counts([DECISIONS]));
+    figures.extend(state.violations([PREVIOUS]));
+    figures.extend(state.failures());
     figures.extend(fault.figure(times));
-    figures.push(Figure::took(took));
     Ok(figures)
+}
+
+/// The share of calls with this count among them and the others, in percent.
+fn share(state: &Workload, name: &'static str, others: u64) -> Figure {
+    let count = state.counted(name);
+    let percent = 100.0 * float(count) / float((count + others).max(1));
+    Figure::without_target(name, "percent", percent, Better::Lower)
 }

@@ -1,19 +1,23 @@
-//! The results from clusters that lack a rule.
+//! Runs clusters that lack a rule, and reports what the checker found in each.
 
 use std::path::Path;
 
 use anyhow::Result;
 use kith_lab_servers::table::aligned;
 
-use super::{Control, Mutant};
-use crate::{
-    checker::CheckResult,
-    faults::{
-        Better,
-        figure::{self, Figure, float},
-        report::JudgedRun,
-    },
+use super::{
+    figure::{self, Better, Figure, float},
+    mutants::{CONTROLS, Control, LOAD, Mutant},
+    report::{JudgedRun, run_and_judge},
+    site::Plan,
 };
+use crate::checker::CheckResult;
+
+/// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
+/// `crates/store-cluster/src/cql/client/fault_injection.rs`.
+const LACKED_RULES: &str = "KITH_MUTANT";
+/// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
+const FAIL_POINT: &str = "KITH_FAILPOINT";
 
 /// The file with the figures.
 const FILE: &str = "mutants.json";
@@ -26,6 +30,46 @@ pub struct MutantReport {
     tried: Vec<(Mutant, JudgedRun)>,
     /// Names, with reasons.
     failed: Vec<(&'static str, String)>,
+}
+
+impl Control {
+    /// Runs it and judges its history, which stays in the folder.
+    ///
+    /// # Errors
+    /// Like [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
+        run_and_judge(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
+    }
+}
+
+impl Mutant {
+    /// Runs it and judges its history, which stays in the folder.
+    ///
+    /// # Errors
+    /// Like [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
+        run_and_judge(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
+    }
+
+    /// Whether any of its checks has noticed something.
+    #[must_use]
+    pub fn is_caught(&self, judged: &JudgedRun) -> bool {
+        self.findings(judged) > 0
+    }
+
+    /// The number of findings from these checks.
+    fn findings(&self, judged: &JudgedRun) -> u64 {
+        self.checks.iter().map(|check| judged.violations(check)).sum()
+    }
+}
+
+/// The plan with a program that lacks these rules, and waits at this fail point.
+fn with_defects(plan: &Plan, rules: &str, waits: &str) -> Plan {
+    let mut plan = plan.clone();
+    let variables =
+        [(LACKED_RULES, rules), (FAIL_POINT, waits)].into_iter().filter(|(_, what)| !what.is_empty());
+    plan.environment.extend(variables.map(|(name, what)| (name.to_owned(), what.to_owned())));
+    plan
 }
 
 impl MutantReport {
@@ -49,7 +93,7 @@ impl MutantReport {
     #[must_use]
     pub fn is_controlled(&self) -> bool {
         let failed = |control: &Control| self.failed.iter().any(|(name, _)| *name == control.name());
-        let failed = super::CONTROLS.iter().any(failed);
+        let failed = CONTROLS.iter().any(failed);
         !failed && !self.controls.is_empty() && self.controls.iter().all(JudgedRun::holds)
     }
 
@@ -142,7 +186,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::faults::{CONTROLS, MUTANTS, fixtures::judged};
+    use crate::faults::{
+        fixtures::judged,
+        mutants::{LATE_LOADS, MUTANTS},
+    };
 
     /// A report with one control and one cluster that lacks a rule. Each has a read with that age; their
     /// bound is three seconds.
@@ -222,5 +269,18 @@ mod tests {
         let mut report = MutantReport::default();
         report.add_control(&CONTROLS[0], Ok(judged("F10", 0)));
         assert!(report.is_controlled() && !report.holds());
+    }
+
+    #[test]
+    fn environment_holds_only_requested_defects() {
+        let plan = Plan::new("kith".into(), 4, 1);
+        let environment = |rules, waits| with_defects(&plan, rules, waits).environment;
+        let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+        assert_eq!(
+            environment("published,feed_publishes", ""),
+            [pair("KITH_MUTANT", "published,feed_publishes")]
+        );
+        assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);
+        assert!(environment("", "").is_empty());
     }
 }

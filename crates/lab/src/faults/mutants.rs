@@ -1,29 +1,17 @@
 //! Clusters that lack a rule: violations that the checker misses there, it would miss elsewhere.
 
-mod report;
+use std::time::Duration;
 
-use std::{path::Path, time::Duration};
-
-use anyhow::Result;
-
-pub use self::report::MutantReport;
 use super::{
     actions::Action,
     mix::Mix,
     relation_client::RelationMix,
-    report::{JudgedRun, run_and_judge},
     rows::{HEALTHY, Row, row},
     run::Load,
-    site::Plan,
 };
 
-/// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
-/// `crates/store-cluster/src/cql/client/fault_injection.rs`.
-const LACKED_RULES: &str = "KITH_MUTANT";
-/// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
-const FAIL_POINT: &str = "KITH_FAILPOINT";
 /// Every second load waits this long between its answer and the fill into memory.
-const LATE_LOADS: &str = "after_load=wait:150@2";
+pub(super) const LATE_LOADS: &str = "after_load=wait:150@2";
 /// How long most runs last.
 const LASTS: Duration = Duration::from_secs(8);
 /// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
@@ -36,19 +24,19 @@ pub struct Mutant {
     /// program.
     pub rules: &'static str,
     /// The fail point at which its program waits. Empty: none.
-    waits: &'static str,
+    pub(super) waits: &'static str,
     /// The checks that may notice it, such as `C3`. At least one must.
     pub checks: &'static [&'static str],
-    row: Row,
-    load: Load,
+    pub(super) row: Row,
+    pub(super) load: Load,
 }
 
 /// A cluster that lacks nothing, under the same load.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
     /// The fail point at which its program waits. Empty: none.
-    waits: &'static str,
-    row: Row,
+    pub(super) waits: &'static str,
+    pub(super) row: Row,
 }
 
 /// Controls, which must pass before any mutant cluster is judged.
@@ -132,7 +120,8 @@ const WRITING: Mix = Mix { updates: 600, creations: 50, deletions: 20, strong: 3
 /// Writes are so rare that stale copies are read before the next write.
 const SELDOM: Mix = Mix { updates: 80, creations: 2, deletions: 2, strong: 20, by_token: 20 };
 
-const LOAD: Load = Load {
+/// The load in most runs.
+pub(super) const LOAD: Load = Load {
     pinned: 6,
     roaming: 2,
     before: Duration::from_secs(3),
@@ -164,14 +153,6 @@ impl Control {
     pub const fn name(&self) -> &'static str {
         self.row.name
     }
-
-    /// Runs it and judges its history, which stays in the folder.
-    ///
-    /// # Errors
-    /// Like [`run`](super::run).
-    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
-        run_and_judge(&self.row, &with_defects(plan, "", self.waits), LOAD, folder).await
-    }
 }
 
 impl Mutant {
@@ -179,25 +160,6 @@ impl Mutant {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.row.name
-    }
-
-    /// Runs it and judges its history, which stays in the folder.
-    ///
-    /// # Errors
-    /// Like [`run`](super::run).
-    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<JudgedRun> {
-        run_and_judge(&self.row, &with_defects(plan, self.rules, self.waits), self.load, folder).await
-    }
-
-    /// Whether any of its checks has noticed something.
-    #[must_use]
-    pub fn is_caught(&self, judged: &JudgedRun) -> bool {
-        self.findings(judged) > 0
-    }
-
-    /// The number of findings from these checks.
-    fn findings(&self, judged: &JudgedRun) -> u64 {
-        self.checks.iter().map(|check| judged.violations(check)).sum()
     }
 
     const fn mixed(self, mix: Mix) -> Self {
@@ -218,43 +180,5 @@ impl Mutant {
 
     const fn seen_by(self, checks: &'static [&'static str]) -> Self {
         Self { checks, ..self }
-    }
-}
-
-/// The plan with a program that lacks these rules, and waits at this fail point.
-fn with_defects(plan: &Plan, rules: &str, waits: &str) -> Plan {
-    let mut plan = plan.clone();
-    let variables =
-        [(LACKED_RULES, rules), (FAIL_POINT, waits)].into_iter().filter(|(_, what)| !what.is_empty());
-    plan.environment.extend(variables.map(|(name, what)| (name.to_owned(), what.to_owned())));
-    plan
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::checker::Bounds;
-    use crate::faults::{bounds, rows::ROWS};
-
-    #[test]
-    fn each_row_has_its_own_name_and_bound() {
-        let Bounds { by_fault, .. } = bounds();
-        let names = || rows().map(|row| row.name);
-        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + MUTANTS.len());
-        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + MUTANTS.len());
-        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|effect| effect.bound == row.bound)));
-    }
-
-    #[test]
-    fn environment_holds_only_requested_defects() {
-        let plan = Plan::new("kith".into(), 4, 1);
-        let environment = |rules, waits| with_defects(&plan, rules, waits).environment;
-        let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
-        assert_eq!(
-            environment("published,feed_publishes", ""),
-            [pair("KITH_MUTANT", "published,feed_publishes")]
-        );
-        assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);
-        assert!(environment("", "").is_empty());
     }
 }
