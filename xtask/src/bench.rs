@@ -1,4 +1,4 @@
-//! Measures and tries things on real servers: ratios, hunt, alerts, clients.
+//! Measures and tries things on real servers: ratios, hunt, alerts, clients, demonstration.
 
 use std::{env, process::Command};
 
@@ -34,6 +34,14 @@ pub(crate) fn alerts(arguments: &[String]) -> Result<()> {
 pub(crate) fn trial(arguments: &[String]) -> Result<()> {
     let mut command = laboratory("clients", arguments)?;
     command.env("KITH_TEST_BUF", tools::buf()?);
+    over_its_own_servers(command)
+}
+
+/// Builds the laboratory for release and shows a cluster at work, over servers that it starts itself.
+pub(crate) fn demo(arguments: &[String]) -> Result<()> {
+    let command = laboratory("demo", arguments)?;
+    let mut sample = Command::new(target().join("release/kith"));
+    succeed(sample.args(["sample", "--out"]).arg(root().join("target/sample")))?;
     over_its_own_servers(command)
 }
 

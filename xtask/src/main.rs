@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask test`, `clients`, `lint`, `docs`, `baseline`, `servers`, `bench`,
-//! `lab`, `alerts`, `trial`, `engine`, `mutants`, `chart`, `site`, `release`, `image`,
+//! `lab`, `alerts`, `trial`, `demo`, `engine`, `mutants`, `chart`, `site`, `release`, `image`,
 //! `overhead`, `build-time`.
 
 mod bench;
@@ -77,6 +77,9 @@ enum Task {
     /// Builds the laboratory for release and sends messages by the client of each language to a cluster under
     /// cuts and kills; further arguments are its own.
     Trial(PassedArguments),
+    /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over
+    /// servers that it starts on this machine, each tier, Redis pulled away, a node killed.
+    Demo(PassedArguments),
     /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a
     /// seed.
     Engine {
@@ -159,6 +162,7 @@ fn run(task: Task) -> Result<()> {
         Task::Lab(passed) => bench::hunt(&passed.arguments),
         Task::Alerts(passed) => bench::alerts(&passed.arguments),
         Task::Trial(passed) => bench::trial(&passed.arguments),
+        Task::Demo(passed) => bench::demo(&passed.arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),
         Task::Chart => chart::check(),

@@ -8,7 +8,9 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use kith_lab::clients;
 
-use commands::{AlertsArguments, CheckArguments, ClientsArguments, HuntArguments, MutantsArguments};
+use commands::{
+    AlertsArguments, CheckArguments, ClientsArguments, DemoArguments, HuntArguments, MutantsArguments,
+};
 
 #[derive(Debug, Parser)]
 #[command(name = "kith-lab", about = "Tests the promises of Kith on real clusters under faults")]
@@ -36,6 +38,9 @@ enum Command {
         /// The address of a node.
         address: SocketAddr,
     },
+    /// Demonstrates a cluster: three nodes, each tier, writes seen by other nodes, an outage of Redis, a
+    /// killed node.
+    Demo(DemoArguments),
 }
 
 /// Prints an error in one line, without a backtrace: errors are about servers and arguments.
@@ -58,5 +63,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Check(arguments) => arguments.run(),
         Command::Clients(arguments) => arguments.run().await,
         Command::NearReader { address } => clients::read_near(address).await.map(|()| ExitCode::SUCCESS),
+        Command::Demo(arguments) => arguments.run().await,
     }
 }

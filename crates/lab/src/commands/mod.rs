@@ -3,14 +3,15 @@
 mod alerts;
 mod check;
 mod clients;
+mod demo;
 mod hunt;
 mod mutants;
 
 use anyhow::{Result, bail};
 
 pub(crate) use self::{
-    alerts::AlertsArguments, check::CheckArguments, clients::ClientsArguments, hunt::HuntArguments,
-    mutants::MutantsArguments,
+    alerts::AlertsArguments, check::CheckArguments, clients::ClientsArguments, demo::DemoArguments,
+    hunt::HuntArguments, mutants::MutantsArguments,
 };
 
 /// # Errors

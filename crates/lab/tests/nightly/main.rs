@@ -1,8 +1,9 @@
-//! Long tests, run by `cargo xtask nightly`: small rows of the laboratory, alerts, the near cache.
+//! Long tests, run by `cargo xtask nightly`: small rows of the laboratory, alerts, the demonstration.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod alerts;
+mod demo;
 mod load_tests;
 mod near;
 
