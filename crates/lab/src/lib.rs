@@ -5,7 +5,6 @@
 pub mod alerts;
 pub mod checker;
 pub mod clients;
-mod compose;
 pub mod demo;
 pub mod faults;
 pub mod history;

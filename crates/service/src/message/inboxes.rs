@@ -10,6 +10,9 @@ use prost::bytes::Bytes;
 /// Inboxes that are written at the same time for one event.
 const WRITTEN_AT_ONCE: usize = 16;
 
+/// Users who receive, each with the nodes of its receivers.
+pub(crate) type ReceivingNodes = BTreeMap<UserId, Vec<NodeName>>;
+
 /// The users' inboxes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Inboxes {
@@ -59,32 +62,26 @@ impl Inboxes {
     /// Sends the same signal to the users among these who receive now, in the background. Signals may be
     /// lost.
     pub(super) fn signal(&self, users: Vec<UserId>, signal: &Bytes) {
-        self.signal_each(users.into_iter().map(|user| (user, signal.clone())).collect());
-    }
-
-    /// Sends each user among these who receives now its signal, in the background. Signals may be lost.
-    pub(super) fn signal_each(&self, signals: BTreeMap<UserId, Bytes>) {
-        if signals.is_empty() {
+        if users.is_empty() {
             return;
         }
-        let this = self.clone();
+        let (this, signal) = (self.clone(), signal.clone());
         tokio::spawn(async move {
-            let users: Vec<_> = signals.keys().copied().collect();
             match this.keeper.receiving(&users).await {
-                Ok(nodes) => this.publish(wakes_of(signals, &nodes)),
+                Ok(nodes) => this.signal_at(&nodes, |_| Some(signal.clone())),
                 Err(_) => tracing::debug!("signals are lost"),
             }
         });
     }
-}
 
-/// Returns the wakes that bring each user's signal to the nodes of its receivers.
-fn wakes_of(mut signals: BTreeMap<UserId, Bytes>, nodes: &BTreeMap<UserId, Vec<NodeName>>) -> Vec<NodeWake> {
-    let mut wakes = Vec::new();
-    for (user, nodes) in nodes {
-        let Some(signal) = signals.remove(user) else { continue };
-        let wake = Wake::Signal { user: *user, signal };
-        wakes.extend(nodes.iter().map(|node| NodeWake { node: node.clone(), wake: wake.clone() }));
+    /// Sends these users, who receive at these nodes, their signals, in the background. Signals may be lost.
+    pub(super) fn signal_at(&self, nodes: &ReceivingNodes, signal_of: impl Fn(UserId) -> Option<Bytes>) {
+        let mut wakes = Vec::new();
+        for (user, nodes) in nodes {
+            let Some(signal) = signal_of(*user) else { continue };
+            let wake = Wake::Signal { user: *user, signal };
+            wakes.extend(nodes.iter().map(|node| NodeWake { node: node.clone(), wake: wake.clone() }));
+        }
+        self.publish(wakes);
     }
-    wakes
 }

@@ -14,7 +14,9 @@ use tokio::time::sleep;
 
 use super::{
     Inboxes,
+    deliver::inboxes_unavailable,
     group_changes::{NOTED_EVERY, NotedChanges},
+    inboxes::ReceivingNodes,
     receive,
 };
 use crate::{
@@ -64,15 +66,26 @@ impl Notes {
         self.inboxes.signal(vec![key.user], &receive::read_to_bytes(key.conversation, peer, read_seq));
     }
 
-    /// So many users have read each sender's messages.
-    pub(crate) fn receipts(&self, conversation: ConversationId, of: &BTreeMap<UserId, Vec<Receipt>>) {
+    /// Which of these users receive now, for [`Self::receipts`].
+    ///
+    /// # Errors
+    /// UNAVAILABLE if Redis does not answer.
+    pub(crate) async fn receiving(&self, users: &[UserId]) -> Result<ReceivingNodes, Error> {
+        self.inboxes.keeper.receiving(users).await.map_err(|_| inboxes_unavailable())
+    }
+
+    /// So many users have read the messages of senders who receive at these nodes.
+    pub(crate) fn receipts(
+        &self,
+        conversation: ConversationId,
+        of: &BTreeMap<UserId, Vec<Receipt>>,
+        nodes: &ReceivingNodes,
+    ) {
         metrics::counter!(SIGNALS.name, "kind" => "receipts")
             .increment(u64::try_from(of.len()).unwrap_or(u64::MAX));
-        let signal = |sender: &UserId, receipts: &[Receipt]| {
-            receive::receipts_to_bytes(conversation, *sender, receipts)
-        };
-        let signals = of.iter().map(|(sender, receipts)| (*sender, signal(sender, receipts)));
-        self.inboxes.signal_each(signals.collect());
+        self.inboxes.signal_at(nodes, |sender| {
+            of.get(&sender).map(|receipts| receive::receipts_to_bytes(conversation, sender, receipts))
+        });
     }
 
     /// Notes a group change to its members, in the background, unless it has too many. If there are several

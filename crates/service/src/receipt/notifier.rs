@@ -1,7 +1,7 @@
 //! Notifies message senders about their read counts.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -66,7 +66,7 @@ async fn run(receipts: Receipts, notes: Notes, ReceiptChanges(mut changes): Rece
 }
 
 impl Receipts {
-    /// Notifies the newest messages' senders about their read counts.
+    /// Notifies the newest messages' senders who receive about their read counts.
     async fn notify(&self, notes: &Notes, conversation: ConversationId, seqs: SeqRange) -> Result<(), Error> {
         if self.shown(conversation).await? == ReceiptVisibility::Off {
             return Ok(());
@@ -76,16 +76,25 @@ impl Receipts {
         }
         let first = seqs.first.max(seqs.last - NEWEST_MAX + 1);
         let newest: Vec<_> = (first..=seqs.last).rev().collect();
-        let inputs = self.inputs(None, conversation, &newest, false).await?;
+        let visible = self.visible(None, conversation, &newest).await?;
+        let senders: BTreeSet<_> =
+            visible.messages.iter().flatten().filter_map(|message| message.sender).collect();
+        let receiving = notes.receiving(&Vec::from_iter(senders)).await?;
+        if receiving.is_empty() {
+            return Ok(());
+        }
+        let inputs = self.with_marks(None, conversation, visible, false).await?;
         let mut of_senders: BTreeMap<UserId, Vec<Receipt>> = BTreeMap::new();
         for message in inputs.messages.iter().flatten() {
-            let Some(sender) = message.sender else { continue };
+            let Some(sender) = message.sender.filter(|sender| receiving.contains_key(sender)) else {
+                continue;
+            };
             let receipts = of_senders.entry(sender).or_default();
             if receipts.len() < OF_ONE_MAX {
                 receipts.push(inputs.receipt(*message));
             }
         }
-        notes.receipts(conversation, &of_senders);
+        notes.receipts(conversation, &of_senders, &receiving);
         Ok(())
     }
 

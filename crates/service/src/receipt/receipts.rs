@@ -41,9 +41,10 @@ const PART: usize = 1_000;
 const PARTS_OF_PAGE: usize = 20;
 
 /// Messages, and the users in their conversation.
-struct VisibleMessages {
+#[derive(Debug)]
+pub(super) struct VisibleMessages {
     /// The messages, or the reasons why they have no receipt for the caller.
-    messages: Vec<Result<SentMessage, Error>>,
+    pub(super) messages: Vec<Result<SentMessage, Error>>,
     seats: Arc<GroupSeats>,
 }
 
@@ -88,14 +89,28 @@ impl Receipts {
         seqs: &[Seq],
         is_fresh: bool,
     ) -> Result<ReceiptInputs, Error> {
-        let VisibleMessages { messages, seats } = self.visible(user, conversation, seqs).await?;
+        let visible = self.visible(user, conversation, seqs).await?;
+        self.with_marks(user, conversation, visible, is_fresh).await
+    }
+
+    /// The messages with the marks of their readers.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(super) async fn with_marks(
+        &self,
+        user: Option<UserId>,
+        conversation: ConversationId,
+        VisibleMessages { messages, seats }: VisibleMessages,
+        is_fresh: bool,
+    ) -> Result<ReceiptInputs, Error> {
         let readers = inputs::readers(&seats, 0..seats.seats.len(), &inputs::numbers(&messages));
         let marks = self.marks(user, conversation, readers, is_fresh).await?;
         Ok(ReceiptInputs { messages, seats, marks })
     }
 
     /// The messages whose receipts the caller may see, and the conversation's users.
-    async fn visible(
+    pub(super) async fn visible(
         &self,
         user: Option<UserId>,
         conversation: ConversationId,

@@ -235,6 +235,6 @@ fn entries(messages: &[Message], bytes_max: usize) -> Vec<Bytes> {
     entries
 }
 
-fn inboxes_unavailable() -> Error {
+pub(super) fn inboxes_unavailable() -> Error {
     Error::new(Reason::StoreUnavailable, "inboxes cannot be written now: Redis does not answer")
 }

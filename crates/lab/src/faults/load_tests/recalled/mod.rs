@@ -5,7 +5,7 @@ mod reader;
 mod removed_contents;
 mod writer;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 use kith_lab_servers::proxy::Mode;

@@ -8,7 +8,7 @@ use tonic::{Code, transport::Channel};
 
 use super::{
     CALLERS,
-    caller::{Known, StrictSubject, UsedValue},
+    caller::{Known, PlaceAnswers, StrictSubject, UsedValue},
 };
 use crate::{
     faults::{
@@ -46,7 +46,7 @@ impl Blocks {
     }
 
     /// All pairs' settings.
-    async fn batch(&self, node: Channel) -> Result<Vec<(usize, Result<SettingsAnswer, String>)>, String> {
+    async fn batch(&self, node: Channel) -> Result<PlaceAnswers<SettingsAnswer>, String> {
         let (user_id, target_ids) = (self.pairs[0].0, self.pairs.iter().map(|pair| pair.1).collect());
         let asked = BatchGetRelationsRequest { user_id, target_ids, consistency: None };
         let answer = RelationServiceClient::new(node).batch_get_relations(with_deadline(asked)).await;
@@ -101,7 +101,7 @@ impl StrictSubject for Blocks {
         node: Channel,
         place: usize,
         random: &mut SmallRng,
-    ) -> Result<Vec<(usize, Result<SettingsAnswer, String>)>, String> {
+    ) -> Result<PlaceAnswers<SettingsAnswer>, String> {
         if random.random_ratio(1, BATCH_EVERY) {
             return self.batch(node).await;
         }

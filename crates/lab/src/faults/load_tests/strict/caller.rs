@@ -16,6 +16,9 @@ const TRIES: usize = 100;
 /// How long a write with an unknown outcome may still take effect. Longer than a node or the store tries.
 const LATE: Duration = Duration::from_secs(30);
 
+/// Answers about places, each with its place; an error is a code.
+pub(super) type PlaceAnswers<A> = Vec<(usize, Result<A, String>)>;
+
 /// What a caller writes: a value at each of its places. No other caller writes there. An error is a code.
 pub(super) trait StrictSubject: Debug + Send + Sync + 'static {
     type Value: Copy + Debug + Send + Sync;
@@ -43,7 +46,7 @@ pub(super) trait StrictSubject: Debug + Send + Sync + 'static {
         node: Channel,
         place: usize,
         random: &mut SmallRng,
-    ) -> impl Future<Output = Result<Vec<(usize, Result<Self::Answer, String>)>, String>> + Send;
+    ) -> impl Future<Output = Result<PlaceAnswers<Self::Answer>, String>> + Send;
 
     /// The value in the store, by a strong read. `None`: no answer.
     fn stored(&self, node: Channel, place: usize) -> impl Future<Output = Option<Self::Value>> + Send;

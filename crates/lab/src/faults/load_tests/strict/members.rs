@@ -14,7 +14,7 @@ use tonic::{Code, transport::Channel};
 
 use super::{
     CALLERS,
-    caller::{Known, StrictSubject, UsedValue},
+    caller::{Known, PlaceAnswers, StrictSubject, UsedValue},
 };
 use crate::{
     faults::{
@@ -54,7 +54,7 @@ impl Members {
         &self,
         node: Channel,
         consistency: Option<Consistency>,
-    ) -> Result<Vec<(usize, Result<bool, String>)>, String> {
+    ) -> Result<PlaceAnswers<bool>, String> {
         let asked = BatchIsMemberRequest { group_id: self.group, user_ids: self.users.clone(), consistency };
         let answer = MemberServiceClient::new(node).batch_is_member(with_deadline(asked)).await;
         let results = answer.map_err(|status| failed(&status, true).0)?.into_inner().results;
@@ -99,7 +99,7 @@ impl StrictSubject for Members {
         node: Channel,
         _place: usize,
         _random: &mut SmallRng,
-    ) -> Result<Vec<(usize, Result<bool, String>)>, String> {
+    ) -> Result<PlaceAnswers<bool>, String> {
         self.are_members(node, None).await
     }
 
