@@ -1,4 +1,4 @@
-//! A restored node that keeps changes refuses the cursors of before.
+//! A restored node that keeps changes refuses earlier cursors.
 
 use std::path::Path;
 

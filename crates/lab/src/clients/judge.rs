@@ -31,7 +31,7 @@ pub struct StoredMessage {
     pub id: String,
 }
 
-/// What can be wrong with a message.
+/// The faults that a message can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The program has ended without an answer to it.
@@ -80,7 +80,7 @@ impl Kind {
 /// A message for which a promise does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong with the message.
+    /// The message's fault.
     pub kind: Kind,
     /// Which message, and how.
     pub about: String,

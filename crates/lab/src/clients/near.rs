@@ -42,7 +42,7 @@ pub struct NearTrial {
     pub reader: PathBuf,
 }
 
-/// What the reader has seen.
+/// The reader has seen this.
 #[derive(Clone, Copy, Debug)]
 pub struct NearReport {
     /// How many reads were answered.
@@ -53,7 +53,7 @@ pub struct NearReport {
     pub oldest: Duration,
 }
 
-/// What a reader prints at its end.
+/// A reader prints this at its end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
     reads: u64,

@@ -17,7 +17,7 @@ const BUILT_WITHIN: Duration = Duration::from_secs(20 * 60);
 /// How long a program may run.
 const RUNS_WITHIN: Duration = Duration::from_secs(30 * 60);
 
-/// What the program does, which it reads from its standard input.
+/// The program's orders, which it reads from its standard input.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Task {
     /// The nodes, as the program reaches them.
@@ -45,7 +45,7 @@ enum Line {
     },
 }
 
-/// What a program has printed.
+/// The lines that a program has printed.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     pub(super) acknowledged: Vec<Acknowledged>,

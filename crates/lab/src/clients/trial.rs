@@ -32,7 +32,7 @@ pub const CLIENTS: [(&str, &str); 4] = [
 const CHATS: i64 = 16;
 const NODES: u32 = 2;
 
-/// What all clients do.
+/// The work that all clients do.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The program that runs a node.
@@ -43,7 +43,7 @@ pub struct Trial {
     pub messages: u64,
 }
 
-/// What a client has done.
+/// The work that a client has done.
 #[derive(Debug)]
 pub struct TrialReport {
     /// How many messages were acknowledged.

@@ -57,7 +57,7 @@ impl Mutant {
         self.findings(judged) > 0
     }
 
-    /// The number of findings from these checks.
+    /// How many findings these checks have.
     fn findings(&self, judged: &JudgedRun) -> u64 {
         self.checks.iter().map(|check| judged.violations(check)).sum()
     }

@@ -54,7 +54,7 @@ pub(super) struct Feed {
     /// Changed by renewals.
     pub(super) user: watch::Receiver<ProvenUser>,
     pub(super) hello: Hello,
-    /// What the list has to show.
+    /// The content that the list has to show.
     pub(super) session: Option<Arc<SocketSession>>,
     /// Whether the peer answers, as the socket says it.
     pub(super) liveness: Arc<ReceiverLiveness>,

@@ -7,7 +7,7 @@ use tonic::Status;
 use super::hello::refused;
 use crate::edge::Edge;
 
-/// What the calls of a socket have written and were answered.
+/// The writes and answers that a socket's calls have had.
 #[derive(Debug)]
 pub(super) struct SocketSession {
     edge: Edge,

@@ -66,7 +66,7 @@ impl Notes {
         self.inboxes.signal(vec![key.user], &receive::read_to_bytes(key.conversation, peer, read_seq));
     }
 
-    /// Which of these users receive now, for [`Self::receipts`].
+    /// Which users receive now, for [`Self::receipts`].
     ///
     /// # Errors
     /// UNAVAILABLE if Redis does not answer.
@@ -74,7 +74,7 @@ impl Notes {
         self.inboxes.keeper.receiving(users).await.map_err(|_| inboxes_unavailable())
     }
 
-    /// So many users have read the messages of senders who receive at these nodes.
+    /// Tells senders, who receive at these nodes, how many users have read their messages.
     pub(crate) fn receipts(
         &self,
         conversation: ConversationId,

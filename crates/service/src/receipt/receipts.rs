@@ -93,10 +93,10 @@ impl Receipts {
         self.with_marks(user, conversation, visible, is_fresh).await
     }
 
-    /// The messages with the marks of their readers.
+    /// The messages with their readers' marks.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store's errors.
     pub(super) async fn with_marks(
         &self,
         user: Option<UserId>,

@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 64 << 20;
 const TABLE_BYTES: usize = 300;
 /// Counts of changes. Logs share them: a change of another log costs a read of the rows.
 const CHANGE_COUNTS: u64 = 1_024;
-/// Counts of appends. Logs share them: an append to another log costs a read of the last row.
+/// Append counts. Logs share them: an append to another log costs a read of the last row.
 const APPEND_COUNTS: u64 = 65_536;
 
 const SILENT: u8 = 1;
@@ -57,7 +57,7 @@ pub(crate) struct HeaderTable {
     mentions: Box<[(Seq, UserId)]>,
 }
 
-/// Counts a write to a log when it is dropped: with the answer, or with the rest of a cancelled call.
+/// Counts a write to a log when it is dropped: with the answer, or after a cancelled call.
 #[derive(Debug)]
 pub(crate) struct CountedWrite {
     tables: Arc<HeaderTables>,
@@ -117,7 +117,7 @@ impl HeaderTables {
             .then(|| LogHead { last: Some(table.last.clone()), headers })
     }
 
-    /// The table of a log in which nothing was changed or removed since the counts were read.
+    /// A log's table in which nothing was changed or removed since the counts were read.
     pub(crate) fn get(&self, log: ConversationId, counts: LogCounts) -> Option<Arc<HeaderTable>> {
         self.tables.get(&log).filter(|table| table.counts.changes == counts.changes)
     }

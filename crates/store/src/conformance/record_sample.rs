@@ -23,7 +23,7 @@ pub(super) enum AnyRecord {
     Group(Group),
 }
 
-/// The records of one kind.
+/// One kind's records.
 #[derive(Clone)]
 pub(super) struct Records {
     stores: Stores,
@@ -32,7 +32,7 @@ pub(super) struct Records {
 
 type Written = Result<Applied<AnyRecord>, StoreError>;
 
-/// Returns the records of both kinds.
+/// Returns both kinds' records.
 pub(super) fn both(stores: &Stores) -> [Records; 2] {
     [RecordKind::User, RecordKind::Group].map(|kind| Records { stores: stores.clone(), kind })
 }
@@ -182,7 +182,7 @@ impl Records {
         Ok(read)
     }
 
-    /// Returns the ids on a page of live records.
+    /// Returns the ids on a page with live records.
     pub(super) async fn scan(&self, after: Option<i64>, limit: usize) -> Vec<i64> {
         match self.kind {
             RecordKind::User => {

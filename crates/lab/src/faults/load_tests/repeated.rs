@@ -41,7 +41,6 @@ const STOPS: FaultTurns<'_> = FaultTurns {
 /// A call that can only succeed is refused: its first attempt was applied, and is forgotten.
 const REFUSED: &str = "refused although it was applied or could be";
 
-/// All calls.
 const CALLS: &str = "calls";
 
 /// Figures: calls, repeated calls, refusals, and Cassandra stops.

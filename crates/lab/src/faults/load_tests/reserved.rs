@@ -122,8 +122,8 @@ impl ReservedNumbers {
         Self { missing, twice }
     }
 
-    /// `lost_max`: how many numbers may be missing besides the numbers in calls without an answer. If it is 0,
-    /// no call may fail.
+    /// `lost_max`: how many numbers may be missing besides those in calls without an answer. If it is 0, no
+    /// call may fail.
     fn figures(self, when: &str, state: &Workload, lost_max: u64) -> Vec<Figure> {
         let missing_max = lost_max + state.counted(UNANSWERED);
         let mut figures = vec![

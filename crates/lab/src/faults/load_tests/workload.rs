@@ -1,4 +1,4 @@
-//! What the tasks of a row share: nodes, progress, and what they have seen.
+//! Nodes, progress and events, which a row's tasks share.
 
 use std::{
     collections::BTreeMap,
@@ -25,19 +25,19 @@ pub(super) struct Workload {
     pub(super) progress: Progress,
     seed: u64,
     values: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenEvents>,
 }
 
-/// What tasks have seen: counts by name, violations by kind, failed calls by code.
+/// The tasks' events: counts by name, violations by kind, failed calls by code.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenEvents {
     counts: BTreeMap<&'static str, u64>,
     violations: Violations,
     failed: FailedCalls,
 }
 
 impl Workload {
-    /// A workload that needs `goal` events of a kind, such as `writes are acknowledged`.
+    /// A workload that needs `goal` events, such as `writes are acknowledged`.
     pub(super) fn new(nodes: Vec<Channel>, seed: u64, event: &'static str, goal: u64) -> Arc<Self> {
         let (values, seen) = (AtomicU64::new(1), Mutex::default());
         Arc::new(Self { nodes, progress: Progress::new(event, goal), seed, values, seen })

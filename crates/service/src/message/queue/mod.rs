@@ -79,7 +79,7 @@ impl AppendQueue {
         }
     }
 
-    /// Queues messages of a conversation in their order, to be appended together with others that wait for
+    /// Queues a conversation's messages in their order, to be appended together with others that wait for
     /// it. Returns the times that they got, and the pending results in the same order. Once this returns,
     /// they are appended, also if the pending results are dropped. For messages that were sent elsewhere, no
     /// user without a receiver is notified.

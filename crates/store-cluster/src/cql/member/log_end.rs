@@ -8,7 +8,7 @@ use super::queue::PendingChange;
 use crate::cql::{client::error::as_outcome, log_end::not_read, stores::Cql};
 
 impl Cql {
-    /// The end of a group's log, for a change to its members. Must be read after the roster on which the
+    /// A group's last message number, for a change to its members. Must be read after the roster on which the
     /// write is conditional, so that ends never decrease in the order of the changes.
     pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
         let ends = match &self.client.options.log_ends {

@@ -1,4 +1,4 @@
-//! The dialogs of users; see `row.rs` for the documents and `mark.rs` for read marks.
+//! Users' dialogs; see `row.rs` for the documents and `mark.rs` for read marks.
 
 mod mark;
 pub(super) mod row;

@@ -51,7 +51,7 @@ const NOTHING: i32 = 0;
 /// The server's time limit for a command that is shared: how long a push can delay others.
 const SHARED_LIMIT: Duration = Duration::from_secs(1);
 
-/// The pushes of a node. Cheap to clone.
+/// A node's pushes. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::mongo) struct SharedPushes {
     database: Database,
@@ -118,13 +118,13 @@ impl SharedPushes {
         }
         let (answer, answered) = oneshot::channel();
         if self.queue.lock().add(WaitingPush { push, answer }) {
-            // Runs in its own task: the pushes of others must not depend on this call.
+            // Runs in its own task: others' pushes must not depend on this call.
             tokio::spawn(self.clone().run_commands());
         }
         answered.await.unwrap_or_else(|_| Err(out_of_time(Outcome::Unknown)))
     }
 
-    /// Makes a push by a command of its own, whose reply tells its result.
+    /// Makes a push by its own command, whose reply tells its result.
     pub(super) async fn push_alone(&self, push: Push) -> Result<PushOutcome, StoreError> {
         // A raw command: for the typed command, which the driver may retry, the server would keep an image of
         // the whole document.

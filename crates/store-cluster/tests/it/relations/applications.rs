@@ -1,4 +1,4 @@
-//! Dead nodes' changes of applications.
+//! Dead nodes' changes to applications.
 
 use std::time::Duration;
 

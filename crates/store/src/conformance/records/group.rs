@@ -1,4 +1,4 @@
-//! Group store cases: the fields of a group.
+//! Group store cases: a group's fields.
 
 use super::sample::{
     applied, bare_group, create_group, full_group, group_id, live_group, params, setting, tags, user_id,

@@ -1,4 +1,4 @@
-//! User store cases: the fields of a user.
+//! User store cases: a user's fields.
 
 use super::sample::{
     applied, assert_fails, assert_stale, bare_user, create_user, delete_and_release, expecting, full_user,

@@ -21,7 +21,7 @@ const TRIES: usize = 20;
 pub(super) struct Reader {
     pub(super) state: Arc<Workload>,
     pub(super) pair: MessagePair,
-    /// What the pair's writer has removed.
+    /// The pair's writer has removed these.
     pub(super) removed: Arc<RemovedContents>,
 }
 

@@ -27,7 +27,7 @@ const BATCH_EVERY: u32 = 8;
 
 /// A user's settings for some other users.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct BlockSubject {
     pairs: Vec<Edge>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum SettingsAnswer {
     Whole(Settings),
 }
 
-impl Blocks {
+impl BlockSubject {
     pub(super) fn of(user: i64) -> Self {
         Self { pairs: (1..=PAIRS).map(|step| Edge(user, (user + step - 1) % CALLERS + 1)).collect() }
     }
@@ -64,7 +64,7 @@ impl Blocks {
     }
 }
 
-impl StrictSubject for Blocks {
+impl StrictSubject for BlockSubject {
     type Value = Settings;
     type Change = Setting;
     type Answer = SettingsAnswer;
@@ -143,7 +143,7 @@ impl StrictSubject for Blocks {
     }
 }
 
-/// The code of a call that failed.
+/// A failed call's code.
 fn code_of(outcome: RelationOutcome) -> String {
     match outcome {
         RelationOutcome::Refused(code) | RelationOutcome::Open(code) => code,
@@ -171,12 +171,12 @@ mod tests {
     const BLOCKED: Settings = Settings { version: 4, blocked: true, permissions: Some(ALL) };
 
     fn judge(known: Settings, answer: SettingsAnswer) -> Option<UsedValue> {
-        Blocks::judge(&Known { value: Some(known), open: None }, answer)
+        BlockSubject::judge(&Known { value: Some(known), open: None }, answer)
     }
 
-    /// Like `judge`, with a write of unknown outcome.
+    /// Judges as `judge` does, with a write whose outcome is unknown.
     fn open(known: Settings, answer: SettingsAnswer) -> Option<UsedValue> {
-        Blocks::judge(&Known { value: Some(known), open: Some(Instant::now()) }, answer)
+        BlockSubject::judge(&Known { value: Some(known), open: Some(Instant::now()) }, answer)
     }
 
     #[test]
@@ -206,14 +206,14 @@ mod tests {
     fn store_shows_whether_unknown_write_applied() {
         let allows = SettingsAnswer::Denied(ALL, 0, true);
         assert_eq!(open(BLOCKED, allows), None);
-        assert!(!Blocks::explains(BLOCKED, BLOCKED, allows));
-        assert!(Blocks::explains(Settings { version: 5, ..SET }, BLOCKED, allows));
+        assert!(!BlockSubject::explains(BLOCKED, BLOCKED, allows));
+        assert!(BlockSubject::explains(Settings { version: 5, ..SET }, BLOCKED, allows));
     }
 
     #[test]
     fn unknown_write_permits_both_decisions() {
         let denies = SettingsAnswer::Denied(ALL, ALL, false);
-        assert_eq!(Blocks::judge(&Known { value: None, open: Some(Instant::now()) }, denies), None);
+        assert_eq!(BlockSubject::judge(&Known { value: None, open: Some(Instant::now()) }, denies), None);
         assert_eq!(open(BLOCKED, denies), Some(UsedValue::Current));
     }
 }

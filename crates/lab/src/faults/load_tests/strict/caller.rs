@@ -19,7 +19,7 @@ const LATE: Duration = Duration::from_secs(30);
 /// Answers about places, each with its place; an error is a code.
 pub(super) type PlaceAnswers<A> = Vec<(usize, Result<A, String>)>;
 
-/// What a caller writes: a value at each of its places. No other caller writes there. An error is a code.
+/// A caller writes a value at each of its places. No other caller writes there. An error is a code.
 pub(super) trait StrictSubject: Debug + Send + Sync + 'static {
     type Value: Copy + Debug + Send + Sync;
     type Change: Copy + Send + Sync;

@@ -10,7 +10,7 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 
 pub(super) use self::faults::StrictFault;
-use self::{blocks::Blocks, caller::Caller, members::Members};
+use self::{blocks::BlockSubject, caller::Caller, members::Members};
 use super::{Sizes, progress::disturb, workload::Workload};
 use crate::faults::{Better, Figure, Plan, Site, figure::float};
 
@@ -51,7 +51,7 @@ pub(super) async fn run(
     for number in 1..=CALLERS {
         match subjects {
             StrictSubjects::Blocks => {
-                calling.spawn(Caller::new(&state, number, id_every, Blocks::of(number)).work())
+                calling.spawn(Caller::new(&state, number, id_every, BlockSubject::of(number)).work())
             }
             StrictSubjects::Members => {
                 let members = Members::of(number, &state.nodes).await?;
@@ -75,7 +75,7 @@ pub(super) async fn run(
     Ok(figures)
 }
 
-/// The share of calls with this count among them and the others, in percent.
+/// The calls with this count, in percent among them and the others.
 fn share(state: &Workload, name: &'static str, others: u64) -> Figure {
     let count = state.counted(name);
     let percent = 100.0 * float(count) / float((count + others).max(1));

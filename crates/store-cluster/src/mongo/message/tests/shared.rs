@@ -1,4 +1,4 @@
-//! Pushes of many logs share commands, on a real server.
+//! Pushes into many logs share commands, on a real server.
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +110,7 @@ async fn message_sent_twice_at_once_is_kept_once() {
     .await;
 }
 
-/// Runs `work` while a transaction of someone else holds these logs. It ends after 3 s.
+/// Runs `work` while someone else's transaction holds these logs. It ends after 3 s.
 async fn while_held<T>(node: &Mongo, held: &[ConversationId], work: impl Future<Output = T>) -> T {
     let mut session = node.client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
@@ -154,7 +154,7 @@ async fn slow_commands_keep_no_others_waiting() {
         let held: Vec<ConversationId> = logs().take(4).collect();
         let append = async |log| node.append(log, &[message("b")]).await.unwrap();
         let blocked = join_all(held.iter().copied().enumerate().map(async |(at, log)| {
-            // Each is a command of its own.
+            // Each has its own command.
             tokio::time::sleep(Duration::from_millis(50) * u32::try_from(at).unwrap()).await;
             append(log).await
         }));
