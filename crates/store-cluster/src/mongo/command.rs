@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use kith_store::millis;
 use mongodb::{
     Collection, Database,
     bson::{Bson, Document, RawDocumentBuf, deserialize_from_bson, doc},
@@ -69,6 +70,11 @@ pub(super) async fn run_updates(database: &Database, command: Document) -> Resul
 pub(super) async fn run_unless_absent(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
     let refused = |reply: &Document| refused(reply, &[DUPLICATE_KEY, IMMUTABLE_FIELD]);
     send_write(database, command, refused).await.map(|(_, refused)| refused)
+}
+
+/// The write concern that a command names: the primary's majority, on disk.
+pub(super) fn durable_document(limit: Duration) -> Document {
+    doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
 }
 
 /// An error for a reply that cannot be read. Its write's outcome is unknown.

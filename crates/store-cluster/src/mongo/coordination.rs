@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    command::run_write,
-    database::{Mongo, durable_document},
+    command::{durable_document, run_write},
+    database::Mongo,
     document::number_in,
     error::{malformed, read_failed, write_failed},
     known_leases::{KnownLeases, LeaseStep, StoredLease},

@@ -6,12 +6,8 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{StoreError, millis};
-use mongodb::{
-    Client, Collection, Database,
-    bson::{Document, RawDocumentBuf, doc},
-    options::WriteConcern,
-};
+use kith_store::StoreError;
+use mongodb::{Client, Collection, Database, bson::RawDocumentBuf, options::WriteConcern};
 use tokio::{
     sync::{Mutex, Semaphore, SemaphorePermit},
     time::Instant,
@@ -167,7 +163,7 @@ impl Mongo {
             reactions: database.collection("reactions"),
             reaction_summaries: database.collection(SUMMARIES),
             hints: Hints::default(),
-            pushes: SharedPushes::new(&database, &options),
+            pushes: SharedPushes::new(&database, MESSAGES, options.command, options.write_majority),
             ordinals: ReservedOrdinals::default(),
             notice_lock: Mutex::default(),
             relations: OnceLock::new(),
@@ -202,11 +198,6 @@ pub(super) fn durable(limit: Duration) -> WriteConcern {
     concern.journal = Some(true);
     concern.w_timeout = Some(limit);
     concern
-}
-
-/// Like [`durable`], but for a command that names its own write concern.
-pub(super) fn durable_document(limit: Duration) -> Document {
-    doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
 }
 
 #[cfg(test)]

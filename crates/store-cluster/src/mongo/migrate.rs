@@ -14,8 +14,8 @@ use mongodb::{
 use tokio::time::Instant;
 
 use super::{
-    command::run_write,
-    database::{MIGRATIONS, Mongo, durable_document},
+    command::{durable_document, run_write},
+    database::{MIGRATIONS, Mongo},
     document::number_in,
     error::{code, is_duplicate, malformed, out_of_time, read_failed, write_failed},
 };

@@ -17,8 +17,8 @@ use mongodb::bson::{Document, doc};
 
 use super::row::{DialogUpdate, id, packed};
 use crate::mongo::{
-    command::run_updates,
-    database::{Mongo, durable_document},
+    command::{durable_document, run_updates},
+    database::Mongo,
     error::{out_of_time, write_failed},
     write::Retries,
 };

@@ -1,4 +1,4 @@
-//! The append's commands.
+//! Log documents, and what an append asks of them.
 
 use std::{collections::HashMap, fmt};
 
@@ -6,20 +6,15 @@ use async_trait::async_trait;
 use kith_store::{
     ContentHash, ConversationId, DOCUMENT, LogEnd, MessageKey, NewMessage, Seq, StoreError, Timestamp,
 };
-use mongodb::{
-    bson::{Bson, Document, RawDocument, RawDocumentBuf, doc},
-    options::{Hint, ReadConcern},
-};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     super::{
         command,
-        database::Mongo,
         document::{number, number_in},
-        error::{is_duplicate, malformed, read_failed, write_failed},
+        error::{malformed, write_failed},
     },
     element::{self, element},
-    shared_pushes::Push,
 };
 
 /// Path that exists only in a full document.
@@ -117,62 +112,6 @@ impl DocumentSummary {
     /// The end of the log if this is its last document.
     pub(super) fn end(&self) -> LogEnd {
         LogEnd { seq: self.document * DOCUMENT + self.size, sent: self.sent }
-    }
-}
-
-#[async_trait]
-impl Documents for Mongo {
-    async fn tail(&self, conversation: ConversationId) -> Result<Option<DocumentSummary>, StoreError> {
-        let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": -1 });
-        let find = find.projection(size_and_time()).max_time(self.options.command);
-        find.await.map_err(read_failed)?.map(|found| summary_in(&found)).transpose()
-    }
-
-    async fn push(
-        &self,
-        conversation: ConversationId,
-        document: i64,
-        messages: &[&NewMessage],
-    ) -> Result<PushOutcome, StoreError> {
-        let push = Push::new(conversation, document, messages);
-        // Without a hint the last attempt failed, or was not seen.
-        match self.hints.get(conversation) == Some(document) {
-            true => self.pushes.push(push).await,
-            false => self.pushes.push_alone(push).await,
-        }
-    }
-
-    async fn make(
-        &self,
-        conversation: ConversationId,
-        document: i64,
-        messages: &[&NewMessage],
-        before: Highest,
-    ) -> Result<DocumentInsert, StoreError> {
-        match self.messages.insert_one(new_document(conversation, document, messages, before)?).await {
-            Ok(_) => Ok(DocumentInsert::Inserted),
-            Err(error) if is_duplicate(&error) => Ok(DocumentInsert::Duplicate),
-            Err(error) => Err(write_failed(error)),
-        }
-    }
-
-    async fn find_sent(
-        &self,
-        conversation: ConversationId,
-        keys: &[MessageKey],
-    ) -> Result<HashMap<MessageKey, EarlierSend>, StoreError> {
-        let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
-        let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
-        let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
-        // All documents come in one reply: a second reply would not be linearizable.
-        let find = find.hint(Hint::Name("sent".to_owned())).batch_size(reply_size(keys.len()));
-        let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
-        let mut cursor = find.await.map_err(read_failed)?;
-        let mut found = HashMap::with_capacity(keys.len());
-        while cursor.advance().await.map_err(read_failed)? {
-            collect_sent(cursor.current(), keys, &mut found)?;
-        }
-        Ok(found)
     }
 }
 
@@ -297,24 +236,6 @@ pub(super) fn push_outcome(reply: &Document) -> Result<PushOutcome, StoreError> 
 
 fn whole(value: &Bson) -> Option<i64> {
     value.as_i64().or_else(|| value.as_i32().map(i64::from))
-}
-
-/// Takes the messages with these keys out of a document.
-fn collect_sent(
-    found: &RawDocument,
-    keys: &[MessageKey],
-    to: &mut HashMap<MessageKey, EarlierSend>,
-) -> Result<(), StoreError> {
-    let first = document_in(found)? * DOCUMENT + 1;
-    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
-    for (seq, element) in (first..).zip(elements) {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        let record = element::send_record(element)?;
-        if keys.contains(&record.key) {
-            to.insert(record.key, EarlierSend { seq, hash: record.hash, sent: record.sent });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! earlier version, and in those that follow a document without it, until upkeep adds it in document order.
 
 mod append;
+mod append_commands;
 mod change;
 mod documents;
 mod element;

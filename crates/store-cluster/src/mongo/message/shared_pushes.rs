@@ -25,8 +25,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     super::{
-        command::{run_unless_absent, run_write},
-        database::{MESSAGES, MongoOptions, durable_document},
+        command::{durable_document, run_unless_absent, run_write},
         document::number_in,
         error::{is_duplicate, malformed, out_of_time, read_failed, write_failed},
     },
@@ -101,14 +100,16 @@ impl Push {
 }
 
 impl SharedPushes {
-    pub(in crate::mongo) fn new(database: &Database, options: &MongoOptions) -> Self {
-        Self {
-            messages: database.collection(MESSAGES),
-            database: database.clone(),
-            command: options.command,
-            write_majority: options.write_majority,
-            queue: Arc::default(),
-        }
+    /// Pushes into this collection. `command`, `write_majority`: the time limits for a command, and for its
+    /// write concern.
+    pub(in crate::mongo) fn new(
+        database: &Database,
+        messages: &'static str,
+        command: Duration,
+        write_majority: Duration,
+    ) -> Self {
+        let (database, messages, queue) = (database.clone(), database.collection(messages), Arc::default());
+        Self { database, messages, command, write_majority, queue }
     }
 
     /// Makes a push that may share its command with others.
@@ -129,7 +130,7 @@ impl SharedPushes {
         // A raw command: for the typed command, which the driver may retry, the server would keep an image of
         // the whole document.
         let command = doc! {
-            "findAndModify": MESSAGES,
+            "findAndModify": self.messages.name(),
             "query": push.query,
             "update": push.update,
             "fields": size_and_highest(),
@@ -184,7 +185,7 @@ impl SharedPushes {
             statements.push(doc! { "q": query, "u": update, "upsert": true });
         }
         let command = doc! {
-            "update": MESSAGES,
+            "update": self.messages.name(),
             "updates": statements,
             "ordered": false,
             "writeConcern": durable_document(self.write_majority),
