@@ -12,7 +12,7 @@ use mongodb::{
 use super::{
     super::{
         database::Mongo,
-        error::{is_duplicate, malformed, read_failed, write_failed},
+        error::{is_duplicate, read_failed, write_failed},
     },
     documents::{
         DocumentInsert, DocumentSummary, Documents, EarlierSend, Highest, PushOutcome, document_in,
@@ -85,10 +85,8 @@ fn collect_sent(
     to: &mut HashMap<MessageKey, EarlierSend>,
 ) -> Result<(), StoreError> {
     let first = document_in(found)? * DOCUMENT + 1;
-    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
-    for (seq, element) in (first..).zip(elements) {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        let record = element::send_record(element)?;
+    for (seq, element) in (first..).zip(element::elements_in(found)?) {
+        let record = element::send_record(element?)?;
         if keys.contains(&record.key) {
             to.insert(record.key, EarlierSend { seq, hash: record.hash, sent: record.sent });
         }

@@ -209,6 +209,12 @@ pub(super) fn summary_in(found: &RawDocument) -> Result<DocumentSummary, StoreEr
     })
 }
 
+/// A document's conversation.
+pub(super) fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
+    let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
+    id.get_str("c").ok().and_then(|text| ConversationId::stored(text).ok()).ok_or_else(|| malformed("c"))
+}
+
 /// A document's number.
 pub(super) fn document_in(found: &RawDocument) -> Result<i64, StoreError> {
     let id = found.get_document("_id").map_err(|_| malformed("_id"))?;

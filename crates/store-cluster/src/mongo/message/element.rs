@@ -103,6 +103,15 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
     Ok(StoredHeader::of(&message))
 }
 
+/// A document's elements, in their order.
+pub(super) fn elements_in(
+    found: &RawDocument,
+) -> Result<impl Iterator<Item = Result<&RawDocument, StoreError>>, StoreError> {
+    let elements = found.get_array("m").map_err(|_| malformed("m"))?.into_iter();
+    Ok(elements
+        .map(|element| element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))))
+}
+
 /// Reads the data that is compared with a repeated send.
 pub(super) fn send_record(element: &RawDocument) -> Result<SendRecord, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));

@@ -4,18 +4,17 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{BATCH_MAX, ConversationId, LogEnd, Outcome, Seq, StoreError, at_most};
-use mongodb::{
-    bson::{RawDocument, doc},
-    options::ReadConcern,
-};
+use mongodb::{bson::doc, options::ReadConcern};
 use tokio::time::Instant;
 
 use super::{
     super::{
         database::Mongo,
-        error::{malformed, out_of_time, read_failed},
+        error::{out_of_time, read_failed},
     },
-    documents::{DocumentSummary, Documents as _, id, reply_size, size_and_time, summary_in},
+    documents::{
+        DocumentSummary, Documents as _, conversation_in, id, reply_size, size_and_time, summary_in,
+    },
 };
 
 /// Conversations in one query, by hints.
@@ -144,11 +143,6 @@ impl Mongo {
         }
         Ok(pairs)
     }
-}
-
-pub(super) fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
-    let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
-    id.get_str("c").ok().and_then(|text| ConversationId::stored(text).ok()).ok_or_else(|| malformed("c"))
 }
 
 #[cfg(test)]

@@ -13,9 +13,8 @@ use super::{
         database::Mongo,
         error::{malformed, read_failed},
     },
-    documents::{document_in, id, reply_size},
+    documents::{conversation_in, document_in, id, reply_size},
     element::{header, message},
-    ends::conversation_in,
 };
 
 /// A document in a log.

@@ -16,7 +16,7 @@ use super::{
         error::{malformed, read_failed},
     },
     documents::{Documents as _, document_in, documents_of, id},
-    element::message,
+    element::{elements_in, message},
 };
 
 /// The highest time up to a document's first message, and its index. It never falls within a log.
@@ -143,20 +143,12 @@ impl Mongo {
 
 /// The messages in a document that was read from the message with this number on.
 fn messages_in(found: &RawDocumentBuf, first: Seq) -> Result<Vec<Message>, StoreError> {
-    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
-    let read = (first..).zip(elements).map(|(seq, element)| {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        message(element, seq)
-    });
-    read.collect()
+    (first..).zip(elements_in(found)?).map(|(seq, element)| message(element?, seq)).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map")]
 fn times_in(found: RawDocumentBuf) -> Result<Times, StoreError> {
-    let elements = found.get_array("m").map_err(|_| malformed("m"))?;
-    let sent = elements.into_iter().map(|element| {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        moment(element.get("t").ok().flatten().ok_or_else(|| malformed("t"))?, "t")
-    });
+    let sent = elements_in(&found)?
+        .map(|element| moment(element?.get("t").ok().flatten().ok_or_else(|| malformed("t"))?, "t"));
     Ok(Times { document: document_in(&found)?, sent: sent.collect::<Result<_, _>>()? })
 }

@@ -27,11 +27,11 @@ use super::{
     super::{
         command::{durable_document, run_unless_absent, run_write},
         document::number_in,
-        error::{is_duplicate, malformed, out_of_time, read_failed, write_failed},
+        error::{is_duplicate, out_of_time, read_failed, write_failed},
     },
     documents::{
-        Highest, PushOutcome, document_in, highest_of, id, push_outcome, push_update, reply_size, room_in,
-        size_and_highest,
+        Highest, PushOutcome, conversation_in, document_in, highest_of, id, push_outcome, push_update,
+        reply_size, room_in, size_and_highest,
     },
     element,
 };
@@ -253,20 +253,14 @@ impl PushQueue {
     }
 }
 
-fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
-    let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
-    id.get_str("c").map_err(|_| malformed("_id"))?.parse().map_err(|_| malformed("_id"))
-}
-
 /// Names the key of each message in a document, how many are before it, and the highest time up to these.
 fn for_each_place(
     found: &RawDocument,
     mut place: impl FnMut(MessageKey, i64, Highest),
 ) -> Result<(), StoreError> {
     let (hi, mut latest) = (number_in(found, "hi")?, None);
-    for (before, element) in (0..).zip(found.get_array("m").map_err(|_| malformed("m"))?) {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        let record = element::send_record(element)?;
+    for (before, element) in (0..).zip(element::elements_in(found)?) {
+        let record = element::send_record(element?)?;
         place(record.key, before, highest_of(hi, latest));
         latest = latest.max(Some(record.sent.0));
     }

@@ -22,9 +22,8 @@ use super::{
         transaction::before_commit,
         write::{Failure, Retries},
     },
-    documents::{document_in, documents_of, id, size_and_time, summary_in, times_up_to},
+    documents::{conversation_in, document_in, documents_of, id, size_and_time, summary_in, times_up_to},
     element,
-    ends::conversation_in,
 };
 
 impl Mongo {
@@ -261,9 +260,8 @@ fn missing_times(documents: &[TimesOfDocument]) -> Vec<(DocumentKey, Timestamp)>
 /// The numbers of the messages in a document that have a sender's content.
 fn contents_of(document: &RawDocument, key: DocumentKey, sender: UserId) -> Result<Vec<Seq>, StoreError> {
     let mut seqs = Vec::new();
-    for (seq, element) in (key.first()..).zip(document.get_array("m").map_err(|_| malformed("m"))?) {
-        let element = element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))?;
-        seqs.extend(element::has_content_of(element, sender)?.then_some(seq));
+    for (seq, element) in (key.first()..).zip(element::elements_in(document)?) {
+        seqs.extend(element::has_content_of(element?, sender)?.then_some(seq));
     }
     Ok(seqs)
 }

@@ -1,6 +1,9 @@
 //! Pushes into many logs share commands, on a real server.
 
-use std::time::{Duration, Instant};
+use std::{
+    iter,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use kith_store::{Appended, ConversationId, MessageStore as _, NewMessage};
@@ -18,8 +21,10 @@ use crate::mongo::{
 
 const LOGS: i64 = 40;
 
+/// Logs of which the first is one that only the store can name.
 fn logs() -> impl Iterator<Item = ConversationId> {
-    (100..100 + LOGS).map(kith_store::conformance::message_sample::log_of)
+    let groups = (101..100 + LOGS).map(kith_store::conformance::message_sample::log_of);
+    iter::once(ConversationId::OFFLINE[0]).chain(groups)
 }
 
 /// Appends a batch to each log at once.
