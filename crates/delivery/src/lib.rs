@@ -44,7 +44,7 @@ pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]
 pub use inbox::conformance;
 pub use inbox::{
-    AbandonedReceivers, Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
+    AbandonedReceivers, Entry, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
     MemoryInboxes, NodeWake, Note, OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake,
     WakeEvent, WakeSubscription, WokenUser,
 };

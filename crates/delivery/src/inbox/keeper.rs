@@ -34,15 +34,6 @@ pub struct OpenedInbox {
     pub complete: bool,
 }
 
-/// Messages for their recipients' inboxes.
-#[derive(Clone, Debug)]
-pub struct FanOut<'a> {
-    /// The messages. All messages in the conversation up to the last are in the store.
-    pub sent: SentMessages,
-    /// The recipients; at most [`InboxLimits::users_at_once`](crate::InboxLimits).
-    pub users: &'a [UserId],
-}
-
 /// A fan-out's result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FanOutResult {
@@ -152,13 +143,14 @@ pub enum ReadOutcome {
 #[async_trait]
 pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// Enters messages into each recipient's inbox, if there is one: the range from the mark to
-    /// [`SentMessages::last`]. An inbox whose mark is not below it is left as it is. May be repeated, late,
-    /// or after later messages' fan-out.
+    /// [`SentMessages::last`]. The store has all messages in the conversation up to it, and there are at most
+    /// [`InboxLimits::users_at_once`](crate::InboxLimits) recipients. An inbox whose mark is not below it is
+    /// left as it is. May be repeated, late, or after later messages' fan-out.
     ///
     /// Costs one round trip, and another if more than 32 have an inbox; one script for 32 inboxes, which
     /// share one of 16 buckets in a Redis Cluster. Without an inbox the script only counts them. Returns in
     /// [`FanOutResult`] what each user got, also after a failure: it is not atomic.
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult;
+    async fn fan_out(&self, sent: &SentMessages, users: &[UserId]) -> FanOutResult;
 
     /// Counts the node among those with receivers for each user, for
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes an inbox where there is none. Called

@@ -15,8 +15,8 @@ mod wake;
 mod wake_form;
 
 pub use keeper::{
-    AbandonedReceivers, Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
-    OpenedInbox, Position, ReadFrom, ReadOutcome,
+    AbandonedReceivers, Entry, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, OpenedInbox,
+    Position, ReadFrom, ReadOutcome,
 };
 pub use memory::MemoryInboxes;
 pub use note::Note;

@@ -30,6 +30,20 @@ pub(crate) fn text(reply: Reply) -> ReplyResult<Bytes> {
     }
 }
 
+pub(crate) fn size(reply: &Reply) -> ReplyResult<usize> {
+    usize::try_from(number(reply)?).map_err(|_| MALFORMED)
+}
+
+pub(crate) fn unsigned(number: i64) -> ReplyResult<u64> {
+    u64::try_from(number).map_err(|_| MALFORMED)
+}
+
+/// A number that Redis keeps as text.
+pub(crate) fn parsed(reply: &Reply) -> ReplyResult<u64> {
+    let Reply::Text(bytes) = reply else { return Err(MALFORMED) };
+    std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or(MALFORMED)
+}
+
 /// The nodes whose time is not over. Each is its end time and its name: `1790000000000 n1`.
 pub(crate) fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
     let Reply::Text(nodes) = nodes else { return Err(MALFORMED) };

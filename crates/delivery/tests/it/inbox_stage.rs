@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
 use kith_delivery::{
-    FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, OpenedInbox, Position, ReadFrom,
-    ReadOutcome, RedisInboxes, SentMessages,
+    FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, OpenedInbox, Position, ReadFrom, ReadOutcome,
+    RedisInboxes, SentMessages,
     conformance::{Faults, Part, Subject},
 };
 use kith_store::{NodeName, Seq, Timestamp, UserId};
@@ -95,7 +95,7 @@ pub(crate) async fn fan(keeper: &dyn InboxKeeper, last: Seq, ids: &[i64]) -> Fan
     let (conversation, sent) = ("g9".parse().unwrap(), Timestamp(1));
     let users: Vec<UserId> = ids.iter().map(|id| user(*id)).collect();
     let sent = SentMessages { conversation, last, sent, entries: Vec::new() };
-    keeper.fan_out(&FanOut { sent, users: &users }).await
+    keeper.fan_out(&sent, &users).await
 }
 
 #[async_trait]

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::{Clock, Moment, remote::SharedError};
 use kith_delivery::{
-    AbandonedReceivers, FanOut, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, MarkOutcome,
-    MemoryInboxes, NodeWake, Note, OpenedInbox, ReadFrom, ReadOutcome, WakeSubscription,
+    AbandonedReceivers, FanOutResult, Generation, InboxKeeper, InboxLimits, Mark, MarkOutcome, MemoryInboxes,
+    NodeWake, Note, OpenedInbox, ReadFrom, ReadOutcome, SentMessages, WakeSubscription,
 };
 use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
@@ -62,17 +62,17 @@ impl fmt::Debug for FaultyInboxes {
 
 #[async_trait]
 impl InboxKeeper for FaultyInboxes {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
+    async fn fan_out(&self, sent: &SentMessages, users: &[UserId]) -> FanOutResult {
         let fault = *self.fault.lock();
         match fault {
-            InboxFault::None => self.inboxes.fan_out(fan_out).await,
+            InboxFault::None => self.inboxes.fan_out(sent, users).await,
             InboxFault::Away => {
                 FanOutResult { failed: Some(SharedError::Unavailable), ..FanOutResult::default() }
             }
             InboxFault::Hangs => std::future::pending().await,
             InboxFault::Slow(time) => {
                 tokio::time::sleep(time).await;
-                self.inboxes.fan_out(fan_out).await
+                self.inboxes.fan_out(sent, users).await
             }
         }
     }

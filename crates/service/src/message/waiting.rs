@@ -48,7 +48,7 @@ pub(super) struct AppendWaiter {
 #[derive(Debug)]
 pub(super) struct AppendStep {
     pub(super) when: SentWhen,
-    pub(super) messages: Vec<NewMessage>,
+    pub(super) messages: Arc<[NewMessage]>,
     pub(super) callers: Vec<Callers>,
 }
 
@@ -250,9 +250,9 @@ impl WaitingAppends {
         queues.count -= taken;
         self.gauge.decrement(as_f64(taken));
         let when = step.first()?.when;
-        let (messages, callers) =
+        let (messages, callers): (Vec<NewMessage>, _) =
             step.into_iter().map(|AppendWaiter { message, callers, .. }| (message, callers)).unzip();
-        Some(AppendStep { when, messages, callers })
+        Some(AppendStep { when, messages: messages.into(), callers })
     }
 }
 
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(queued(7, SentWhen::Before), [Timestamp(7)]);
         let mut turn = waiting.turn(group(9));
         let stored: Vec<i64> = std::iter::from_fn(|| turn.next_step())
-            .flat_map(|step| step.messages)
+            .flat_map(|step| step.messages.to_vec())
             .map(|new| new.sent.0)
             .collect();
         assert_eq!(stored, [8, 8, 9, 7], "as they were answered");

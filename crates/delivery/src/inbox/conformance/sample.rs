@@ -8,8 +8,8 @@ use kith_store::{ConversationId, NodeName, Seq, Timestamp, UserId};
 use tokio::time::timeout;
 
 use crate::{
-    Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, OpenedInbox, Position,
-    ReadFrom, ReadOutcome, SentMessages, WakeEvent, WakeSubscription,
+    Entry, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, OpenedInbox, Position, ReadFrom,
+    ReadOutcome, SentMessages, WakeEvent, WakeSubscription,
 };
 
 /// Bound on everything that is waited for.
@@ -81,7 +81,7 @@ impl Subject {
     /// A fan-out that all inboxes answer.
     pub(super) async fn fan(&self, conversation: &str, last: Seq, ids: &[i64]) -> FanOutResult {
         let users: Vec<UserId> = ids.iter().map(|id| user(*id)).collect();
-        let fanned = self.keeper.fan_out(&FanOut { sent: sent(conversation, last), users: &users }).await;
+        let fanned = self.keeper.fan_out(&sent(conversation, last), &users).await;
         assert_eq!(fanned.failed, None);
         fanned
     }

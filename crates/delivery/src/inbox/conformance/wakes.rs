@@ -6,9 +6,7 @@ use bytes::Bytes;
 use kith_store::{NodeName, UserId};
 
 use super::sample::{Subject, log, next_event, node, sent, user};
-use crate::{
-    FanOut, InboxLimits, NodeWake, Note, SentMessages, Wake, WakeEvent, WakeSubscription, WokenUser,
-};
+use crate::{InboxLimits, NodeWake, Note, SentMessages, Wake, WakeEvent, WakeSubscription, WokenUser};
 
 fn nodes_of(wakes: &[NodeWake]) -> Vec<NodeName> {
     let mut nodes: Vec<NodeName> = wakes.iter().map(|wake| wake.node.clone()).collect();
@@ -71,7 +69,7 @@ pub async fn wake_carries_small_entries(subject: Subject) {
     {
         let entries = lengths.iter().map(|length| entry(*length)).collect();
         let sent = SentMessages { entries, ..sent("g9", last) };
-        let fanned = subject.keeper.fan_out(&FanOut { sent, users: &[user(8)] }).await;
+        let fanned = subject.keeper.fan_out(&sent, &[user(8)]).await;
         let [NodeWake { wake: Wake::Messages { sent, woken, .. }, .. }] = &fanned.wakes[..] else { panic!() };
         assert_eq!((sent.entries.len(), sent.last), (carried, last));
         assert_eq!(woken[0].first, Some(last));

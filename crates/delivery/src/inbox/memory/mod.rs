@@ -24,8 +24,8 @@ use self::{
     wakes::Channels,
 };
 use super::{
-    AbandonedReceivers, Entry, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks,
-    NodeWake, Note, OpenedInbox, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser,
+    AbandonedReceivers, Entry, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake,
+    Note, OpenedInbox, ReadFrom, ReadOutcome, SentMessages, Wake, WakeSubscription, WokenUser,
     fan_out_answers::FanOutAnswers,
 };
 use crate::{
@@ -120,11 +120,11 @@ impl MemoryInboxes {
 
 #[async_trait]
 impl InboxKeeper for MemoryInboxes {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
-        let (mut answers, sent) = (FanOutAnswers::default(), &fan_out.sent);
+    async fn fan_out(&self, sent: &SentMessages, users: &[UserId]) -> FanOutResult {
+        let mut answers = FanOutAnswers::default();
         let mut state = self.state.lock();
         let now = self.expire_inboxes(&mut state);
-        for user in fan_out.users {
+        for user in users {
             let entered = state.inboxes.change(*user, |inbox| {
                 let entered = inbox.fan(sent.conversation, sent.last);
                 (entered, inbox.nodes.live(now), inbox.generation)

@@ -26,15 +26,10 @@ use kith_cache::remote::{
 use kith_store::{ConversationId, Epoch, NodeName, UserId};
 use tokio::time::{Instant, sleep};
 
-use self::{
-    names::InboxNames,
-    reply::{FanOutReplies, FanOutReply},
-    scripts::InboxScripts,
-    wakes::RedisSubscription,
-};
+use self::{names::InboxNames, scripts::InboxScripts, wakes::RedisSubscription};
 use super::{
-    AbandonedReceivers, FanOut, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake,
-    Note, OpenedInbox, Position, ReadFrom, ReadOutcome, Wake, WakeSubscription, WokenUser, entry_text,
+    AbandonedReceivers, FanOutResult, Generation, InboxKeeper, Mark, MarkOutcome, Marks, NodeWake, Note,
+    OpenedInbox, Position, ReadFrom, ReadOutcome, SentMessages, Wake, WakeSubscription, entry_text,
     fan_out_answers::FanOutAnswers, wake_form,
 };
 use crate::{
@@ -133,20 +128,19 @@ impl RedisInboxes {
     async fn fan_some(
         &self,
         epoch: &Epoch,
-        fan_out: &FanOut<'_>,
+        sent: &SentMessages,
         runs: &[Vec<UserId>],
         all: &mut FanOutAnswers,
     ) -> Vec<Vec<UserId>> {
-        let calls: Vec<_> = runs.iter().map(|run| self.fan_call(epoch, fan_out, run)).collect();
+        let calls: Vec<_> = runs.iter().map(|run| self.fan_call(epoch, sent, run)).collect();
         let mut left = Vec::new();
         for (run, answer) in runs.iter().zip(self.runner.run(epoch, &calls).await) {
-            match answer.and_then(|answer| reply::fan_out_replies(answer, run.len())) {
-                Ok(answers) => {
-                    let rest = &run[answers.users..];
+            match answer.and_then(|answer| all.read(answer, epoch.number, run)) {
+                Ok((handled, inboxes_left)) => {
+                    let rest = &run[handled..];
                     // Each new run has about as many users as have `INBOXES_A_RUN` inboxes together.
-                    let parts = answers.left.div_ceil(INBOXES_A_RUN).max(1);
+                    let parts = inboxes_left.div_ceil(INBOXES_A_RUN).max(1);
                     left.extend(rest.chunks(rest.len().div_ceil(parts).max(1)).map(<[UserId]>::to_vec));
-                    self.gather(all, epoch.number, run, answers);
                 }
                 Err(why) => all.failed(why),
             }
@@ -155,32 +149,12 @@ impl RedisInboxes {
     }
 
     /// Returns the script call that enters messages for one run's users.
-    fn fan_call(&self, epoch: &Epoch, fan_out: &FanOut<'_>, users: &[UserId]) -> ScriptCall<'_> {
+    fn fan_call(&self, epoch: &Epoch, sent: &SentMessages, users: &[UserId]) -> ScriptCall<'_> {
         let keys = users.iter().flat_map(|user| self.names.inbox(*user, epoch.number)).collect();
-        let conversation: Bytes = fan_out.sent.conversation.to_string().into();
+        let conversation: Bytes = sent.conversation.to_string().into();
         let limits = [self.limits.entries, INBOXES_A_RUN].map(number);
-        let arguments = [vec![conversation, number(fan_out.sent.last)], limits.to_vec()].concat();
+        let arguments = [vec![conversation, number(sent.last)], limits.to_vec()].concat();
         ScriptCall::new(&self.scripts.fan, keys, arguments)
-    }
-
-    /// Collects the answers from one run's inboxes.
-    fn gather(&self, all: &mut FanOutAnswers, epoch: u64, users: &[UserId], answers: FanOutReplies) {
-        let mut inboxes = answers.inboxes.into_iter().peekable();
-        for (index, user) in users[..answers.users].iter().enumerate() {
-            match inboxes.next_if(|(of, _)| *of == index).map(|(_, answer)| answer) {
-                None => all.unchanged(*user, false),
-                Some(FanOutReply::Unchanged(nodes)) => all.unchanged(*user, !nodes.is_empty()),
-                Some(FanOutReply::Entered { nodes, entry, first }) => {
-                    let generation = Generation { epoch, number: entry.generation };
-                    let woken = WokenUser { user: *user, generation, position: entry.position, first };
-                    all.entered(nodes, woken);
-                }
-                Some(FanOutReply::Lost(nodes)) => {
-                    self.counts.generation(GenerationReason::Stream);
-                    all.lost(nodes, *user);
-                }
-            }
-        }
     }
 
     fn open_call(&self, epoch: &Epoch, node: &NodeName, user: UserId) -> ScriptCall<'_> {
@@ -209,19 +183,20 @@ impl RedisInboxes {
 
 #[async_trait]
 impl InboxKeeper for RedisInboxes {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FanOutResult {
+    async fn fan_out(&self, sent: &SentMessages, users: &[UserId]) -> FanOutResult {
         let mut all = FanOutAnswers::default();
         match self.runner.followed_epoch() {
             Ok(epoch) => {
-                let mut runs = InboxNames::runs(fan_out.users, self.runner.has_slots());
+                let mut runs = InboxNames::runs(users, self.runner.has_slots());
                 while !runs.is_empty() {
-                    runs = self.fan_some(&epoch, fan_out, &runs, &mut all).await;
+                    runs = self.fan_some(&epoch, sent, &runs, &mut all).await;
                 }
             }
             Err(why) => all.failed(why),
         }
         self.counts.entries(all.entries());
-        all.into_result(&fan_out.sent.within(self.limits.wake_bytes))
+        (0..all.ended()).for_each(|_| self.counts.generation(GenerationReason::Stream));
+        all.into_result(&sent.within(self.limits.wake_bytes))
     }
 
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<OpenedInbox, SharedError>> {

@@ -2,34 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use kith_cache::remote::redis::Reply;
 use kith_store::{NodeName, Seq, UserId};
 
 use crate::{
     inbox::{Position, ReadOutcome, entry_text},
     metrics::GenerationReason,
-    redis::values::{MALFORMED, ReplyResult, list, nodes_at, number, text},
+    redis::values::{MALFORMED, ReplyResult, list, nodes_at, number, parsed, size, text, unsigned},
 };
-
-/// The answers from one run of a fan-out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FanOutReplies {
-    /// The number of users, counted from the first, that the run has handled.
-    pub(super) users: usize,
-    /// How many of the other users have an inbox.
-    pub(super) left: usize,
-    /// The answers of the inboxes, each with the index of its user, by rising index.
-    pub(super) inboxes: Vec<(usize, FanOutReply)>,
-}
-
-/// The answer of an inbox to a fan-out, with the nodes that have receivers now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FanOutReply {
-    Unchanged(Vec<NodeName>),
-    Entered { nodes: Vec<NodeName>, entry: EntryPosition, first: Option<Seq> },
-    Lost(Vec<NodeName>),
-}
 
 /// The position of an entry, with the number of its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +48,6 @@ pub(super) struct NotedReply {
     pub(super) entry: Option<EntryPosition>,
 }
 
-/// Reads the answers for up to `count` recipients. At least one recipient must have been handled.
-pub(super) fn fan_out_replies(reply: Reply, count: usize) -> ReplyResult<FanOutReplies> {
-    let mut values = list(reply)?.into_iter();
-    let mut next = || values.next().ok_or(MALFORMED);
-    let (now, users, left) = (number(&next()?)?, size(&next()?)?, size(&next()?)?);
-    let (mut inboxes, mut first) = (Vec::new(), 0);
-    while let Some(user) = values.next() {
-        let user = size(&user)?.checked_sub(1).filter(|user| (first..users).contains(user));
-        let (user, answer) = (user.ok_or(MALFORMED)?, values.next().ok_or(MALFORMED)?);
-        inboxes.push((user, fan_out_reply(answer, now)?));
-        first = user + 1;
-    }
-    let is_whole = (1..=count).contains(&users) && (users == count || left > 0);
-    if is_whole { Ok(FanOutReplies { users, left, inboxes }) } else { Err(MALFORMED) }
-}
-
 pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
     let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| MALFORMED)?;
     let [made, generation, position, complete] = values;
@@ -96,9 +60,9 @@ pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
     // The position comes from the hash as text, and as a number if the inbox is new.
     let position = match position {
         Reply::Number(position) => unsigned(position)?,
-        other => parsed(other)?,
+        other => parsed(&other)?,
     };
-    let last = EntryPosition { generation: parsed(generation)?, position };
+    let last = EntryPosition { generation: parsed(&generation)?, position };
     Ok(OpenedReply { made, last, complete: number(&complete)? == 1 })
 }
 
@@ -143,7 +107,7 @@ pub(super) fn noted(reply: Reply) -> ReplyResult<Option<NotedReply>> {
     let (now, nodes, entry) = match &values[..] {
         [now, nodes] => (now, nodes, None),
         [now, nodes, generation, position] => {
-            let generation = parsed(generation.clone())?;
+            let generation = parsed(generation)?;
             (now, nodes, Some(EntryPosition { generation, position: unsigned(number(position)?)? }))
         }
         _ => return Err(MALFORMED),
@@ -178,38 +142,10 @@ pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
     if number(reply)? == 0 { Ok(()) } else { Err(MALFORMED) }
 }
 
-fn fan_out_reply(reply: Reply, now: i64) -> ReplyResult<FanOutReply> {
-    let values = match reply {
-        Reply::Text(_) => return Ok(FanOutReply::Unchanged(nodes_at(&reply, now)?)),
-        other => list(other)?,
-    };
-    match &values[..] {
-        [nodes] => Ok(FanOutReply::Lost(nodes_at(nodes, now)?)),
-        [nodes, generation, position, first] => {
-            let (nodes, first) = (nodes_at(nodes, now)?, number(first)?);
-            let position = unsigned(number(position)?)?;
-            let entry = EntryPosition { generation: parsed(generation.clone())?, position };
-            Ok(FanOutReply::Entered { nodes, entry, first: (first > 0).then_some(first) })
-        }
-        _ => Err(MALFORMED),
-    }
-}
-
-fn parsed(reply: Reply) -> ReplyResult<u64> {
-    let bytes: Bytes = text(reply)?;
-    std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(MALFORMED)
-}
-
-fn size(reply: &Reply) -> ReplyResult<usize> {
-    usize::try_from(number(reply)?).map_err(|_| MALFORMED)
-}
-
-fn unsigned(number: i64) -> ReplyResult<u64> {
-    u64::try_from(number).map_err(|_| MALFORMED)
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::inbox::Entry;
 
@@ -226,52 +162,6 @@ mod tests {
     }
 
     const NOW: Reply = Reply::Number(1_000);
-
-    #[test]
-    fn fan_out_is_read() {
-        let entered = of(&[word("1001 a 999 b 2000 c"), word("77"), Reply::Number(3), Reply::Number(57)]);
-        let new = of(&[word(""), word("77"), Reply::Number(1), Reply::Number(0)]);
-        let number = Reply::Number;
-        let inboxes = [number(2), word("1001 a"), number(3), entered, number(5), new];
-        let lost = [number(6), of(&[word("1001 a")])];
-        let answers = [&[NOW, number(6), number(2)][..], &inboxes, &lost].concat();
-        let entry = |position| EntryPosition { generation: 77, position };
-        let entered_at =
-            |nodes, position, first| FanOutReply::Entered { nodes, entry: entry(position), first };
-        let inboxes = vec![
-            (1, FanOutReply::Unchanged(vec![node("a")])),
-            (2, entered_at(vec![node("a"), node("c")], 3, Some(57))),
-            (4, entered_at(Vec::new(), 1, None)),
-            (5, FanOutReply::Lost(vec![node("a")])),
-        ];
-        let replies = FanOutReplies { users: 6, left: 2, inboxes };
-        assert_eq!(fan_out_replies(of(&answers), 9), Ok(replies));
-        assert_eq!(fan_out_replies(of(&answers), 5), Err(MALFORMED), "of another user");
-        for wrong in [word("x a"), word("1001"), of(&[]), Reply::Number(1), Reply::Nothing] {
-            let answers = of(&[NOW, number(1), number(0), number(1), wrong.clone()]);
-            assert_eq!(fan_out_replies(answers, 1), Err(MALFORMED), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn fan_out_answers_for_users_in_order() {
-        let read = |numbers: &[i64], count| {
-            let values = numbers.iter().map(|value| Reply::Number(*value));
-            fan_out_replies(Reply::List([NOW].into_iter().chain(values).collect()), count)
-        };
-        assert_eq!(read(&[3, 0], 3), Ok(FanOutReplies { users: 3, left: 0, inboxes: Vec::new() }));
-        assert_eq!(read(&[3, 0], 4), Err(MALFORMED), "the fourth user is left out");
-        assert_eq!(read(&[0, 1], 3), Err(MALFORMED), "it would go on for ever");
-        let answers = |first, second| {
-            let values = [Reply::Number(3), Reply::Number(0), Reply::Number(first), word("")];
-            let values = [&[NOW], &values[..], &[Reply::Number(second), word("")]].concat();
-            fan_out_replies(of(&values), 3).map(|replies| replies.inboxes.len())
-        };
-        assert_eq!(answers(1, 3), Ok(2));
-        for (first, second) in [(0, 1), (2, 2), (2, 1), (3, 4)] {
-            assert_eq!(answers(first, second), Err(MALFORMED), "{first}, {second}");
-        }
-    }
 
     #[test]
     fn opening_is_read() {

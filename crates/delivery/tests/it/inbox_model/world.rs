@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kith_cache::remote::SharedError;
 use kith_delivery::{
-    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, MarkOutcome, ReadFrom, ReadOutcome,
-    RedisInboxes, SentMessages,
+    Generation, InboxKeeper as _, InboxLimits, Mark, MarkOutcome, ReadFrom, ReadOutcome, RedisInboxes,
+    SentMessages,
 };
 use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
         let sent =
             SentMessages { conversation: self.logs[log].id, last, sent: Timestamp(1), entries: Vec::new() };
         let keeper = Arc::clone(&self.nodes[node].1);
-        let fanned = keeper.fan_out(&FanOut { sent, users: &[self.user] }).await;
+        let fanned = keeper.fan_out(&sent, &[self.user]).await;
         for wake in fanned.wakes {
             for receiver in &mut self.receivers {
                 if self.nodes[receiver.node].0 == wake.node && self.rng.random_bool(0.8) {

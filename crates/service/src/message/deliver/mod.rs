@@ -25,7 +25,7 @@ mod unconfirmed;
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{join_all, ready};
-use kith_delivery::{FanOut, FanOutResult, InboxLimits, NodeWake, SentMessages, Wake, entry};
+use kith_delivery::{FanOutResult, InboxLimits, NodeWake, SentMessages, Wake, entry};
 use kith_store::{ConversationId, GroupId, Message, NodeName, Seq, SeqRange, Timestamp, UserId};
 use prost::bytes::Bytes;
 
@@ -165,9 +165,8 @@ impl Delivery {
     async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<Vec<UserId>, Error> {
         let DeliveryInner { inboxes, limits, .. } = &*self.0;
         let some = users.chunks(limits.users_at_once.max(1));
-        let done =
-            some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
-        let done: Vec<FanOutResult> = join_all(done).await;
+        let done: Vec<FanOutResult> =
+            join_all(some.map(async |users| inboxes.keeper.fan_out(sent, users).await)).await;
         let has_failed = done.iter().any(|done| done.failed.is_some());
         let (mut wakes, mut absent) = (Vec::new(), Vec::new());
         for mut done in done {

@@ -18,9 +18,7 @@ use super::{
     Delivery, MessagesConfig,
     deliver::StepDelivery,
     logs::{LogAdditions, Logs},
-    waiting::{
-        AppendResult, AppendStep, AppendTurn, AppendWaiter, Callers, SentWhen, WaitingAppends, answer,
-    },
+    waiting::{AppendResult, AppendStep, AppendWaiter, SentWhen, WaitingAppends, answer},
 };
 use crate::{
     error::Error,
@@ -42,18 +40,6 @@ pub struct AppendQueue {
     pub(super) delivery: Delivery,
     mutations: Mutations,
     waiting: Arc<WaitingAppends>,
-}
-
-/// A step whose append has ended.
-#[derive(Debug)]
-struct StoredStep {
-    when: SentWhen,
-    messages: Arc<[NewMessage]>,
-    callers: Vec<Callers>,
-    /// When its append began, or earlier.
-    began: Moment,
-    appended: Result<Vec<Appended>, StoreError>,
-    delivery: StepDelivery,
 }
 
 impl AppendQueue {
@@ -103,52 +89,49 @@ impl AppendQueue {
         Ok((queued.times, join_all(answers.into_iter().map(answer)).instrument(span)))
     }
 
-    /// Appends a conversation's waiting messages and delivers them, until there are none.
+    /// Appends a conversation's waiting messages and delivers them, until there are none. While a step is
+    /// finished, the next one is stored, if a message for it is queued by then.
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
-            let mut stored = Some(self.store(conversation, step).await);
-            while let Some(step) = stored.take() {
-                stored = self.finish_and_store_next(conversation, step, &turn).await;
+            let mut finish = self.store(conversation, step).await;
+            loop {
+                let mut finished = pin!(finish);
+                let Some(next) = turn.next_step_before(finished.as_mut()).await else { break };
+                let count = next.messages.len();
+                let store_next = async {
+                    let stored = self.store(conversation, next).await;
+                    (self.waiting.count_stored(count), stored)
+                };
+                let ((), (_counted, stored)) = tokio::join!(finished, store_next);
+                finish = stored;
             }
         }
     }
 
-    /// Finishes a step. Meanwhile the next step is stored, if a message for it is queued before this step is
-    /// finished.
-    async fn finish_and_store_next(
+    /// Notes and appends a step. Returns what finishes it.
+    async fn store(&self, conversation: ConversationId, step: AppendStep) -> impl Future<Output = ()> {
+        let began = self.logs.now();
+        let append = self.append_step(conversation, Arc::clone(&step.messages));
+        let (appended, delivery) = tokio::join!(append, self.delivery.begin(conversation));
+        self.finish(conversation, step, began, appended, delivery)
+    }
+
+    /// Delivers a step, and answers its callers. `began`: when its append began, or earlier.
+    async fn finish(
         &self,
         conversation: ConversationId,
-        step: StoredStep,
-        turn: &AppendTurn<'_>,
-    ) -> Option<StoredStep> {
-        let mut finished = pin!(self.finish(conversation, step));
-        let next = turn.next_step_before(finished.as_mut()).await?;
-        let store_next = async {
-            let stored = self.store(conversation, next).await;
-            (self.waiting.count_stored(stored.messages.len()), stored)
-        };
-        let ((), (_counted, stored)) = tokio::join!(finished, store_next);
-        Some(stored)
-    }
-
-    async fn store(&self, conversation: ConversationId, step: AppendStep) -> StoredStep {
-        let AppendStep { when, messages, callers } = step;
-        let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
-        let append = self.append_step(conversation, Arc::clone(&messages));
-        let (appended, delivery) = tokio::join!(append, self.delivery.begin(conversation));
-        StoredStep { when, messages, callers, began, appended, delivery }
-    }
-
-    /// Delivers a step, and answers its callers.
-    async fn finish(&self, conversation: ConversationId, step: StoredStep) {
-        let StoredStep { when, messages, callers, began, appended, delivery } = step;
+        step: AppendStep,
+        began: Moment,
+        appended: Appends,
+        delivery: StepDelivery,
+    ) {
         match appended {
             Ok(appended) => {
-                let added = LogAdditions::of(&messages, &appended).sent(when);
+                let added = LogAdditions::of(&step.messages, &appended).sent(step.when);
                 let window = self.logs.appended(conversation, &added, began).shared();
                 tokio::join!(window.clone(), delivery.appended(&added, window));
-                callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
+                step.callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
             }
             Err(error) => {
                 if error.outcome() == Outcome::Unknown {
@@ -158,18 +141,14 @@ impl AppendQueue {
                 } else {
                     delivery.end();
                 }
-                callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
+                step.callers.into_iter().for_each(|callers| callers.answer(&Err(error.clone())));
             }
         }
     }
 
     /// Appends a step, and retries while the store is not available. An append with keys may be repeated
     /// whatever its outcome was.
-    async fn append_step(
-        &self,
-        conversation: ConversationId,
-        messages: Arc<[NewMessage]>,
-    ) -> Result<Vec<Appended>, StoreError> {
+    async fn append_step(&self, conversation: ConversationId, messages: Arc<[NewMessage]>) -> Appends {
         let (began, mut pause, mut may_have_landed) = (Instant::now(), FIRST_PAUSE, false);
         loop {
             let error = match self.try_append(conversation, &messages).await {

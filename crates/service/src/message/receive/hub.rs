@@ -340,7 +340,7 @@ fn too_many(why: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use kith_delivery::{FanOut, InboxKeeper as _};
+    use kith_delivery::InboxKeeper as _;
     use kith_store::{NodeName, Timestamp};
 
     use super::{
@@ -369,8 +369,7 @@ mod tests {
 
     /// Whether a message to user 1 wakes the node.
     async fn is_woken(keeper: &FaultyInboxes, last: i64) -> bool {
-        let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
-        !keeper.fan_out(&fan_out).await.wakes.is_empty()
+        !keeper.fan_out(&sent(last), &[user(1)]).await.wakes.is_empty()
     }
 
     #[tokio::test]
