@@ -20,6 +20,7 @@ pub(super) struct FanOutAnswers {
     without_receiver: Vec<UserId>,
     failed: Option<SharedError>,
     entries: u64,
+    #[cfg(feature = "redis")]
     ended: u64,
 }
 
