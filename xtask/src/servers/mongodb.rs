@@ -69,9 +69,8 @@ fn arguments(port: u16) -> Vec<String> {
     let cache = "--wiredTigerCacheSizeGB=0.25";
     let files = "file_manager=(close_idle_time=10,close_scan_interval=5,close_handle_minimum=1000)";
     let mut words = vec!["--replSet", SET, "--port", &port, cache, "--wiredTigerEngineConfigString", files];
-    let parameters =
-        ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0", "journalCommitInterval=5"];
-    for parameter in parameters {
+    words.extend(["--journalCommitInterval", "5"]);
+    for parameter in ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0"] {
         words.extend(["--setParameter", parameter]);
     }
     words.into_iter().map(str::to_owned).collect()

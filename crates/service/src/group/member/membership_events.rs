@@ -3,6 +3,7 @@
 use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use kith_store::{GroupId, Member, MemberChange, MemberKey, MemberRow, Role, UserId, Version};
 
 use crate::error::Error;
@@ -85,7 +86,7 @@ pub trait MembershipListener: Debug + Send + Sync {
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error>;
 }
 
-/// The listeners, in the order in which they are notified. Cheap to clone.
+/// The listeners. They do not depend on each other. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MembershipListeners(Arc<[Arc<dyn MembershipListener>]>);
 
@@ -96,16 +97,13 @@ impl MembershipListeners {
         Self(listeners.into())
     }
 
-    /// Notifies them all.
+    /// Notifies them all at once, and waits for each.
     ///
     /// # Errors
-    /// The first error. All listeners were notified nevertheless.
+    /// The first listener's error. All were notified nevertheless.
     pub(super) async fn notify(&self, event: &MembershipEvent) -> Result<(), Error> {
-        let mut notified = Ok(());
-        for listener in self.0.iter() {
-            notified = notified.and(listener.changed(event).await);
-        }
-        notified
+        let notified = self.0.iter().map(|listener| listener.changed(event));
+        join_all(notified).await.into_iter().collect()
     }
 }
 

@@ -58,38 +58,24 @@ impl Mongo {
         Ok(conversations.iter().map(|log| ends.get(log).copied().unwrap_or_default()).collect())
     }
 
-    /// See [`MessageStore::strong_end`](kith_store::MessageStore::strong_end).
+    /// See [`MessageStore::strong_end`](kith_store::MessageStore::strong_end). Looks at the hinted document
+    /// first, then at the tail.
     pub(super) async fn strong_log_end(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
-        let give_up = Instant::now() + self.options.append;
+        let (give_up, mut hint) = (Instant::now() + self.options.append, self.hints.get(conversation));
         while Instant::now() < give_up {
-            let tail = self.tail(conversation).await?;
-            let document = tail.map_or(0, |tail| tail.document);
-            match self.confirmed_end(conversation, document, give_up).await? {
-                Some(end) => return Ok(end),
-                None if tail.is_none() => return Ok(0),
-                // It was deleted in between.
+            let document = match hint.take() {
+                Some(document) => Some(document),
+                None => self.tail(conversation).await?.map(|tail| tail.document),
+            };
+            let asked = [(conversation, document.unwrap_or(0))];
+            let pairs = self.pairs(&asked, ReadConcern::linearizable()).await?;
+            let pair = pairs.get(&conversation).copied().unwrap_or_default();
+            match pair.last() {
+                Some(last) => return Ok(last.end().seq),
+                None if document.is_none() && pair.next.is_none() => return Ok(0),
+                // The hint is old, the document was deleted, a deposed primary returned the tail, or many
+                // messages arrived since.
                 None => {}
-            }
-        }
-        Err(out_of_time(Outcome::NotApplied))
-    }
-
-    /// The end of the log, from this document on. `None`: neither it nor the next document exists.
-    async fn confirmed_end(
-        &self,
-        conversation: ConversationId,
-        mut document: i64,
-        give_up: Instant,
-    ) -> Result<Option<Seq>, StoreError> {
-        while Instant::now() < give_up {
-            let linearizable = ReadConcern::linearizable();
-            let pair = self.pairs(&[(conversation, document)], linearizable).await?;
-            let pair = pair.get(&conversation).copied().unwrap_or_default();
-            match (pair.last(), pair.next) {
-                (Some(last), _) => return Ok(Some(last.end().seq)),
-                // A deposed primary returned the tail, or many messages arrived since.
-                (None, Some(full)) => document = full.document,
-                (None, None) => return Ok(None),
             }
         }
         Err(out_of_time(Outcome::NotApplied))
