@@ -113,16 +113,18 @@ async fn insert(dialogs: &Collection<Document>) -> Result<()> {
     Ok(())
 }
 
-/// Changes all dialogs once a second, and counts the changes. Returns why it cannot go on.
+/// Changes all dialogs once a second, in the form of a node's writes, and counts the changes. Returns why it
+/// cannot go on.
 async fn change_forever(dialogs: &Collection<Document>, changed: &AtomicI64) -> anyhow::Error {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    for write in 1_i64.. {
         seconds.tick().await;
-        let change = doc! { "$inc": { "v": 1_i64, "read": 1_i64 } };
+        let change = doc! { "$inc": { "v": 1_i64, "read": 1_i64 }, "$set": { "u": write } };
         if let Err(error) = dialogs.update_many(doc! { "_id.c": "g1" }, change).await {
             return error.into();
         }
         changed.fetch_add(DIALOGS, Ordering::Relaxed);
     }
+    anyhow::anyhow!("there is no further number")
 }
