@@ -223,8 +223,8 @@ claims! {
     JOIN_CHANGES = Claim::cost("join_changes", "scripts").kith_alone().target(1.1);
     /// Median time for a join / for a follow.
     JOIN_TIME = Claim::cost("join_time", "us").target(1.3);
-    /// Changes a second that no node has published, until one has published all; the baseline is a bare change
-    /// stream.
+    /// Changes a second, which their writers have not published, until a node has published all; the baseline
+    /// is a bare change stream.
     FEED_RATE = Claim::gain("feed_rate", "changes/s").kith_alone().target(20_000.0);
     /// Seconds until 1,000 sockets are live on a cluster node, 64 opening at a time, each with its list of
     /// conversations.

@@ -47,8 +47,9 @@ pub(crate) struct HuntArguments {
     at_once: u8,
     /// So many acknowledged writes in the rows F50 and F52, and a tenth of it in those of them that have a
     /// fault; a tenth of it are the applications of F53, the marks of F59, the changes of F61 and the
-    /// removals of F62, a hundredth the conversations of F63, a 25th the users of F54 [default: 100000]. So
-    /// many acknowledged messages in each row F60 [default: 333334; with --seconds as many as there are].
+    /// removals of F62, a hundredth the conversations of F63, a 25th the users of F54, a fifth the changes a
+    /// second of F51b [default: 100000]. So many acknowledged messages in each row F60 [default: 333334; with
+    /// --seconds as many as there are].
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.

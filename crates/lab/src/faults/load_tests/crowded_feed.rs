@@ -28,8 +28,8 @@ const QUIET: &str = "observer.canary_every=1h";
 /// The node that writes next dies after its commit.
 const DIES: (&str, &str) = ("KITH_FAILPOINT", "after_commit=die@1");
 const USER: i64 = 1;
-/// The changes a second.
-const DIALOGS: i64 = 20_000;
+/// Of so many writes one dialog is changed each second.
+const WRITES_A_DIALOG: u64 = 5;
 /// The dialogs' users have ids from here on: no node has copies for them.
 const FIRST_STRANGER: i64 = 1_000_000;
 /// How long dialogs are changed before the node writes.
@@ -48,16 +48,17 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     plan.settings.push(QUIET.to_owned());
     let mut site = Site::with_users(&plan, USER).await?;
     let dialogs = site.mongod.database(NAME).await?.collection("dialogs");
-    insert(&dialogs).await?;
+    let count = i64::try_from(sizes.writes / WRITES_A_DIALOG)?;
+    insert(&dialogs, count).await?;
     let changed = AtomicI64::new(0);
     let began = Instant::now();
     let slowest = tokio::select! {
         slowest = deaths(&mut site, sizes.rounds.div_ceil(3).max(2)) => slowest?,
-        error = change_forever(&dialogs, &changed) => return Err(error),
+        error = change_forever(&dialogs, count, &changed) => return Err(error),
     };
     let rate = float(changed.into_inner().unsigned_abs()) / began.elapsed().as_secs_f64();
     Ok(vec![
-        Figure::at_least("changes of dialogs", "1/s", rate, 0.9 * float(DIALOGS.unsigned_abs())),
+        Figure::at_least("changes of dialogs", "1/s", rate, 0.9 * float(count.unsigned_abs())),
         Figure::within("a dead node's change visible after", slowest, VISIBLE_WITHIN),
     ])
 }
@@ -107,15 +108,15 @@ async fn nick_name(node: &Channel) -> Result<String> {
     Ok(answer.user.unwrap_or_default().nick_name)
 }
 
-async fn insert(dialogs: &Collection<Document>) -> Result<()> {
+async fn insert(dialogs: &Collection<Document>, count: i64) -> Result<()> {
     let dialog = |at| doc! { "_id": { "u": FIRST_STRANGER + at, "c": "g1" }, "v": 1_i64, "read": 0_i64 };
-    dialogs.insert_many((0..DIALOGS).map(dialog)).await?;
+    dialogs.insert_many((0..count).map(dialog)).await?;
     Ok(())
 }
 
 /// Changes all dialogs once a second, in the form of a node's writes, and counts the changes. Returns why it
 /// cannot go on.
-async fn change_forever(dialogs: &Collection<Document>, changed: &AtomicI64) -> anyhow::Error {
+async fn change_forever(dialogs: &Collection<Document>, count: i64, changed: &AtomicI64) -> anyhow::Error {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for write in 1_i64.. {
@@ -124,7 +125,7 @@ async fn change_forever(dialogs: &Collection<Document>, changed: &AtomicI64) -> 
         if let Err(error) = dialogs.update_many(doc! { "_id.c": "g1" }, change).await {
             return error.into();
         }
-        changed.fetch_add(DIALOGS, Ordering::Relaxed);
+        changed.fetch_add(count, Ordering::Relaxed);
     }
     anyhow::anyhow!("there is no further number")
 }
