@@ -133,7 +133,7 @@ async fn find(documents: &Collection<Document>, id: i64) -> Result<Document> {
 }
 
 /// The user's name on that node; `None`: no answer.
-async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
+pub(super) async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
     let asked = with_deadline(GetUserRequest { user_id, consistency: None });
     match UserServiceClient::new(node).get_user(asked).await {
         Ok(answer) => Some(answer.into_inner().user.map(|user| user.nick_name)),

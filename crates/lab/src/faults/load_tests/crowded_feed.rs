@@ -6,16 +6,19 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
-use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
 use mongodb::{
     Collection,
     bson::{Document, doc},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tonic::transport::Channel;
 
-use super::Sizes;
+use super::{
+    Sizes,
+    by_hand::nick_name,
+    orphaned::{LOOK, PATIENCE, QUIET, VISIBLE_WITHIN, restart},
+};
 use crate::faults::{
     Figure, Plan, Site,
     calls::{renaming, with_deadline},
@@ -23,10 +26,8 @@ use crate::faults::{
     site::NAME,
 };
 
-/// The setting with which the dying node writes nothing else.
-const QUIET: &str = "observer.canary_every=1h";
 /// The node that writes next dies after its commit.
-const DIES: (&str, &str) = ("KITH_FAILPOINT", "after_commit=die@1");
+const DIES: &str = "after_commit=die@1";
 const USER: i64 = 1;
 /// Of so many writes one dialog is changed each second.
 const WRITES_A_DIALOG: u64 = 5;
@@ -34,13 +35,8 @@ const WRITES_A_DIALOG: u64 = 5;
 const FIRST_STRANGER: i64 = 1_000_000;
 /// How long dialogs are changed before the node writes.
 const BEFORE: Duration = Duration::from_secs(10);
-/// The bound until the change is visible.
-const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 /// How long the change is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
-/// Time limit for a precondition of the measurement.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Figures: changes of dialogs, and how long the other node answered the previous state.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
@@ -67,45 +63,35 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
 async fn deaths(site: &mut Site, rounds: u32) -> Result<Duration> {
     let mut slowest = Duration::ZERO;
     for victim in 0..site.members.len() {
-        restart(site, victim).await?;
+        restart(site, victim, DIES).await?;
     }
     sleep(BEFORE).await;
     for round in 0..rounds {
         let victim = usize::try_from(round)? % site.members.len();
         slowest = slowest.max(die(site, victim, &format!("round {round}")).await?);
-        restart(site, victim).await?;
+        restart(site, victim, DIES).await?;
     }
     Ok(slowest)
-}
-
-async fn restart(site: &mut Site, at: usize) -> Result<()> {
-    let node = &mut site.members[at].node;
-    node.kill();
-    node.run_with_variables(&[DIES])?;
-    site.until_trusted().await
 }
 
 /// Lets a node write and die. Returns how long the other node did not show the change.
 async fn die(site: &mut Site, victim: usize, name: &str) -> Result<Duration> {
     let other = site.members[1 - victim].node.channel();
-    ensure!(nick_name(&other).await? != name, "the name is not new");
+    let shown = async || {
+        let found = nick_name(other.clone(), USER).await.context("the other node does not answer")?;
+        anyhow::Ok(found.as_deref() == Some(name))
+    };
+    ensure!(!shown().await?, "the name is not new");
     let began = Instant::now();
     let renamed = renaming(USER, name.to_owned(), String::new());
     let mut writer = UserServiceClient::new(site.members[victim].node.channel());
     let answer = writer.update_user(with_deadline(renamed)).await;
     ensure!(answer.is_err(), "the program is no build with fail points: the write was answered");
     site.members[victim].node.until_died(PATIENCE).await?;
-    while began.elapsed() < LOOKED_FOR && nick_name(&other).await? != name {
+    while began.elapsed() < LOOKED_FOR && !shown().await? {
         sleep(LOOK).await;
     }
     Ok(began.elapsed())
-}
-
-/// The user's name by the node's copy.
-async fn nick_name(node: &Channel) -> Result<String> {
-    let asked = with_deadline(GetUserRequest { user_id: USER, consistency: None });
-    let answer = UserServiceClient::new(node.clone()).get_user(asked).await?.into_inner();
-    Ok(answer.user.unwrap_or_default().nick_name)
 }
 
 async fn insert(dialogs: &Collection<Document>, count: i64) -> Result<()> {
@@ -119,13 +105,13 @@ async fn insert(dialogs: &Collection<Document>, count: i64) -> Result<()> {
 async fn change_forever(dialogs: &Collection<Document>, count: i64, changed: &AtomicI64) -> anyhow::Error {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for write in 1_i64.. {
+    loop {
         seconds.tick().await;
-        let change = doc! { "$inc": { "v": 1_i64, "read": 1_i64 }, "$set": { "u": write } };
+        let change =
+            doc! { "$inc": { "v": 1_i64, "read": 1_i64 }, "$set": { "u": changed.load(Ordering::Relaxed) } };
         if let Err(error) = dialogs.update_many(doc! { "_id.c": "g1" }, change).await {
             return error.into();
         }
         changed.fetch_add(count, Ordering::Relaxed);
     }
-    anyhow::anyhow!("there is no further number")
 }

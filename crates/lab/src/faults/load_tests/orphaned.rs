@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// The bound until the change is visible.
-const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
+pub(super) const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 /// How long the change is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(40);
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// The setting with which the dying node writes nothing else.
-const QUIET: &str = "observer.canary_every=1h";
+pub(super) const QUIET: &str = "observer.canary_every=1h";
 const EDGE: Edge = Edge(1, 2);
 /// All permissions together.
 const ALL: u8 = 63;
 /// A death before the write shows nothing. More deaths are made then, up to this many times as many.
 const TIMES: u32 = 3;
 /// Time limit for a precondition of the measurement.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The change that the dying node writes, and the next node undoes.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,14 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         figures.extend(change.figures(&took));
     }
     Ok(figures)
+}
+
+/// Kills a node and starts it again, so that it dies at this fail point.
+pub(super) async fn restart(site: &mut Site, at: usize, fail_point: &str) -> Result<()> {
+    let node = &mut site.members[at].node;
+    node.kill();
+    node.run_with_variables(&[("KITH_FAILPOINT", fail_point)])?;
+    site.until_trusted().await
 }
 
 impl Change {
@@ -172,10 +180,7 @@ impl Deaths<'_> {
     }
 
     async fn restart(&mut self, at: usize) -> Result<()> {
-        let node = &mut self.site.members[at].node;
-        node.kill();
-        node.run_with_variables(&[("KITH_FAILPOINT", self.change.fail_point())])?;
-        self.site.until_trusted().await
+        restart(self.site, at, self.change.fail_point()).await
     }
 
     /// Lets a node write and die. `None`: it had written nothing.
