@@ -82,11 +82,14 @@ impl AdminContext {
     /// # Errors
     /// If neither the tiers nor the store have an answer.
     pub(super) async fn canary(&self) -> Result<wire::ReadCanaryResponse, Error> {
-        let version = match &self.canary {
-            Some(canary) => canary.read().await?,
-            None => 0,
+        let read = async {
+            match &self.canary {
+                Some(canary) => canary.read().await,
+                None => Ok(0),
+            }
         };
-        Ok(wire::ReadCanaryResponse { version: signed(version), trusted: self.node.trusted() })
+        let (version, trusted) = trusted_throughout(&self.node, read).await;
+        Ok(wire::ReadCanaryResponse { version: signed(version?), trusted })
     }
 
     /// Raises the epoch, and waits for a limited time until this node is in it.
@@ -107,6 +110,14 @@ impl AdminContext {
     }
 }
 
+/// The output of this read, and whether the node trusted its memory before and after it. A node that was
+/// paused may return an old copy, and trust its memory a moment later.
+pub(super) async fn trusted_throughout<T>(node: &Node, read: impl Future<Output = T>) -> (T, bool) {
+    let before = node.trusted();
+    let output = read.await;
+    (output, before && node.trusted())
+}
+
 fn wire_node_info(node_info: &NodeInfo) -> wire::NodeInfo {
     wire::NodeInfo {
         node_id: node_info.id.clone(),
@@ -115,5 +126,22 @@ fn wire_node_info(node_info: &NodeInfo) -> wire::NodeInfo {
         callers_digest: node_info.callers.clone(),
         start_time: (node_info.started != Timestamp::default()).then(|| wire_time(node_info.started)),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_cache::{Moment, NodeConfig};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn trust_that_begins_in_a_read_is_none() {
+        let node = Node::new(NodeConfig { trusted_until: Moment::default(), ..NodeConfig::local(1) });
+        let trust = async { node.trust_until(Moment::NEVER) };
+        assert!(!trusted_throughout(&node, trust).await.1);
+        assert!(trusted_throughout(&node, async {}).await.1);
+        let distrust = async { node.trust_until(Moment::default()) };
+        assert!(!trusted_throughout(&node, distrust).await.1);
     }
 }

@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     AdminContext, NodeStatus,
+    context::trusted_throughout,
     convert::{copy, stats},
     edges::{EdgeRuns, ProgressStream},
     fan_out::{self, Answer},
@@ -86,10 +87,11 @@ impl AdminRpc {
         answer.node_id = own.to_owned();
         if here || asked.is_empty() {
             let depth = if request.memory_only { Depth::Memory } else { Depth::Store };
-            let copies = namespace.inspect(key, depth).await;
+            let (copies, trusted) =
+                trusted_throughout(&self.context.node, namespace.inspect(key, depth)).await;
             let copies = copies.map_err(|error| failed(namespace.name(), &error))?;
             answer.copies = copies.iter().map(copy).collect();
-            answer.trusted = self.context.node.trusted();
+            answer.trusted = trusted;
         }
         if let (Some(cluster), false) = (&self.context.cluster, here) {
             let message = wire::InspectKeyRequest { node_id: SELF.to_owned(), ..request.clone() };

@@ -867,7 +867,7 @@ type InspectKeyResponse struct {
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// The id of the node that was called.
 	NodeId string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Whether the node that was called may answer from memory now. False if another node was requested.
+	// Whether the called node trusted its memory before and after the read. False if another node was requested.
 	Trusted       bool `protobuf:"varint,5,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1283,7 +1283,7 @@ type ReadCanaryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 if no canary was ever written, as in single-node mode.
 	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Whether the node that was called may answer from memory now.
+	// Whether the node trusted its memory before and after the read.
 	Trusted       bool `protobuf:"varint,2,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
