@@ -119,7 +119,8 @@ fn check_period(config: &ObserverConfig) -> Duration {
     config.canary_every.max(config.bound.mul_f64(5.0 / 3.0))
 }
 
-/// Pause before the next attempt to acquire the lease. Random, so that each node gets it at times.
+/// Pause before the next attempt to acquire the lease. Random, so that each node gets it at times, and never
+/// longer than the time from the lease's end to its holder's next attempt.
 fn retry_pause(every: Duration) -> Duration {
-    every.mul_f64(rand::rng().random_range(0.25..0.75))
+    every.mul_f64(rand::rng().random_range(0.25..0.5))
 }
