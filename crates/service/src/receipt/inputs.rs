@@ -41,12 +41,13 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
 
 /// The users with ordinals in this range who were members when any of these messages was sent, by rising
 /// ordinal.
-pub(super) fn readers(seats: &GroupSeats, range: Range<usize>, seqs: &[Seq]) -> Vec<(usize, UserId)> {
+pub(super) fn readers(
+    seats: &GroupSeats,
+    range: Range<usize>,
+    seqs: &[Seq],
+) -> impl Iterator<Item = (usize, UserId)> {
     let some = seats.seats.get(range.clone()).unwrap_or_default();
-    let numbered = range.zip(some).filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
     let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.membership_at(*seq) != MembershipAtSend::Absent);
-    // Most are in it: it need not grow.
-    let mut readers = Vec::with_capacity(some.len());
-    readers.extend(numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)));
-    readers
+    let numbered = range.zip(some).filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
+    numbered.filter(move |(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user))
 }

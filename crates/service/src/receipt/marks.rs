@@ -19,7 +19,7 @@ impl MarksByOrdinal {
     }
 
     /// Returns those of these users who are not in it. Users must be given by rising ordinal.
-    pub(super) fn missing(&self, users: Vec<(usize, UserId)>) -> Vec<(usize, UserId)> {
+    pub(super) fn missing(&self, users: impl IntoIterator<Item = (usize, UserId)>) -> Vec<(usize, UserId)> {
         let mut known = self.0.iter().map(|(at, _)| *at).peekable();
         let is_missing = |(at, _): &(usize, UserId)| {
             while known.next_if(|known| known < at).is_some() {}

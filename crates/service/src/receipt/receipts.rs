@@ -1,6 +1,6 @@
 //! The receipts that calls read.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use kith_store::{ConversationId, Edge, Receipt, ReceiptState, Seat, SentMessage, Seq, UserId};
 use tokio::time::Instant;
@@ -104,7 +104,8 @@ impl Receipts {
         VisibleMessages { messages, seats }: VisibleMessages,
         is_fresh: bool,
     ) -> Result<ReceiptInputs, Error> {
-        let readers = inputs::readers(&seats, 0..seats.seats.len(), &inputs::numbers(&messages));
+        let seqs = inputs::numbers(&messages);
+        let readers = inputs::readers(&seats, 0..seats.seats.len(), &seqs);
         let marks = self.marks(user, conversation, readers, is_fresh).await?;
         Ok(ReceiptInputs { messages, seats, marks })
     }
@@ -147,7 +148,7 @@ impl Receipts {
         let (mut users, mut from) = (Vec::new(), usize::try_from(asked.from).unwrap_or(usize::MAX));
         for _ in 0..PARTS_OF_PAGE {
             let part = from.min(seats.seats.len())..from.saturating_add(PART).min(seats.seats.len());
-            let readers = inputs::readers(&seats, part.clone(), &[seq]);
+            let readers = inputs::readers(&seats, part.clone(), slice::from_ref(&seq));
             let marks = self.marks(user, conversation, readers, is_fresh).await?;
             let (has_read, first) = (marks.have_read(seq), part.start);
             let receipt = Receipt::of(&seats.seats[part.clone()], message, |at| has_read(first + at));
@@ -211,10 +212,10 @@ impl Receipts {
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
-        readers: Vec<(usize, UserId)>,
+        readers: impl IntoIterator<Item = (usize, UserId)>,
         is_fresh: bool,
     ) -> Result<Arc<MarksByOrdinal>, Error> {
-        if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
+        if user.is_some() && self.is_blocked(conversation).await? {
             return Ok(Arc::default());
         }
         self.0.marks.of(conversation, readers, is_fresh).await

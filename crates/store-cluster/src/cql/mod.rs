@@ -12,6 +12,7 @@ mod member;
 mod open_minutes;
 mod relation;
 mod request_key;
+mod shared_ticks;
 mod stores;
 mod unconfigured;
 

@@ -182,9 +182,10 @@ impl RedisOptions {
                 connection.max_command_attempts = 1;
                 connection.max_command_buffer_len = self.waiting_max;
                 connection.tcp = TcpConfig { nodelay: Some(true), ..TcpConfig::default() };
+                // Each connection of an idle node wakes this often.
                 connection.unresponsive = UnresponsiveConfig {
                     max_timeout: Some(self.unresponsive),
-                    interval: self.unresponsive / 5,
+                    interval: self.unresponsive / 2,
                 };
             });
         builder

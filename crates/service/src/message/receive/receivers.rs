@@ -18,7 +18,7 @@ use crate::write::{rounds::every, tasks::BackgroundJob};
 /// Each receiver reads its inbox once in this time without a wake: this delays a message whose wake was lost.
 const SWEEP_PERIOD: Duration = Duration::from_secs(5);
 /// Parts into which the receivers are divided for that.
-const SWEEP_PARTS: u32 = 50;
+const SWEEP_PARTS: u32 = 20;
 /// The delay for a large group's message whose wake was lost.
 const LOGS_CHECKED_EVERY: Duration = Duration::from_secs(2);
 /// How often an inbox is renewed within its lifetime.

@@ -46,7 +46,7 @@ impl ReadMarks {
     pub(super) async fn of(
         &self,
         conversation: ConversationId,
-        users: Vec<(usize, UserId)>,
+        users: impl IntoIterator<Item = (usize, UserId)>,
         is_fresh: bool,
     ) -> Result<Arc<MarksByOrdinal>, Error> {
         let slot = if is_fresh { MarksCell::default() } else { self.kept.lock().get(conversation) };

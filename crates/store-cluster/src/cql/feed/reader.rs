@@ -15,16 +15,18 @@ use kith_store::{
     ChangeFeed, FEED_BATCH_MAX, FeedBatch, FeedChange, FeedError, FeedRecord, FeedStream, MemberKey,
     NamedFeed, StoreError, Timestamp, Version,
 };
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::delivered::DeliveredVersions;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, ReadIntervals},
+    shared_ticks::until_next,
     stores::Cql,
 };
 
-const POLL: Duration = Duration::from_millis(200);
+/// The period of the sweep, too.
+const POLL: Duration = Duration::from_millis(250);
 /// After this time a note's write has certainly ended, with or without effect.
 const WRITE_ENDED: Duration = Duration::from_secs(6);
 /// Older notes may have expired: a day, less the time to read them all.
@@ -160,7 +162,7 @@ impl OpenRelationFeed {
             if !self.held.is_empty() {
                 return Ok(());
             }
-            sleep(POLL).await;
+            until_next(POLL).await;
         }
     }
 

@@ -16,6 +16,7 @@ use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, ReadIntervals},
     relation::follow::bucket::ListPart,
+    shared_ticks::until_next,
     stores::Cql,
 };
 
@@ -81,7 +82,7 @@ impl Sweep {
                 }
             };
             drop((cql, coordination));
-            tokio::time::sleep(pause).await;
+            until_next(pause).await;
         }
     }
 
