@@ -173,7 +173,8 @@ impl Members {
         if let Some(creator) = self.roles.provisional_owner(&group).await?
             && self.has_account(creator).await?
         {
-            self.ensure_owner(&group, creator).await?;
+            // Boxed: otherwise every call that reads a group is as large as this future.
+            Box::pin(self.ensure_owner(&group, creator)).await?;
         }
         Ok(group)
     }
@@ -218,7 +219,7 @@ impl Members {
             if let Some(creator) = self.roles.creator(&group).await?
                 && self.has_account(creator).await?
             {
-                self.ensure_owner(&group, creator).await?;
+                Box::pin(self.ensure_owner(&group, creator)).await?;
             }
             Ok::<(), Error>(())
         };
