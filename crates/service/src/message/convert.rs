@@ -29,7 +29,7 @@ use crate::{
 /// The reader who gets an answer, which decides which client ids are shown.
 pub(crate) fn message_to_wire(
     message: Message,
-    conversation: ConversationId,
+    conversation_id: String,
     principal: Principal,
 ) -> wire::Message {
     let shows_id = match principal {
@@ -44,7 +44,7 @@ pub(crate) fn message_to_wire(
         MessageKind::Event => (Bytes::new(), wire::Event::decode(message.body).ok()),
     };
     wire::Message {
-        conversation_id: conversation.to_string(),
+        conversation_id,
         seq: message.seq,
         sender_id: message.sender.map_or(0, UserId::get),
         send_time: Some(wire_time(message.sent)),
@@ -87,8 +87,9 @@ pub(super) fn page_to_wire(
     principal: Principal,
     counts: &ReactionCounts,
 ) -> Vec<wire::Message> {
+    let id = conversation.to_string();
     let to_wire = |message| {
-        let mut message = message_to_wire(message, conversation, principal);
+        let mut message = message_to_wire(message, id.clone(), principal);
         counts.add_to(conversation, &mut message);
         message
     };

@@ -31,19 +31,18 @@ impl ReadRange {
         self.min <= seq && seq <= self.max
     }
 
-    /// The message as the reader may see it. Its content is withheld if an edit above the range has written
-    /// it: a former member reads nothing that is newer than its leave. Every message passes here before it is
-    /// returned.
-    pub(crate) fn shown(self, message: Message) -> Message {
-        if !self.closed_at.is_some_and(|last| message.is_edited_above(last)) {
-            return message;
+    /// Makes the message what the reader may see. Its content is withheld if an edit above the range has
+    /// written it: a former member reads nothing that is newer than its leave. Every message passes here
+    /// before it is returned.
+    pub(crate) fn show(self, message: &mut Message) {
+        if self.closed_at.is_some_and(|last| message.is_edited_above(last)) {
+            (message.content_type, message.body, message.mentions) = Default::default();
+            message.mention_all = false;
         }
-        let (content_type, body, mentions) = Default::default();
-        Message { content_type, body, mentions, mention_all: false, ..message }
     }
 }
 
-/// Whether [`ReadRange::shown`] has withheld a message's content. No edit leaves both empty.
+/// Whether [`ReadRange::show`] has withheld a message's content. No edit leaves both empty.
 pub(super) fn is_withheld(message: &Message) -> bool {
     let is_empty = message.content_type.is_empty() && message.body.is_empty();
     message.edited.is_some() && message.recalled.is_none() && is_empty

@@ -48,7 +48,7 @@ pub(super) fn recall_to_wire(
     principal: Principal,
 ) -> wire::RecallMessageResponse {
     let ChangedMessage { message, event_seq, replayed } = changed;
-    let message = Some(message_to_wire(message, conversation, principal));
+    let message = Some(message_to_wire(message, conversation.to_string(), principal));
     wire::RecallMessageResponse { message, event_seq, replayed }
 }
 
@@ -58,6 +58,6 @@ pub(super) fn edit_to_wire(
     principal: Principal,
 ) -> wire::EditMessageResponse {
     let ChangedMessage { message, event_seq, replayed } = changed;
-    let message = Some(message_to_wire(message, conversation, principal));
+    let message = Some(message_to_wire(message, conversation.to_string(), principal));
     wire::EditMessageResponse { message, event_seq, replayed }
 }

@@ -131,7 +131,7 @@ pub(super) fn conversation_to_wire(shown: ShownConversation, principal: Principa
         unread: count(unread.count),
         unread_more: more,
         first_mention_seq: unread.first_mention.unwrap_or_default(),
-        last_message: last.map(|last| message_to_wire(last, id, principal)),
+        last_message: last.map(|last| message_to_wire(last, id.to_string(), principal)),
         pinned: dialog.pinned.is_some(),
         do_not_disturb: dialog.do_not_disturb || peer.do_not_disturb,
         marked_unread: dialog.marked_unread,

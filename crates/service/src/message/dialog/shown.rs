@@ -196,8 +196,8 @@ impl Dialogs {
         let first = (view.read_up_to() + 1).min(range.max).max(range.max - DOCUMENT + 1).max(1);
         let (mut headers, mut last_message) = (Vec::new(), None);
         for (first, last) in document_parts(first, range.max) {
-            for message in logs.stored(conversation, Span { first, last }, end).await? {
-                let message = range.shown(message);
+            for mut message in logs.stored(conversation, Span { first, last }, end).await? {
+                range.show(&mut message);
                 headers.push(StoredHeader::of(&message));
                 last_message = Some(message);
             }

@@ -193,10 +193,11 @@ async fn read(
     });
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
-        for message in ordered(part?, order).into_iter().filter(&is_asked) {
-            if !found.admit(log.range.shown(message)) {
-                return Ok(true);
-            }
+        let mut part = ordered(part?, order);
+        part.retain(&is_asked);
+        part.iter_mut().for_each(|message| log.range.show(message));
+        if !found.admit(part) {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -281,14 +282,21 @@ impl MessagePage {
 }
 
 impl PageContent {
-    /// Whether the page has room for the message, which is in it then.
-    fn admit(&mut self, message: Message) -> bool {
-        self.bytes += message.weight();
-        if self.bytes > PAGE_BYTES && !self.messages.is_empty() {
-            return false;
+    /// Adds the first of these messages for which the page has room. Returns whether these are all.
+    fn admit(&mut self, mut part: Vec<Message>) -> bool {
+        let is_new = self.messages.is_empty();
+        let fits = |(at, message): &(usize, &Message)| {
+            self.bytes += message.weight();
+            self.bytes <= PAGE_BYTES || (is_new && *at == 0)
+        };
+        let (fitting, all) = (part.iter().enumerate().take_while(fits).count(), part.len());
+        part.truncate(fitting);
+        if is_new {
+            self.messages = part;
+        } else {
+            self.messages.append(&mut part);
         }
-        self.messages.push(message);
-        true
+        fitting == all
     }
 }
 

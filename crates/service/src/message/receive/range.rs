@@ -123,7 +123,7 @@ impl Reader {
             out.push(What::Missed(Missed { conversation_id: conversation.to_string(), from_seq, to_seq }));
         }
         for message in messages {
-            out.push(What::Message(message_to_wire(message, conversation, self.principal)));
+            out.push(What::Message(message_to_wire(message, conversation.to_string(), self.principal)));
         }
     }
 
