@@ -1,6 +1,10 @@
 //! The guard around a write: marks its records before the commit, and settles them by its verdict.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use tokio::runtime::Handle;
 
@@ -57,8 +61,15 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
 
     /// Turns the guard into write parts for a write that may change all its records, in an unknown way.
     pub fn invalidating(self) -> WriteParts {
-        let keys = self.marked.keys().cloned();
-        let changes = keys.map(|key| (key, Change::Invalidate { version: None })).collect();
+        self.invalidating_but(Vec::new())
+    }
+
+    /// Like [`Self::invalidating`], but these records are changed in these ways.
+    pub fn invalidating_but(mut self, mut changes: Vec<(K, Change<V>)>) -> WriteParts {
+        changes.iter().for_each(|(key, _)| self.mark(key));
+        let known: HashSet<K> = changes.iter().map(|(key, _)| key.clone()).collect();
+        let unknown = self.marked.keys().filter(|key| !known.contains(*key)).cloned();
+        changes.extend(unknown.map(|key| (key, Change::Invalidate { version: None })));
         self.changing(changes)
     }
 

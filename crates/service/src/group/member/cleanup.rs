@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Seq, Timestamp,
-    UserId, Version, Write,
+    Applied, ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Seq,
+    Timestamp, UserId, Version, Write,
 };
 use tokio::time::{Instant, sleep};
 
@@ -210,9 +210,10 @@ impl Members {
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {
                 let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
-                Ok(MembersUpdated {
-                    roster: Roster { count, ..Roster::default() },
-                    ..MembersUpdated::default()
+                let roster = Roster { count, ..Roster::default() };
+                Ok(Applied {
+                    record: MembersUpdated { roster, ..MembersUpdated::default() },
+                    replayed: false,
                 })
             });
             let ended = self.write_members(group, keys, others, write).await?;

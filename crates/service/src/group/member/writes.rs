@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kith_cache::{Consistency, WriteParts};
+use kith_cache::{Change, Consistency, WriteParts};
 use kith_store::{
-    Applied, ChangeContext, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MembersUpdated,
-    StoreError, UserId, Visibility, Write,
+    Applied, ChangeContext, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MemberRow,
+    MembersUpdated, Roster, StoreError, UserId, Visibility, Write,
 };
 
 use super::{
@@ -16,9 +16,16 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::{call::Principal, request::WriteContext},
-    write::mutations::{Committed, MembersWrite},
+    rpc::{
+        call::Principal,
+        request::WriteContext,
+        versions::{Versioned, put},
+    },
+    write::mutations::{Committed, MembersChanges, MembersWrite},
 };
+
+/// Members of larger changes are read when they are asked for.
+const PUT_MAX: usize = 8;
 
 impl Members {
     /// Changes group members. Returns what changed.
@@ -124,11 +131,7 @@ impl Members {
         let (kind, users) = (EventKind::of(&change), change.users());
         let others = self.changed_with_members(group, &change).await;
         let store = Arc::clone(&self.store);
-        let write = Box::pin(async move {
-            let applied: Applied<MembersUpdated> =
-                store.change_members(group, change, context, write).await?;
-            Ok(applied.record)
-        });
+        let write = Box::pin(async move { store.change_members(group, change, context, write).await });
         let done = self.write_members(group, keys, others, write).await?;
         self.notify(kind.event(group, users, &done.record.rows)).await;
         Ok(done)
@@ -150,10 +153,10 @@ impl Members {
         group: GroupId,
         keys: Vec<MemberKey>,
         others: Vec<WriteParts>,
-        write: BoxFuture<'static, Result<MembersUpdated, StoreError>>,
+        write: BoxFuture<'static, Result<Applied<MembersUpdated>, StoreError>>,
     ) -> Result<Committed<MembersUpdated>, Error> {
-        let changed = |updated: &MembersUpdated| updated.rows.iter().map(|row| row.member.key).collect();
-        let job = MembersWrite { group, keys, write, changed };
+        let roster = self.roles.rosters.begin_write(&[group]).await;
+        let job = MembersWrite { group, keys, roster, write, changes };
         let written = self.mutations.write_members(&self.roles.members, job, others).await;
         written.map_err(store_error)
     }
@@ -169,8 +172,7 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    /// Returns the items besides the records that a member change touches: the roster, the member list, each
-    /// user's group list.
+    /// Returns the lists that a member change touches: the group's members, each user's groups.
     pub(super) async fn changed_with_members(
         &self,
         group: GroupId,
@@ -182,7 +184,7 @@ impl Members {
             MemberChange::SetRole(..) | MemberChange::Transfer(_) => (true, false),
             _ => (false, false),
         };
-        let mut others = vec![self.roles.rosters.begin_write(&[group]).await.invalidating()];
+        let mut others = Vec::new();
         if members {
             others.push(self.lists.members.begin_write(&[group]).await);
         }
@@ -241,4 +243,61 @@ impl Members {
 
 pub(super) fn closed(how: &str) -> Error {
     Error::new(Reason::StateForbids, format!("the group is joined {how}"))
+}
+
+/// The changes in the tiers. A repeated request returns what an earlier change left, and there may be later
+/// ones.
+fn changes(applied: &Applied<MembersUpdated>) -> MembersChanges<Member, Roster> {
+    let MembersUpdated { roster, rows, .. } = &applied.record;
+    let is_put = !applied.replayed && (1..=PUT_MAX).contains(&rows.len());
+    let member = |row: &MemberRow| (row.member.key, put_if(is_put && row.live, &row.member));
+    MembersChanges { members: rows.iter().map(member).collect(), roster: put_if(is_put, roster) }
+}
+
+/// Puts a record in the tiers, or drops their copies.
+fn put_if<T: Versioned + Clone>(is_put: bool, record: &T) -> Change<T> {
+    if is_put { put(&Arc::new(record.clone())) } else { Change::Invalidate { version: None } }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{Role, StayHistory, Text, Timestamp, Version};
+
+    use super::*;
+    use crate::sample::user;
+
+    fn row(id: i64, live: bool) -> MemberRow {
+        let key = MemberKey { group: GroupId::new(1).unwrap(), user: user(id) };
+        let member = Member {
+            key,
+            version: Version::FIRST,
+            role: Role::Member,
+            ordinal: 0,
+            remark: Text::default(),
+            muted_until: None,
+            joined: Timestamp(1),
+            from_seq: 1,
+            joined_seq: 1,
+        };
+        MemberRow { member, live, stays: StayHistory::default() }
+    }
+
+    /// Whether all members, and the roster, are put.
+    fn puts(rows: Vec<MemberRow>, replayed: bool) -> (bool, bool) {
+        let roster = Roster { version: Version::FIRST, ..Roster::default() };
+        let record = MembersUpdated { roster, rows, bans: Vec::new() };
+        let MembersChanges { members, roster } = changes(&Applied { record, replayed });
+        let is_put = members.iter().all(|(_, change)| matches!(change, Change::Put { .. }));
+        (is_put, matches!(roster, Change::Put { .. }))
+    }
+
+    #[test]
+    fn only_small_new_changes_are_put() {
+        let many = (1..10).map(|id| row(id, true)).collect();
+        assert_eq!(puts(vec![row(1, true), row(2, true)], false), (true, true));
+        assert_eq!(puts(vec![row(1, false)], false), (false, true), "it left");
+        assert_eq!(puts(vec![row(1, true)], true), (false, false), "a repeated request");
+        assert_eq!(puts(many, false), (false, false), "many");
+        assert!(!puts(Vec::new(), false).1, "nothing has changed");
+    }
 }

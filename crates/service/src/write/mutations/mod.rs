@@ -5,7 +5,7 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use kith_cache::{
     AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, TieredCache, Token, UNPUBLISHED, Version,
-    WriteParts,
+    WriteGuard, WriteParts,
     spans::{self, Step},
 };
 use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
@@ -86,15 +86,25 @@ pub struct RecordWrite<K, V, T> {
 }
 
 /// One write to a group's members, to be run by [`Mutations::write_members`].
-pub(crate) struct MembersWrite<T> {
+pub(crate) struct MembersWrite<V, R: Send + Sync + 'static, T> {
     /// The group that they are in.
     pub(crate) group: GroupId,
     /// The members whom it is expected to change; none: those are not known.
     pub(crate) keys: Vec<MemberKey>,
+    /// The write of the group's roster, which has begun.
+    pub(crate) roster: WriteGuard<GroupId, R>,
     /// The write in the store.
-    pub(crate) write: BoxFuture<'static, Result<T, StoreError>>,
-    /// The members whom it has changed, which may be others.
-    pub(crate) changed: fn(&T) -> Vec<MemberKey>,
+    pub(crate) write: BoxFuture<'static, Result<Applied<T>, StoreError>>,
+    /// The changes in the tiers afterwards.
+    pub(crate) changes: fn(&Applied<T>) -> MembersChanges<V, R>,
+}
+
+/// The changes in the tiers after a write to a group's members.
+pub(crate) struct MembersChanges<V, R> {
+    /// The changed members, who may be others than were expected. Expected members who are not named are
+    /// dropped.
+    pub(crate) members: Vec<(MemberKey, Change<V>)>,
+    pub(crate) roster: Change<R>,
 }
 
 impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
@@ -310,22 +320,33 @@ impl Mutations {
     ///
     /// # Errors
     /// The errors of [`Self::write_with`].
-    pub(crate) async fn write_members<V: Send + Sync + 'static, T: Send + Sync + 'static>(
+    pub(crate) async fn write_members<V, R, T>(
         &self,
         cache: &TieredCache<MemberKey, V>,
-        job: MembersWrite<T>,
+        job: MembersWrite<V, R, T>,
         others: Vec<WriteParts>,
-    ) -> Result<Committed<T>, StoreError> {
-        let MembersWrite { group, keys, write, changed } = job;
+    ) -> Result<Committed<T>, StoreError>
+    where
+        V: Send + Sync + 'static,
+        R: Send + Sync + 'static,
+        T: Send + Sync + 'static,
+    {
+        let MembersWrite { group, keys, roster, write, changes } = job;
         let Some(_permit) = self.queue_permits.acquire(group).await else {
+            roster.aborted().await;
             return Err(refused(others, self.overloaded()));
         };
-        let mut guard = cache.begin_write(&keys).await;
+        let guard = cache.begin_write(&keys).await;
         let written = self.bounded(Step::StoreWrite.span(cache.name(), keys.len()), write).await;
-        if let Ok(record) = &written {
-            guard.also(&changed(record));
-        }
-        self.settle(guard.invalidating().and(others), written).await
+        let parts = match &written {
+            Ok(applied) => {
+                let changes = changes(applied);
+                let roster = roster.changing(vec![(group, changes.roster)]);
+                guard.invalidating_but(changes.members).and([roster])
+            }
+            Err(_) => guard.invalidating().and([roster.invalidating()]),
+        };
+        self.settle(parts.and(others), written.map(|applied| applied.record)).await
     }
 
     /// Ends a write by its outcome.

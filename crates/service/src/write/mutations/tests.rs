@@ -63,17 +63,25 @@ async fn hundred_joins_of_a_group_take_one_permit() {
     let limits = WriteLimits { at_once: 2, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
     let node = Node::local(1);
     let mutations = Mutations::new(node.clone(), &limits);
-    let loader: Arc<dyn Loader<MemberKey, u64>> = Arc::new(Record::default());
-    let cache = TieredCache::new(&node, Policy::new("member", |_| 8), loader);
+    let cache = members(&node);
+    let rosters = rosters(&node);
     let group = GroupId::new(1).unwrap();
     let joins = (1..=100).map(|user| {
         let key = MemberKey { group, user: kith_store::UserId::new(user).unwrap() };
         let write = Box::pin(async {
             sleep(5 * SECOND).await;
-            Ok(())
+            Ok(Applied { record: (), replayed: false })
         });
-        let job = MembersWrite { group, keys: vec![key], write, changed: |()| Vec::new() };
-        mutations.write_members(&cache, job, Vec::new())
+        let (mutations, cache, rosters) = (&mutations, &cache, &rosters);
+        async move {
+            let roster = rosters.begin_write(&[group]).await;
+            let changes = |_: &Applied<()>| MembersChanges {
+                members: Vec::new(),
+                roster: Change::Invalidate { version: None },
+            };
+            let job = MembersWrite { group, keys: vec![key], roster, write, changes };
+            mutations.write_members(cache, job, Vec::new()).await
+        }
     });
     let other = async {
         sleep(SECOND).await;
@@ -84,6 +92,36 @@ async fn hundred_joins_of_a_group_take_one_permit() {
     let (joined, other) = tokio::join!(futures::future::join_all(joins), other);
     assert!(joined.iter().all(Result::is_ok), "none is turned away");
     assert_eq!((other, mutations.shed()), (Duration::ZERO, 0));
+}
+
+fn members(node: &Node) -> TieredCache<MemberKey, u64> {
+    let loader: Arc<dyn Loader<MemberKey, u64>> = Arc::new(Record::default());
+    TieredCache::new(node, Policy::new("member", |_| 8), loader)
+}
+
+fn rosters(node: &Node) -> TieredCache<GroupId, u64> {
+    let loader: Arc<dyn Loader<GroupId, u64>> = Arc::new(Record::default());
+    TieredCache::new(node, Policy::new("roster", |_| 8), loader)
+}
+
+#[tokio::test]
+async fn written_members_and_their_roster_are_put() {
+    let (node, group) = (Node::local(1), GroupId::new(1).unwrap());
+    let (cache, rosters) = (members(&node), rosters(&node));
+    let [put, dropped] = [1, 2].map(|user| MemberKey { group, user: kith_store::UserId::new(user).unwrap() });
+    let limits = WriteLimits { at_once: 1, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
+    let of = async |key| *cache.get(&key).await.unwrap().unwrap().value;
+    assert_eq!((of(put).await, of(dropped).await), (0, 0));
+    let changes = |applied: &Applied<MemberKey>| {
+        let put = |value| Change::Put { value: Arc::new(value), version: Version::new(value) };
+        MembersChanges { members: vec![(applied.record, put(5))], roster: put(6) }
+    };
+    let write = Box::pin(async move { Ok(Applied { record: put, replayed: false }) });
+    let roster = rosters.begin_write(&[group]).await;
+    let job = MembersWrite { group, keys: vec![dropped], roster, write, changes };
+    Mutations::new(node, &limits).write_members(&cache, job, Vec::new()).await.unwrap();
+    let count = *rosters.get(&group).await.unwrap().unwrap().value;
+    assert_eq!((of(put).await, of(dropped).await, count), (5, 0, 6), "the store has 0 for all");
 }
 
 #[test]
