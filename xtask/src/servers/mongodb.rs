@@ -61,16 +61,16 @@ pub(super) fn start(folder: &Path) -> Result<TestServer> {
 }
 
 /// Returns the arguments for mongod, wherever it runs. Test commands are on: tests cut connections with fail
-/// points. Each test has its own database, and dropped files would be kept open for minutes: no history is
-/// kept, and idle files are closed. A set with one member answers a linearizable read after its next journal
-/// commit, for which it would wait up to 100 ms.
+/// points. Each test has its own database, and dropped files would be kept open for minutes: history is kept
+/// as long as a test's backup takes, and idle files are closed. A set with one member answers a linearizable
+/// read after its next journal commit, for which it would wait up to 100 ms.
 fn arguments(port: u16) -> Vec<String> {
     let port = port.to_string();
     let cache = "--wiredTigerCacheSizeGB=0.25";
     let files = "file_manager=(close_idle_time=10,close_scan_interval=5,close_handle_minimum=1000)";
     let mut words = vec!["--replSet", SET, "--port", &port, cache, "--wiredTigerEngineConfigString", files];
     words.extend(["--journalCommitInterval", "5"]);
-    for parameter in ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=0"] {
+    for parameter in ["enableTestCommands=1", "minSnapshotHistoryWindowInSeconds=30"] {
         words.extend(["--setParameter", parameter]);
     }
     words.into_iter().map(str::to_owned).collect()

@@ -12,7 +12,7 @@ use std::{
 use kith_proto::message::v1::{
     ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
     ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
-    Position, SendMessageRequest, max_seq_result::Result as Max,
+    Position, RecallMessageRequest, SendMessageRequest, max_seq_result::Result as Max,
     message_service_client::MessageServiceClient, send_message_request::To,
 };
 use kith_server::{config::Config, edge::Edge, node::services::Services};
@@ -56,6 +56,18 @@ store_over! {
             Ok(heads)
         }
 
+        async fn messages(
+            &self,
+            conversation: ConversationId,
+            first: Seq,
+            last: Seq,
+        ) -> Result<Vec<Message>, StoreError> {
+            let mut found = self.store.messages(conversation, first, last).await?;
+            let end = self.store.strong_end(conversation).await? - self.lacks();
+            found.retain(|message| message.seq <= end);
+            Ok(found)
+        }
+
         async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
             self.ends.fetch_add(1, Ordering::Relaxed);
             let mut ends = self.store.ends(conversations).await?;
@@ -70,7 +82,6 @@ store_over! {
         }
     }
     fn append(conversation: ConversationId, batch: &[NewMessage]) -> Vec<Appended>;
-    fn messages(conversation: ConversationId, first: Seq, last: Seq) -> Vec<Message>;
     fn document(key: DocumentKey) -> Option<LogDocument>;
     fn change(conversation: ConversationId, change: &MessageChange) -> MessageChangeOutcome;
     fn headers(conversation: ConversationId, first: Seq, last: Seq) -> Vec<StoredHeader>;
@@ -319,4 +330,18 @@ async fn erasure_covers_what_the_store_shows_late() {
     })
     .await;
     assert_eq!((erased.conversations_done, erased.messages), (1, 3));
+}
+
+#[tokio::test]
+async fn late_visible_message_is_recalled() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    let recall = async |seq| {
+        let (user_id, conversation_id) = (stage.sender, stage.conversation.clone());
+        let request = RecallMessageRequest { user_id, conversation_id, seq };
+        stage.messages().recall_message(request).await
+    };
+    assert!(recall(3).await.unwrap().into_inner().message.unwrap().recall.is_some());
+    assert_eq!(stage.strong(), 1);
+    assert_error(recall(9).await, Code::OutOfRange, "SEQ_OUT_OF_RANGE");
 }

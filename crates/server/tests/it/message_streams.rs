@@ -9,7 +9,8 @@ use tonic::{Status, Streaming, transport::Channel};
 
 use crate::node::{TestNode, principal};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Twice the time until an inbox is renewed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A user's stream, and the last cursor that it got.
 #[derive(Debug)]

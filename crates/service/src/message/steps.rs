@@ -15,7 +15,10 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{logs::Logs, sample::stored};
+use super::{
+    logs::Logs,
+    sample::{group, stored},
+};
 use crate::{
     error::Error,
     sample::{partial, unavailable},
@@ -89,12 +92,19 @@ partial! {
             Ok(Vec::new())
         }
 
-        async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
+        async fn hold(
+            &self,
+            conversation: ConversationId,
+            _: HoldToken,
+            _: Duration,
+        ) -> Result<(), SharedError> {
+            assert_eq!(conversation, group(9));
             self.record("hold");
             self.fails(StepFault::Hold)
         }
 
-        async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
+        async fn release(&self, conversation: ConversationId, _: HoldToken) -> Result<(), SharedError> {
+            assert_eq!(conversation, group(9));
             self.record("release");
             self.fails(StepFault::Release)
         }

@@ -7,7 +7,7 @@ use mongodb::{
     ClientSession,
     bson::{Document, RawDocumentBuf, doc},
     error::Error,
-    options::SessionOptions,
+    options::{ReadConcern, SessionOptions},
 };
 
 use super::{
@@ -138,7 +138,8 @@ impl<'a> Snapshot<'a> {
         let writing = |error| BackupError::file(self.folder.join(name))(error);
         let mut writer = DocumentWriter::create(self.folder, BackupStore::Mongodb, name).map_err(writing)?;
         let collection = self.mongo.database.collection::<RawDocumentBuf>(name);
-        let mut find = collection.find(part_in_backup(name));
+        // Without it the session sends the connection's read concern, and every read has a moment of its own.
+        let mut find = collection.find(part_in_backup(name)).read_concern(ReadConcern::snapshot());
         if name == LEASES {
             find = find.projection(doc! { "mark": 1 });
         }
@@ -163,6 +164,24 @@ mod tests {
     use mongodb::{bson::deserialize_from_document, error::ErrorKind};
 
     use super::*;
+    use crate::mongo::{connect::driver_options, database::MongoOptions};
+
+    #[tokio::test]
+    #[ignore = "needs MongoDB: run cargo xtask test"]
+    #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
+    async fn backup_lacks_what_comes_after_its_moment() {
+        let uri = std::env::var("KITH_TEST_MONGODB").expect("KITH_TEST_MONGODB names a MongoDB replica set");
+        let options = MongoOptions::new(uri, format!("kith_test_{}", uuid::Uuid::new_v4().simple()));
+        let handle = ClusterHandle::over(driver_options(&options).await.unwrap(), options).unwrap();
+        let (mongo, folder) = (&handle.mongo, tempfile::tempdir().unwrap());
+        mongo.migrate().await.unwrap();
+        let part = begin_folder(&folder.path().join("backup")).unwrap();
+        let mut snapshot = Snapshot::begin(mongo, &part, &|_| {}).await.unwrap();
+        snapshot.copy(MIGRATIONS).await.unwrap();
+        mongo.database.collection::<Document>("users").insert_one(doc! { "_id": 7 }).await.unwrap();
+        assert_eq!(snapshot.copy("users").await.unwrap().rows, 0);
+        mongo.database.drop().await.unwrap();
+    }
 
     #[test]
     fn lost_snapshot_says_what_to_raise() {

@@ -71,7 +71,9 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     node.fill(new, 350, truly).await;
     node.fill(old, 350, truly.before(2 * month)).await;
     let [new_entries, old_entries, ..] = ConversationId::OFFLINE;
-    for (log, sent) in [(new_entries, truly), (old_entries, truly.before(2 * month))] {
+    for (log, sent) in
+        [(new_entries, truly.before(Duration::from_secs(7_200))), (old_entries, truly.before(2 * month))]
+    {
         for _ in 0..3 {
             let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
             node.stores.messages.append(log, &some).await.unwrap();
@@ -178,4 +180,32 @@ async fn old_entries_are_removed() {
     assert_eq!(left.iter().map(|one| one.seq).collect::<Vec<_>>(), (201..=350).collect::<Vec<_>>());
     let record = node.stores.conversations.conversations(&[entries]).await.unwrap();
     assert!(record.is_empty(), "messages.kept is for messages of users");
+}
+
+/// A node that has found a document full may still make the next one, by its own clock.
+#[tokio::test]
+async fn clock_60_days_ahead_ages_no_young_document() {
+    let node = Node::start(|config| config.messages.offline_kept = Duration::from_secs(60)).await;
+    let ((young, _), (aged, _)) = (node.group("young").await, node.group("aged").await);
+    let truly = Timestamp::now().before(60 * DAY);
+    node.set_removal_time(truly).await;
+    for (group, sent) in [(young, truly), (aged, truly.before(DAY))] {
+        node.fill(group, 350, sent).await;
+        node.trim(group, 301).await;
+    }
+    let [new_entries, old_entries, ..] = ConversationId::OFFLINE;
+    for (log, sent) in
+        [(new_entries, truly.before(Duration::from_secs(600))), (old_entries, truly.before(DAY))]
+    {
+        for _ in 0..3 {
+            let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
+            node.stores.messages.append(log, &some).await.unwrap();
+        }
+    }
+    let first = async |log| node.stores.messages.messages(log, 1, 100).await.unwrap();
+    node.services.message_upkeep.start();
+    node.until_trimmed(aged).await;
+    until(async || first(old_entries).await.is_empty()).await;
+    assert_eq!((node.stored(young).await.len(), first(new_entries).await.len()), (350, 100));
+    assert!(node.record(young).await.trim);
 }

@@ -170,3 +170,22 @@ async fn stop_names_for_sockets_that_are_cut_off() {
     let named = named_after_stop(false, Duration::from_millis(100)).await;
     assert_eq!((named.len(), named[0].1.len()), (1, 1), "{named:?}");
 }
+
+#[tokio::test]
+async fn resumed_backlog_is_not_named_again() {
+    let (node, [ann, bea]) = node(|_| {}).await;
+    let (group, _) = chat_with_id(&node, ann, &[bea]).await;
+    let mut stream = pushes(&node).await;
+    let cursor = live(&node, bea).await.cursor;
+    // The node learns in the background that the user has no receiver.
+    loop {
+        say(&node, ann, To::GroupId(group), "before").await.unwrap();
+        if tokio::time::timeout(Duration::from_millis(300), named(&mut stream, 1)).await.is_ok() {
+            break;
+        }
+    }
+    let mut socket = Socket::greeted(node.address, &json!({"user": bea, "cursor": cursor})).await;
+    socket.until("live").await;
+    let after = say(&node, ann, To::GroupId(group), "after").await.unwrap();
+    assert_eq!(named(&mut stream, 1).await, [(after, vec![bea])], "its backlog was named before");
+}

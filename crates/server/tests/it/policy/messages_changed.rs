@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dialog_calls::{conversation, counts, listed, mark_up_to, set_range};
+use crate::dialog_calls::{clear, conversation, counts, listed, mark_up_to, set_range};
 use crate::group_calls::{add, chat, chat_with_id, leave, make_admin, mute, remove};
 use crate::message_calls::*;
 use crate::node::{
@@ -401,4 +401,40 @@ async fn edit_behind_a_range_of_a_service_is_withheld() {
     assert_eq!((of_list.last_message.unwrap().body.len(), of_list.first_mention_seq), (0, 0));
     set_range(&node, bea, &id, None, None).await;
     assert_eq!(shown_to_former(&node, bea, &id, seq).await, ("later".into(), true, 1));
+}
+
+#[tokio::test]
+async fn cleared_message_is_not_changed_by_its_sender() {
+    let (node, [ann, bea], id) = written(["hi"]).await;
+    clear(&node, ann, &id).await.unwrap();
+    assert_not_found(recall(&node, ann, &id, 1).await);
+    assert_not_found(edit(&node, ann, to_edit(&id, 1, "ha")).await);
+    assert_eq!(read_all(&node, bea, &id).await, ["hi"]);
+}
+
+#[tokio::test]
+async fn range_of_a_service_holds_for_a_former_member() {
+    let (node, [ann, bea]) = with_users().await;
+    let (group, id) = chat_with_id(&node, ann, &[bea]).await;
+    let first = say(&node, ann, To::GroupId(group), "first").await.unwrap();
+    say(&node, ann, To::GroupId(group), "second").await.unwrap();
+    set_range(&node, bea, &id, None, Some(first)).await;
+    leave(&node, group, bea).await;
+    let pulled = pull(&node, bea, to_pull(&id, first, 0, 0)).await.unwrap();
+    assert_eq!(texts(&pulled.messages), ["first"]);
+    assert_eq!(max_seqs(&node, bea, &[&id]).await, [Ok(first)]);
+}
+
+/// Only full documents are read through the tiers.
+#[tokio::test]
+async fn change_shows_at_once_in_an_old_document() {
+    let (node, [ann, bea], id) = written(["first", "second"]).await;
+    fill(&node, &id, 1_000).await;
+    for seq in [1, 2] {
+        assert!(seen(&node, bea, &id, seq).await.recall.is_none());
+    }
+    recall(&node, ann, &id, 1).await.unwrap();
+    edit(&node, ann, to_edit(&id, 2, "edited")).await.unwrap();
+    assert!(seen(&node, bea, &id, 1).await.recall.is_some());
+    assert_eq!(seen(&node, bea, &id, 2).await.body, "edited");
 }

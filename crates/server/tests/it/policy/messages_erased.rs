@@ -77,6 +77,8 @@ async fn content_is_gone_and_markers_stay() {
         assert!(messages[2].silent);
     }
     assert_eq!(counts(&node, bea, &[]).await, [], "an erased message is not unread");
+    let again = recall(&node, ann, &id, 2).await.unwrap();
+    assert_eq!((again.replayed, again.event_seq), (true, 0));
     assert_eq!(conversation(&node, ann, &id).await.unwrap().last_message.unwrap().seq, 3);
 }
 
@@ -126,4 +128,17 @@ async fn user_without_messages_has_none_erased() {
         let result = erased(&node, user).await;
         assert_eq!((result.conversations, result.messages), (0, 0));
     }
+}
+
+/// Only full documents are read through the tiers.
+#[tokio::test]
+async fn erasure_shows_at_once_in_an_old_document() {
+    let (node, [ann, bea], id) = direct_chat().await;
+    say(&node, ann, To::UserId(bea), "secret").await.unwrap();
+    fill(&node, &id, 1_000).await;
+    let first = async || by_seqs(&node, bea, &id, &[1]).await.unwrap().messages.remove(0);
+    assert_eq!(first().await.body, "secret");
+    erase(&node, ann, false).await.unwrap();
+    erased(&node, ann).await;
+    assert!(first().await.recall.is_some());
 }

@@ -166,6 +166,20 @@ async fn erasure_ends_all_reactions_of_a_user() {
 }
 
 #[tokio::test]
+async fn erasure_ends_reactions_to_erased_messages() {
+    let (node, [ann, bea], id) = written(1).await;
+    react(&node, bea, &id, 1, "a").await.unwrap();
+    assert_eq!(counts(&node, bea, &id, 1).await, "a1");
+    let request = EraseUserMessagesRequest { user_id: ann, again: false };
+    until(async || {
+        let answer = node.messages().erase_user_messages(request).await.unwrap().into_inner();
+        answer.state() == ErasureState::Finished
+    })
+    .await;
+    assert_eq!(counts(&node, bea, &id, 1).await, "");
+}
+
+#[tokio::test]
 async fn reactions_of_a_deleted_user_end() {
     let (node, [ann, bea], id) = written(1).await;
     react(&node, bea, &id, 1, "a").await.unwrap();

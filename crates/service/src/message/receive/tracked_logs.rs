@@ -87,3 +87,34 @@ impl TrackedLogs {
         ready
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kith_delivery::SentMessages;
+    use kith_store::Timestamp;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn fresh(conversation: ConversationId, last: Seq) -> FreshMessages {
+        let sent = SentMessages { conversation, last, sent: Timestamp(0), entries: Vec::new() };
+        FreshMessages { sent: Arc::new(sent), received_at: Instant::now() }
+    }
+
+    #[test]
+    fn end_waits_for_the_entries_up_to_the_base() {
+        let conversation: ConversationId = "g9".parse().unwrap();
+        let mut logs = TrackedLogs::default();
+        logs.add(
+            &[conversation],
+            &Marks { marks: vec![3], position: 5, conversations: 1, wakes: Vec::new() },
+        );
+        logs.add_ends(&[fresh(conversation, 4)]);
+        assert!(logs.take_ready(4).is_empty(), "entries up to the base are missing");
+        let ready = logs.take_ready(5);
+        assert_eq!(ready.iter().map(|fresh| fresh.sent.last).collect::<Vec<_>>(), [4]);
+        assert!(!logs.has_new_ends());
+    }
+}
