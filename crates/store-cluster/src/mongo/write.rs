@@ -331,10 +331,14 @@ impl Mongo {
         let Some(holder) = holder else {
             return Ok(NextTry::Try(Creation::Fresh, StoreError::NameTaken));
         };
+        let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
+        if holder_id == order.id {
+            // A majority got it after the read by its id. It may be this call's insert.
+            return Ok(NextTry::Try(Creation::Fresh, StoreError::IdTaken));
+        }
         if !is_stub(&holder)? || kept_until(&holder)? > order.write.now.0 {
             return Err(StoreError::NameTaken);
         }
-        let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
         self.release_name::<R>(holder_id, name_key, order.write.now).await?;
         Ok(NextTry::Try(Creation::Fresh, StoreError::NameTaken))
     }
