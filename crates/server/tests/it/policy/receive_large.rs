@@ -138,32 +138,6 @@ async fn growth_past_the_limit_delays_one_renewal() {
     assert_brings(&mut stream, &id, last, last).await;
 }
 
-/// Listed again, a small group is no longer read by the stream itself.
-#[tokio::test]
-async fn group_that_is_small_again_repeats_nothing() {
-    let (node, [ann, bea, cat, dan, eve]) =
-        node_with_users(|config| config.messages.fan_out_members_max = 4).await;
-    let (group, id) = chat_with_id(&node, ann, &[bea, cat, dan, eve]).await;
-    let mut stream = live(&node, bea).await;
-    let seen = talk(&node, ann, group, 3).await;
-    assert_brings(&mut stream, &id, 2, seen).await;
-    for user in [cat, dan, eve] {
-        remove(&node, group, user).await;
-    }
-    let (other, other_id) = chat_with_id(&node, ann, &[bea]).await;
-    talk(&node, ann, other, 1).await;
-    let last = talk(&node, ann, group, 2).await;
-    let mut numbers = Vec::new();
-    while numbers.last() != Some(&last) {
-        if let What::Message(message) = stream.next().await
-            && message.conversation_id != other_id
-        {
-            numbers.push(message.seq);
-        }
-    }
-    assert_eq!(numbers, (seen + 1..=last).collect::<Vec<_>>());
-}
-
 /// Makes more large groups than a stream reads itself, each with one message since the stream began.
 async fn beyond_64(node: &TestNode, [ann, bea, cat, dan]: [i64; 4]) -> (Vec<i64>, Vec<String>) {
     let mut groups = Vec::new();
