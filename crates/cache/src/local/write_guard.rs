@@ -48,11 +48,6 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         self.inner.policy.strict
     }
 
-    /// Marks more records: the write has changed them, too.
-    pub fn also(&mut self, keys: &[K]) {
-        keys.iter().for_each(|key| self.mark(key));
-    }
-
     /// The write with these changes, to be settled together with its other parts. Keys of the guard that they
     /// do not name are unchanged.
     pub fn changing(self, changes: Vec<(K, Change<V>)>) -> WriteParts {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
-/// A node gets the lease of the canary every ten seconds or so, by chance.
+/// Many times the period in which each node gets the canary's lease.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// This is longer than a node trusts its memory and serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);

@@ -7,7 +7,7 @@ use kith_proto::{
 use tonic::Status;
 
 use crate::group_calls::chat_with_id;
-use crate::node::{Called, TestNode, principal};
+use crate::node::{Called, TestNode, principal, until};
 use crate::relation_calls::with_users;
 
 pub fn direct(one: i64, other: i64) -> String {
@@ -227,4 +227,21 @@ pub fn to_edit(conversation: &str, seq: i64, text: &str) -> EditMessageRequest {
 
 pub async fn edit(node: &TestNode, by: i64, request: EditMessageRequest) -> Called<EditMessageResponse> {
     Ok(node.messages().edit_message(principal(by, request)).await?.into_inner())
+}
+
+/// Asks for the erasure of a user's messages. Returns how far it is.
+pub async fn erase(node: &TestNode, user_id: i64, again: bool) -> Called<EraseUserMessagesResponse> {
+    let request = EraseUserMessagesRequest { user_id, again };
+    Ok(node.messages().erase_user_messages(request).await?.into_inner())
+}
+
+/// Waits until an erasure has finished, and returns its result.
+pub async fn erased(node: &TestNode, user_id: i64) -> EraseUserMessagesResponse {
+    let mut result = EraseUserMessagesResponse::default();
+    until(async || {
+        result = erase(node, user_id, false).await.unwrap();
+        result.state() == ErasureState::Finished
+    })
+    .await;
+    result
 }

@@ -5,6 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The period of the tasks that look for new notes.
+pub(in crate::cql) const TICK: Duration = Duration::from_millis(250);
+
 /// Sleeps until the next multiple of this period since the first call in this process. Tasks with the same
 /// period wake together: at rest, most of a node's work is to wake.
 pub(in crate::cql) async fn until_next(period: Duration) {

@@ -57,6 +57,14 @@ async fn messages_are_kept_for_ever_by_default() {
 }
 
 /// A clock that is ahead is no reason to remove anything: the elapsed time counts.
+/// Appends messages from this time to a log, as many as three documents have.
+async fn append_300(node: &Node, log: ConversationId, sent: Timestamp) {
+    for _ in 0..3 {
+        let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
+        node.stores.messages.append(log, &some).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn clock_60_days_ahead_removes_nothing_new() {
     let month = Duration::from_secs(30 * 86_400);
@@ -74,10 +82,7 @@ async fn clock_60_days_ahead_removes_nothing_new() {
     for (log, sent) in
         [(new_entries, truly.before(Duration::from_secs(7_200))), (old_entries, truly.before(2 * month))]
     {
-        for _ in 0..3 {
-            let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
-            node.stores.messages.append(log, &some).await.unwrap();
-        }
+        append_300(&node, log, sent).await;
     }
     let first = async |log| node.stores.messages.messages(log, 1, 100).await.unwrap();
     node.services.message_upkeep.start();
@@ -197,10 +202,7 @@ async fn clock_60_days_ahead_ages_no_young_document() {
     for (log, sent) in
         [(new_entries, truly.before(Duration::from_secs(600))), (old_entries, truly.before(DAY))]
     {
-        for _ in 0..3 {
-            let some: Vec<_> = (0..100).map(|_| message(sent)).collect();
-            node.stores.messages.append(log, &some).await.unwrap();
-        }
+        append_300(&node, log, sent).await;
     }
     let first = async |log| node.stores.messages.messages(log, 1, 100).await.unwrap();
     node.services.message_upkeep.start();

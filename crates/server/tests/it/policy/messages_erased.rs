@@ -3,26 +3,9 @@
 use crate::dialog_calls::{conversation, counts};
 use crate::group_calls::{chat, leave};
 use crate::message_calls::*;
-use crate::node::{SERVICE, TestNode, until};
+use crate::node::{SERVICE, TestNode};
 use crate::relation_calls::with_users;
 use kith_proto::message::v1::{event::What, send_message_request::To, *};
-use tonic::Status;
-
-async fn erase(node: &TestNode, user_id: i64, again: bool) -> Result<EraseUserMessagesResponse, Status> {
-    let request = EraseUserMessagesRequest { user_id, again };
-    Ok(node.messages().erase_user_messages(request).await?.into_inner())
-}
-
-/// Waits until an erasure has finished, and returns its result.
-async fn erased(node: &TestNode, user_id: i64) -> EraseUserMessagesResponse {
-    let mut result = EraseUserMessagesResponse::default();
-    until(async || {
-        result = erase(node, user_id, false).await.unwrap();
-        result.state() == ErasureState::Finished
-    })
-    .await;
-    result
-}
 
 /// Returns all messages in a conversation, as a service reads them.
 async fn all(node: &TestNode, id: &str) -> Vec<Message> {

@@ -155,12 +155,7 @@ async fn erasure_ends_all_reactions_of_a_user() {
     react(&node, bea, &id, 1, "a").await.unwrap();
     react(&node, ann, &id, 1, "a").await.unwrap();
     react(&node, ann, &id, seq, "b").await.unwrap();
-    let request = EraseUserMessagesRequest { user_id: bea, again: false };
-    until(async || {
-        let answer = node.messages().erase_user_messages(request).await.unwrap().into_inner();
-        answer.state() == ErasureState::Finished
-    })
-    .await;
+    erased(&node, bea).await;
     assert_eq!(counts(&node, ann, &id, 1).await, "a1");
     assert_eq!(counts(&node, ann, &id, seq).await, "");
 }
@@ -170,12 +165,7 @@ async fn erasure_ends_reactions_to_erased_messages() {
     let (node, [ann, bea], id) = written(1).await;
     react(&node, bea, &id, 1, "a").await.unwrap();
     assert_eq!(counts(&node, bea, &id, 1).await, "a1");
-    let request = EraseUserMessagesRequest { user_id: ann, again: false };
-    until(async || {
-        let answer = node.messages().erase_user_messages(request).await.unwrap().into_inner();
-        answer.state() == ErasureState::Finished
-    })
-    .await;
+    erased(&node, ann).await;
     assert_eq!(counts(&node, bea, &id, 1).await, "");
 }
 

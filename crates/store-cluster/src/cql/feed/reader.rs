@@ -21,12 +21,10 @@ use super::delivered::DeliveredVersions;
 use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, ReadIntervals},
-    shared_ticks::until_next,
+    shared_ticks::{TICK, until_next},
     stores::Cql,
 };
 
-/// The period of the sweep, too.
-const POLL: Duration = Duration::from_millis(250);
 /// After this time a note's write has certainly ended, with or without effect.
 const WRITE_ENDED: Duration = Duration::from_secs(6);
 /// Older notes may have expired: a day, less the time to read them all.
@@ -162,7 +160,7 @@ impl OpenRelationFeed {
             if !self.held.is_empty() {
                 return Ok(());
             }
-            until_next(POLL).await;
+            until_next(TICK).await;
         }
     }
 

@@ -16,12 +16,11 @@ use crate::cql::{
     change_log::{ChangeLogEntry, ChangeSubject},
     open_minutes::{OpenMinutes, ReadIntervals},
     relation::follow::bucket::ListPart,
-    shared_ticks::until_next,
+    shared_ticks::{TICK, until_next},
     stores::Cql,
 };
 
-const TICK: Duration = Duration::from_millis(250);
-/// The sweep pauses this long after a failure.
+/// The sweep pauses at most this long after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(8);
 /// The time between two requests for the lease, from the node that has it and from the others.
