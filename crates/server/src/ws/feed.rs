@@ -1,8 +1,8 @@
 //! Sends what the node has by itself for one socket: welcome, the conversations, and what is new.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use http::HeaderMap;
 use kith_proto::message::v1::{
     ListConversationsRequest, ReceiveRequest, ReceiveResponse, delivery::What,
@@ -70,7 +70,7 @@ struct FeedEnded;
 struct ResponseStream {
     first: Option<ReceiveResponse>,
     rest: Streaming<ReceiveResponse>,
-    /// The slot with responses while empty responses come.
+    /// The responses. Only the end comes from `rest`.
     slot: Arc<ResponseSlot>,
     /// When the user for whom it was opened was proved.
     proved: Instant,
@@ -283,8 +283,13 @@ impl ResponseStream {
     }
 
     async fn next(&mut self) -> Result<Option<ReceiveResponse>, Status> {
-        let passed = self.rest.message().await?;
-        Ok(passed.map(|passed| self.slot.take().unwrap_or(passed)))
+        poll_fn(|context| match self.rest.poll_next_unpin(context) {
+            Poll::Ready(ended) => Poll::Ready(ended.transpose()),
+            Poll::Pending => {
+                self.slot.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(Some(response))))
+            }
+        })
+        .await
     }
 }
 

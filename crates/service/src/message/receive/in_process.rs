@@ -10,8 +10,10 @@ use tokio::sync::Notify;
 use super::receiver::ReceiveStream;
 
 /// A slot from which a reader in this process takes its stream's responses, so that they are neither encoded
-/// nor decoded: for each response, an empty response passes the stream. A socket puts the slot into its
-/// stream's request. Holds one response; the stream waits until it is taken.
+/// nor decoded: only the end of the stream passes it. A socket puts the slot into its stream's request. Holds
+/// one response; the stream waits until it is taken.
+///
+/// The task that takes responses also polls the stream: it looks here each time the stream has nothing.
 #[derive(Debug, Default)]
 pub struct ResponseSlot {
     response: Mutex<Option<ReceiveResponse>>,
@@ -19,36 +21,31 @@ pub struct ResponseSlot {
 }
 
 impl ResponseSlot {
-    /// Takes the response for which an empty response came; `None`: the response that came is complete.
+    /// Takes the response that the stream has put here.
     pub fn take(&self) -> Option<ReceiveResponse> {
-        let response = self.response.lock().take();
+        let response = self.response.lock().take()?;
         self.taken.notify_one();
-        response
+        Some(response)
     }
 
-    /// Puts all of a stream's responses here.
+    /// Puts all of a stream's responses here. What is left is the stream's end, and the error before it.
     pub(super) fn fill_from(self: Arc<Self>, stream: ReceiveStream) -> ReceiveStream {
         let put = move |response| {
             let this = Arc::clone(&self);
             async move {
-                this.put(response?).await;
-                Ok(ReceiveResponse::default())
+                match response {
+                    Ok(response) => this.put(response).await,
+                    Err(status) => return Some(Err(status)),
+                }
+                None
             }
         };
-        stream.then(put).boxed()
+        stream.filter_map(put).boxed()
     }
 
     async fn put(&self, response: ReceiveResponse) {
-        loop {
-            {
-                let mut held = self.response.lock();
-                if held.is_none() {
-                    *held = Some(response);
-                    return;
-                }
-            }
-            self.taken.notified().await;
-        }
+        *self.response.lock() = Some(response);
+        self.taken.notified().await;
     }
 }
 
@@ -69,11 +66,13 @@ mod tests {
         let all = [Ok(response("1")), Ok(response("2")), Err(Error::not_found("user").into())];
         let slot = Arc::<ResponseSlot>::default();
         let mut stream = Arc::clone(&slot).fill_from(stream::iter(all).boxed());
-        assert_eq!(stream.next().await.unwrap().unwrap(), ReceiveResponse::default());
-        assert!(poll!(stream.next()).is_pending(), "the first one is still there");
-        assert_eq!(slot.take(), Some(response("1")));
-        assert_eq!(stream.next().await.unwrap().unwrap(), ReceiveResponse::default());
+        for _ in 0..2 {
+            assert!(poll!(stream.next()).is_pending(), "the first one is still there");
+        }
+        assert_eq!((slot.take(), slot.take()), (Some(response("1")), None));
+        assert!(poll!(stream.next()).is_pending(), "the end comes after the second one");
+        assert_eq!(slot.take(), Some(response("2")));
         assert_eq!(stream.next().await.unwrap().unwrap_err().code(), Code::NotFound);
-        assert_eq!((slot.take(), slot.take()), (Some(response("2")), None));
+        assert!(stream.next().await.is_none());
     }
 }
