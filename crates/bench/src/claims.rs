@@ -229,7 +229,7 @@ claims! {
     /// Seconds until 1,000 sockets are live on a cluster node, 64 opening at a time, each with its list of
     /// conversations.
     SOCKETS_OPENED = Claim::cost("sockets_opened", "s").kith_alone().target(0.5);
-    /// The node's memory for each of these sockets, in KiB.
+    /// The node's memory for a second socket of each of these users, in KiB.
     SOCKET_MEMORY = Claim::cost("socket_memory", "KiB").kith_alone().target(20.0);
     /// The node's processor time for a delivery to each of these sockets, when a message is sent to a group
     /// with all users.

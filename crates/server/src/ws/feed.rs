@@ -84,7 +84,7 @@ impl Feed {
         // The stream begins before the list: from here on nothing is missed. It is boxed to take the socket's
         // memory only while it runs.
         let start = self.hello.start.clone();
-        let stream = match Box::pin(self.open(&start)).await {
+        let mut stream = match Box::pin(self.open(&start)).await {
             Ok(stream) => stream,
             Err(status) => {
                 self.fail(&status).await;
@@ -92,11 +92,11 @@ impl Feed {
             }
         };
         // The stream's end has been sent.
-        let _over = self.send_all(welcome, stream).await;
+        let _over = self.send_all(&welcome, &mut stream).await;
     }
 
-    async fn send_all(&mut self, welcome: Value, stream: ResponseStream) -> Result<(), FeedEnded> {
-        self.send(FeedOutput::Frame(frame::named("welcome", &welcome))).await?;
+    async fn send_all(&mut self, welcome: &Value, stream: &mut ResponseStream) -> Result<(), FeedEnded> {
+        self.send(FeedOutput::Frame(frame::named("welcome", welcome))).await?;
         if self.hello.list {
             Box::pin(self.list()).await?;
         }
@@ -128,7 +128,7 @@ impl Feed {
 
     /// Passes on what comes. A stream that ends for its age, or with its token, goes on where it was, and its
     /// peer does not notice, if the user needs no proof, or has proved itself since. Else the socket ends.
-    async fn receive(&mut self, mut stream: ResponseStream) -> Result<(), FeedEnded> {
+    async fn receive(&mut self, stream: &mut ResponseStream) -> Result<(), FeedEnded> {
         let mut position = FeedPosition::after(&self.hello.start);
         let mut live = LiveState::NotYet;
         loop {
@@ -157,8 +157,8 @@ impl Feed {
                     };
                 }
                 Ok(None) => return self.reset().await,
-                Err(status) if self.goes_on(&status, &stream) => {
-                    stream = Box::pin(self.reopen(&position)).await?;
+                Err(status) if self.goes_on(&status, stream) => {
+                    *stream = Box::pin(self.reopen(&position)).await?;
                 }
                 Err(status) => return Err(self.fail_stream(&status).await),
             }

@@ -122,14 +122,15 @@ impl Sockets {
         let displaced = waiting.displaced().clone();
         let upgraded = upgrade::on(&mut request);
         let (shared, abort) = (Arc::clone(&self.shared), self.shutdown.abort.clone());
-        let serve = async move {
+        // Boxed here: each future around it would hold it twice, before it begins and while it runs.
+        let serve = Box::pin(async move {
             let _open = OpenSocket::new(slot);
             if let Ok(upgraded) = upgraded.await {
                 Socket::new(TokioIo::new(upgraded), &shared, waiting).await.run().await;
             }
-        };
-        let serve = async move { displaced.run_until_cancelled(serve).await };
-        self.shutdown.tasks.spawn(async move { abort.run_until_cancelled(Box::pin(serve)).await });
+        });
+        let serve = async move { abort.run_until_cancelled(displaced.run_until_cancelled(serve)).await };
+        self.shutdown.tasks.spawn(serve);
         handshake::switched(&key)
     }
 
