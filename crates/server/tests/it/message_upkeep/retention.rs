@@ -56,7 +56,6 @@ async fn messages_are_kept_for_ever_by_default() {
     assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
 }
 
-/// A clock that is ahead is no reason to remove anything: the elapsed time counts.
 /// Appends messages from this time to a log, as many as three documents have.
 async fn append_300(node: &Node, log: ConversationId, sent: Timestamp) {
     for _ in 0..3 {
@@ -65,6 +64,7 @@ async fn append_300(node: &Node, log: ConversationId, sent: Timestamp) {
     }
 }
 
+/// A clock that is ahead is no reason to remove anything: the elapsed time counts.
 #[tokio::test]
 async fn clock_60_days_ahead_removes_nothing_new() {
     let month = Duration::from_secs(30 * 86_400);

@@ -178,12 +178,11 @@ async fn resumed_backlog_is_not_named_again() {
     let mut stream = pushes(&node).await;
     let cursor = live(&node, bea).await.cursor;
     // The node learns in the background that the user has no receiver.
-    loop {
+    until(async || {
         say(&node, ann, To::GroupId(group), "before").await.unwrap();
-        if tokio::time::timeout(Duration::from_millis(300), named(&mut stream, 1)).await.is_ok() {
-            break;
-        }
-    }
+        tokio::time::timeout(Duration::from_millis(300), named(&mut stream, 1)).await.is_ok()
+    })
+    .await;
     let mut socket = Socket::greeted(node.address, &json!({"user": bea, "cursor": cursor})).await;
     socket.until("live").await;
     let after = say(&node, ann, To::GroupId(group), "after").await.unwrap();

@@ -34,10 +34,12 @@ impl ResponseSlot {
             let this = Arc::clone(&self);
             async move {
                 match response {
-                    Ok(response) => this.put(response).await,
-                    Err(status) => return Some(Err(status)),
+                    Ok(response) => {
+                        this.put(response).await;
+                        None
+                    }
+                    Err(status) => Some(Err(status)),
                 }
-                None
             }
         };
         stream.filter_map(put).boxed()
