@@ -112,6 +112,19 @@ pub(super) fn elements_in(
         .map(|element| element.ok().and_then(|element| element.as_document()).ok_or_else(|| malformed("m"))))
 }
 
+/// Reads a message's key and its time, in one pass over its fields.
+pub(super) fn key_and_time(element: &RawDocument) -> Result<(MessageKey, Timestamp), StoreError> {
+    let (mut key, mut sent) = (None, None);
+    for field in fields(element) {
+        match field? {
+            ("k", value) => key = Some(MessageKey(array(value, "k")?)),
+            ("t", value) => sent = Some(moment(value, "t")?),
+            _ => {}
+        }
+    }
+    Ok((key.ok_or_else(|| malformed("k"))?, sent.ok_or_else(|| malformed("t"))?))
+}
+
 /// Reads the data that is compared with a repeated send.
 pub(super) fn send_record(element: &RawDocument) -> Result<SendRecord, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));

@@ -9,7 +9,7 @@
 //! caller whose push was not seen shares no command for its next attempt (see `append.rs`).
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -205,21 +205,24 @@ impl SharedPushes {
         targets: &[(ConversationId, i64, Option<MessageKey>)],
         outcomes: &mut [PushOutcome],
     ) -> Result<(), StoreError> {
-        let applied = targets.iter().zip(outcomes).filter(|(_, outcome)| **outcome == PushOutcome::Unseen);
-        let mut of_key: HashMap<_, _> = applied
-            .filter_map(|((log, at, first), outcome)| Some(((*log, *at, (*first)?), outcome)))
-            .collect();
-        let ids: HashSet<_> = of_key.keys().map(|(log, document, _)| (*log, *document)).collect();
-        let find = ids.into_iter().map(|(log, document)| id(log, document)).collect::<Vec<_>>();
+        let mut pushed: HashMap<_, Vec<_>> = HashMap::with_capacity(targets.len());
+        for ((log, document, first), outcome) in targets.iter().zip(outcomes) {
+            if let (Some(first), PushOutcome::Unseen) = (first, *outcome) {
+                pushed.entry((*log, *document)).or_default().push((*first, outcome));
+            }
+        }
+        let find = pushed.keys().map(|(log, document)| id(*log, *document)).collect::<Vec<_>>();
         let find = self.messages.find(doc! { "_id": { "$in": find } });
         let find = find.projection(doc! { "hi": 1, "m.k": 1, "m.t": 1 });
         let find = find.batch_size(reply_size(targets.len())).max_time(self.command);
         let mut cursor = find.await.map_err(read_failed)?;
         while cursor.advance().await.map_err(read_failed)? {
             let found = cursor.current();
-            let (log, document) = (conversation_in(found)?, document_in(found)?);
+            let Some(pushed) = pushed.get_mut(&(conversation_in(found)?, document_in(found)?)) else {
+                continue;
+            };
             for_each_place(found, |key, before, highest| {
-                if let Some(outcome) = of_key.get_mut(&(log, document, key)) {
+                for (_, outcome) in pushed.iter_mut().filter(|(first, _)| *first == key) {
                     **outcome = PushOutcome::After(before, highest);
                 }
             })?;
@@ -260,9 +263,9 @@ fn for_each_place(
 ) -> Result<(), StoreError> {
     let (hi, mut latest) = (number_in(found, "hi")?, None);
     for (before, element) in (0..).zip(element::elements_in(found)?) {
-        let record = element::send_record(element?)?;
-        place(record.key, before, highest_of(hi, latest));
-        latest = latest.max(Some(record.sent.0));
+        let (key, sent) = element::key_and_time(element?)?;
+        place(key, before, highest_of(hi, latest));
+        latest = latest.max(Some(sent.0));
     }
     Ok(())
 }
