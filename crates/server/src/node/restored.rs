@@ -121,6 +121,10 @@ async fn claim(lease: &DatabaseLease, info: &StoreInfo) -> Result<(), StartError
     }
 }
 
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(unused_variables, reason = "a single node's store skips nothing")
+)]
 async fn skip(
     store: &OpenStore,
     info: &StoreInfo,
