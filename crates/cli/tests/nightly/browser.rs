@@ -122,10 +122,11 @@ impl Browser {
         ran["result"]["value"].clone()
     }
 
-    /// Looks again until a script yields true.
+    /// Looks again until a script yields true. A script may fail while the page is being loaded.
     pub(crate) async fn until(&mut self, window: &Window, script: &str) {
         let begun = Instant::now();
-        while self.run(window, &format!("Boolean({script})")).await != true {
+        let tried = format!("(() => {{ try {{ return Boolean({script}); }} catch {{ return false; }} }})()");
+        while self.run(window, &tried).await != true {
             if begun.elapsed() > PATIENCE {
                 let shown = self.run(window, "document.body.innerText").await;
                 panic!("in vain: {script}\n{}", shown.as_str().unwrap_or_default());

@@ -57,9 +57,12 @@ async fn two_windows_talk_while_the_node_is_killed() {
     see(&mut browser, &ann, "Yes! Ten past eight.").await;
     say(&mut browser, &ann, "wrong window").await;
     see(&mut browser, &bea, "wrong window").await;
+    // Bea may have it before Ann's node has answered: until then it cannot be recalled.
+    let written = "[...document.querySelectorAll('#messages li.mine')].find((one) => one.textContent.includes('wrong window'))";
     let recall =
-        "[...document.querySelectorAll('#messages li.mine')].at(-1).querySelector('.recall').click()";
-    browser.run(&ann, recall).await;
+        format!("[...{written}.querySelectorAll('button')].find((one) => one.textContent === 'Recall')");
+    browser.until(&ann, &recall).await;
+    browser.run(&ann, &format!("{recall}.click()")).await;
     browser.until(&bea, "![...document.querySelectorAll('#messages p')].some((one) => one.textContent === 'wrong window')").await;
 
     demo.kill();
