@@ -25,7 +25,7 @@ use crate::{
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Time between two reads.
 const READ_EVERY: Duration = Duration::from_millis(5);
-/// The delay of a write that is read before its answer.
+/// The delay of a write that is read before its answer: a round of zeros would count as not measured.
 const SHORTEST: Duration = Duration::from_micros(1);
 /// How long after the last write all are read.
 const READ_WITHIN: Duration = Duration::from_secs(60);
@@ -88,9 +88,8 @@ async fn delays(channel: &Channel, kind: ChangeKind, first: i64, writes: i64) ->
         let read = Instant::now();
         cursor = page.cursor;
         for user_id in page.changes.iter().map(|change| change.user_id) {
-            // A write may be read before its answer is. Nothing would be a round that measured nothing.
-            let delay = waiting.lock().remove(&user_id).map_or(SHORTEST, |acknowledged| read - acknowledged);
-            delays.push(delay.max(SHORTEST).as_secs_f64() * 1e3);
+            let acknowledged = waiting.lock().remove(&user_id).unwrap_or(read);
+            delays.push((read - acknowledged).max(SHORTEST).as_secs_f64() * 1e3);
         }
         sleep(READ_EVERY).await;
     }

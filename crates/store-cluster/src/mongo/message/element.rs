@@ -127,12 +127,8 @@ pub(super) fn key_and_time(element: &RawDocument) -> Result<(MessageKey, Timesta
 
 /// Reads the data that is compared with a repeated send.
 pub(super) fn send_record(element: &RawDocument) -> Result<SendRecord, StoreError> {
-    let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
-    Ok(SendRecord {
-        key: MessageKey(array(field("k")?, "k")?),
-        hash: hash(element)?,
-        sent: moment(field("t")?, "t")?,
-    })
+    let (key, sent) = key_and_time(element)?;
+    Ok(SendRecord { key, hash: hash(element)?, sent })
 }
 
 fn hash(element: &RawDocument) -> Result<Option<ContentHash>, StoreError> {
