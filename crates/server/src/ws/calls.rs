@@ -12,7 +12,6 @@ use tonic::Status;
 use super::{
     frame::{self, CallId, SENT_BYTES},
     session::SocketSession,
-    turns::SendTurn,
 };
 use crate::{
     auth::{identity::InProcessIdentity, user::User},
@@ -141,23 +140,17 @@ impl SocketCalls {
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write
     /// that has begun goes on.
     ///
-    /// `session` is the socket's session. `turn` is set for a send, which begins when its turn comes.
+    /// `session` is the socket's session.
     pub(super) async fn make(
         self,
         user: Arc<User>,
         session: Option<Arc<SocketSession>>,
         call: (CallId, String, String),
-        turn: Option<SendTurn>,
     ) -> String {
         let (id, name, body) = call;
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
-        // The turn is held until the call has ended: the next send waits for it.
-        let mut turn = turn;
-        if let Some(turn) = &mut turn {
-            turn.begin().await;
-        }
         let metadata = session.as_deref().map(SocketSession::metadata);
         let request = Request::builder()
             .method(Method::POST)

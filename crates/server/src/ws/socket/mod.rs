@@ -35,7 +35,7 @@ use super::{
     presence::{PresenceCall, PresenceWatch, is_watch},
     renewal::{self, ProvenUser},
     session::SocketSession,
-    turns::SendTurns,
+    turns::{SendTurn, SendTurns},
 };
 use crate::{auth::user::User, places::HeldPlace};
 
@@ -61,7 +61,9 @@ pub(super) struct Socket<'a, S> {
     /// Whether the peer answers, for the current hello's stream.
     liveness: Arc<ReceiverLiveness>,
     presence: Option<PresenceWatch>,
-    calls: JoinSet<String>,
+    /// Each returns its answer. A send's turn ends when its answer is written: answers keep the order of
+    /// their sends.
+    calls: JoinSet<(String, Option<SendTurn>)>,
     /// What calls continue, from a hello with a session on.
     session: Option<Arc<SocketSession>>,
     turns: SendTurns,
@@ -96,7 +98,7 @@ struct FeedTask {
 /// The event that happens next.
 enum SocketEvent {
     Frame(Option<Result<Message, Error>>),
-    Answer(Option<Result<String, JoinError>>),
+    Answer(Option<Result<(String, Option<SendTurn>), JoinError>>),
     Output(Option<FeedOutput>),
     Presence(Option<String>),
     Ping,
@@ -222,7 +224,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 self.read(frame?).await
             }
             SocketEvent::Frame(None) => Err(SocketEnd::Closed),
-            SocketEvent::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
+            SocketEvent::Answer(Some(Ok((text, _turn)))) => self.write(Message::text(text)).await,
             // The call panicked outside the edge, which catches handlers' panics.
             SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
             SocketEvent::Answer(None) => Ok(()),
@@ -254,9 +256,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 IncomingFrame::Call { id, name, body } if is_watch(&name) => self.watch_presence(id, body),
                 IncomingFrame::Call { id, name, body } => {
                     let user = Arc::clone(&self.user.as_ref().ok_or(Close::NoHello)?.borrow().user);
-                    let turn = sends_to(user.id, &name, body).map(|to| self.turns.next(to));
+                    let mut turn = sends_to(user.id, &name, body).map(|to| self.turns.next(to));
                     let call = (id, name.into_owned(), body.to_owned());
-                    self.calls.spawn(self.shared.calls.clone().make(user, self.session.clone(), call, turn));
+                    let call = self.shared.calls.clone().make(user, self.session.clone(), call);
+                    self.calls.spawn(async move {
+                        if let Some(turn) = &mut turn {
+                            turn.begin().await;
+                        }
+                        (call.await, turn)
+                    });
                     Ok(())
                 }
             },
