@@ -66,6 +66,7 @@ mod reads_write_nothing;
 mod reasons;
 mod receipt_calls;
 mod receipts_large;
+mod receive_faults;
 mod relation_calls;
 mod reused_ids_restarted;
 mod sandboxes;

@@ -51,8 +51,11 @@ impl Stream {
         by: i64,
         request: ReceiveRequest,
     ) -> Result<Self, Status> {
-        let stream = messages.receive(principal(by, request)).await?.into_inner();
-        Ok(Self { stream, waiting: VecDeque::new(), cursor: String::new() })
+        Ok(Self::new(messages.receive(principal(by, request)).await?.into_inner()))
+    }
+
+    pub fn new(stream: Streaming<ReceiveResponse>) -> Self {
+        Self { stream, waiting: VecDeque::new(), cursor: String::new() }
     }
 
     /// Returns the next response, with or without a cursor; `None`: the stream has ended.
