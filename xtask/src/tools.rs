@@ -6,7 +6,7 @@ use std::{
     process::{self, Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{cargo, succeed};
 
@@ -227,24 +227,40 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 /// Returns a cache folder that `is_whole`. Fills it first if it is not.
+///
+/// # Errors
+/// Fails if it cannot be filled, or is not whole after that.
 pub(crate) fn fetched(
     name: &str,
     is_whole: impl Fn(&Path) -> bool,
     fill: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
     let cached = cache_folder()?.join(name);
-    if is_whole(&cached) {
-        return Ok(cached);
+    ensure_filled(&cached, is_whole, fill)?;
+    Ok(cached)
+}
+
+fn ensure_filled(
+    cached: &Path,
+    is_whole: impl Fn(&Path) -> bool,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    if is_whole(cached) {
+        return Ok(());
     }
     let partial = cached.with_extension(format!("partial-{}", process::id()));
     fs::create_dir_all(&partial)?;
     let filled = fill(&partial);
-    if filled.is_ok() {
-        // Another run may have been faster; both folders have the same content.
-        fs::rename(&partial, &cached).ok();
+    // Another run may have been faster; both folders have the same content.
+    if filled.is_ok() && !is_whole(cached) {
+        // What is there was interrupted, or was put there by something else.
+        fs::remove_dir_all(cached).ok();
+        fs::rename(&partial, cached).ok();
     }
     fs::remove_dir_all(&partial).ok();
-    filled.map(|()| cached)
+    filled?;
+    ensure!(is_whole(cached), "{} is not complete, although it was filled", cached.display());
+    Ok(())
 }
 
 /// Returns the folder that keeps slow downloads and builds between runs.
@@ -252,4 +268,23 @@ pub(crate) fn cache_folder() -> Result<PathBuf> {
     let folder = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
     Ok(folder.context("neither XDG_CACHE_HOME nor HOME is set")?.join("kith-servers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_that_is_not_whole_is_filled_again() {
+        let cached = env::temp_dir().join(format!("kith-filled-{}", process::id()));
+        fs::create_dir_all(cached.join("of_another_time")).unwrap();
+        let is_whole = |folder: &Path| folder.join("program").is_file();
+        let fill = |folder: &Path| Ok(fs::write(folder.join("program"), "")?);
+        ensure_filled(&cached, is_whole, fill).unwrap();
+        assert!(is_whole(&cached));
+        ensure_filled(&cached, is_whole, |_| panic!("it is whole")).unwrap();
+        let never_whole = ensure_filled(&cached, |_| false, fill);
+        fs::remove_dir_all(&cached).unwrap();
+        assert!(never_whole.unwrap_err().to_string().contains("is not complete"));
+    }
 }
