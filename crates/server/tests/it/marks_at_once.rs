@@ -115,10 +115,11 @@ async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
 /// Makes a node over counted dialogs.
 async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<CountingDialogStore>, Edge, Services) {
     let mut config = Config::default();
-    // The deadline lets even a busy machine answer all simultaneous calls.
-    config.limits.write_answer = Duration::from_secs(8);
-    config.limits.write_wait = Duration::from_secs(8);
+    // These limits let even a busy machine answer all simultaneous calls.
+    config.limits.write_answer = Duration::from_secs(60);
+    config.limits.write_wait = Duration::from_secs(60);
     config.cache.loads_in_flight = READERS;
+    config.cache.load_hard = Duration::from_secs(60);
     let mut stores = file.stores();
     let dialogs = Arc::new(CountingDialogStore {
         store: Arc::clone(&stores.dialogs),
