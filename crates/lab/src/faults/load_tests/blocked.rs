@@ -29,6 +29,9 @@ const AT_ONCE: usize = 8;
 const RATE: f64 = 100.0;
 /// How long calls have to go on with a pipe that is full, at least.
 const FULL_FOR: Duration = Duration::from_secs(10);
+/// The p99 of so few calls differs by a tenth between equal nodes. A call that waits for the pipe does not
+/// end.
+const P99_MAX: f64 = 1.3;
 /// How long it may take until the pipe is full.
 const FULL_WITHIN: Duration = Duration::from_secs(60);
 /// Connections that ask for metrics and take none.
@@ -71,7 +74,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
         Figure::count("calls done", full.done()),
         Figure::none("calls not done", bad),
         Figure::at_least("lines dropped and counted", "count", dropped, 1.0),
-        Figure::at_most("p99", "ratio", p99, 1.05),
+        Figure::at_most("p99", "ratio", p99, P99_MAX),
         Figure::within("ends within", ended, FULL_FOR),
     ])
 }
