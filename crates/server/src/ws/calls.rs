@@ -139,8 +139,6 @@ impl SocketCalls {
 
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write
     /// that has begun goes on.
-    ///
-    /// `session` is the socket's session.
     pub(super) async fn make(
         self,
         user: Arc<User>,

@@ -1,4 +1,4 @@
-//! A user store that replaces a node's, and whose every answer is the same fault.
+//! A user store that replaces a node's, and whose every answer is the same fault; and the errors of stores.
 
 use std::{io, sync::Arc};
 
@@ -29,6 +29,11 @@ pub(crate) async fn node(
 /// Makes a driver's error, with text that must not reach callers.
 pub(crate) fn driver() -> Arc<io::Error> {
     Arc::new(io::Error::other("mongodb://kith:hunter2@db.example:27017 refused SELECT email FROM user"))
+}
+
+/// Makes the error of a store that does not answer.
+pub(crate) fn away(outcome: Outcome) -> StoreError {
+    StoreError::Unavailable { outcome, source: driver() }
 }
 
 impl Broken {

@@ -1,12 +1,9 @@
 //! A group store that replaces a node's. It counts searches, can hold a search, and can lose a write's
 //! answer.
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use kith_proto::group::v1::group_service_client::GroupServiceClient;
@@ -15,8 +12,8 @@ use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::bare_node;
 use crate::store_over::store_over;
+use crate::{bare_node, broken_store};
 
 /// Holds a search between its read and its answer.
 pub(crate) struct HeldSearch {
@@ -67,8 +64,7 @@ impl CountingGroupStore {
 
     fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if std::mem::take(&mut *self.loses.lock()) {
-            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
-            return Err(StoreError::Unavailable { outcome: Outcome::Unknown, source });
+            return Err(broken_store::away(Outcome::Unknown));
         }
         answer
     }

@@ -74,10 +74,7 @@ store_over! {
             let held = self.held.lock().unwrap().take();
             self.commands.fetch_add(1, Ordering::Relaxed);
             if self.fails.load(Ordering::Relaxed) {
-                return Err(StoreError::Unavailable {
-                    outcome: Outcome::Unknown,
-                    source: broken_store::driver(),
-                });
+                return Err(broken_store::away(Outcome::Unknown));
             }
             if matches!(held, Some(Held::BeforeItsWrite)) {
                 self.wait().await;

@@ -15,6 +15,7 @@ use tonic::Code;
 
 use crate::bare_node::{self, user};
 use crate::broken_store;
+use crate::message_calls::text;
 use crate::message_streams::{Stream, has};
 use crate::node::{assert_error, principal};
 use crate::store_over::store_over;
@@ -34,7 +35,7 @@ struct FailingStore {
 
 fn fail_once(left: &AtomicUsize) -> Result<(), StoreError> {
     match left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
-        Ok(_) => Err(StoreError::Unavailable { outcome: Outcome::Unknown, source: broken_store::driver() }),
+        Ok(_) => Err(broken_store::away(Outcome::Unknown)),
         Err(_) => Ok(()),
     }
 }
@@ -104,12 +105,7 @@ impl Stage {
     }
 
     async fn say(&self, count: usize) {
-        let message = SendMessageRequest {
-            to: Some(To::UserId(self.reader)),
-            sender_id: self.sender,
-            body: "hi".into(),
-            ..Default::default()
-        };
+        let message = SendMessageRequest { sender_id: self.sender, ..text(To::UserId(self.reader), "hi") };
         let sent = self.calls().batch_send(BatchSendRequest { messages: vec![message; count] }).await;
         assert_eq!(sent.unwrap().into_inner().results.len(), count);
     }

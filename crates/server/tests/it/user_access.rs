@@ -26,7 +26,7 @@ use serde_json::json;
 use tonic::{Code, Request, Status, Streaming};
 
 use crate::{
-    bare_node,
+    bare_node, broken_store,
     edge::raw::GET_USER,
     http,
     node::{assert_error, assert_invalid, assert_not_found, principal, until, update_of_user},
@@ -318,8 +318,7 @@ struct AwayAccesses {
 }
 
 fn away<T>() -> Result<T, StoreError> {
-    let source = Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut));
-    Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source })
+    Err(broken_store::away(Outcome::NotApplied))
 }
 
 #[async_trait]

@@ -29,8 +29,7 @@ const AT_ONCE: usize = 8;
 const RATE: f64 = 100.0;
 /// How long calls have to go on with a pipe that is full, at least.
 const FULL_FOR: Duration = Duration::from_secs(10);
-/// The p99 of so few calls differs by a tenth between equal nodes. A call that waits for the pipe does not
-/// end.
+/// The p99 of so few calls differs by a tenth between equal nodes. A call that waits for the pipe never ends.
 const P99_MAX: f64 = 1.3;
 /// How long it may take until the pipe is full.
 const FULL_WITHIN: Duration = Duration::from_secs(60);

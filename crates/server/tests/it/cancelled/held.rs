@@ -6,7 +6,7 @@ use kith_store::*;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::store_over::store_over;
+use crate::{broken_store, store_over::store_over};
 
 /// The moment at which a write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +65,13 @@ impl Hold {
     ) -> Result<Applied<T>, StoreError> {
         let lost = self.lost.lock().take();
         if lost == Some(false) {
-            return Err(lost_answer());
+            return Err(broken_store::away(Outcome::Unknown));
         }
         self.pass(HoldPoint::BeforeCommit).await;
         let applied = write.await;
         self.pass(HoldPoint::AfterCommit).await;
-        if lost == Some(true) { Err(lost_answer()) } else { applied }
+        if lost == Some(true) { Err(broken_store::away(Outcome::Unknown)) } else { applied }
     }
-}
-
-fn lost_answer() -> StoreError {
-    let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
-    StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use kith_store::{
 };
 use parking_lot::Mutex;
 
+use crate::broken_store::away;
+
 /// The operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -54,11 +56,6 @@ impl Faulty {
         faults.remove(at);
         Err(away(outcome))
     }
-}
-
-fn away(outcome: Outcome) -> StoreError {
-    let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
-    StoreError::Unavailable { outcome, source }
 }
 
 #[async_trait]
